@@ -23,6 +23,8 @@ pub enum Site {
     Stage,
     /// A named barrier.
     Barrier(usize),
+    /// What the groups of a role have in turn.
+    Turn(usize),
     /// A set of accumulators.
     Accumulator(usize),
     /// A role.

@@ -29,6 +29,8 @@ pub(crate) struct Landmarks {
     pub(crate) parts: usize,
     /// Blocks of a persistent grid in the interpreter, at most a few.
     pub(crate) wave: Option<usize>,
+    /// Groups of threads of a block that compute one tile each, in turn; 1: all compute each tile together.
+    pub(crate) turns: usize,
     /// With stream-K, the blocks of a wave in the interpreter, and the k of a tile for which there may be one more.
     pub(crate) streamed: Option<(usize, usize)>,
     /// Steps of the unrolled bodies.
@@ -98,6 +100,7 @@ impl Landmarks {
             band: (program.scheduler.raster.group.max(1) as usize, program.scheduler.raster.along),
             parts: program.scheduler.parts() as usize,
             wave: program.scheduler.persistent.map(|wave| blocks(wave, INTERPRETER_WAVE) as usize),
+            turns: program.groups() as usize,
             streamed: streamed(program, INTERPRETER_WAVE),
             unroll,
             packs: program

@@ -109,6 +109,12 @@ fn edges(landmarks: &Landmarks) -> BTreeSet<Size> {
         ]
     };
     sizes.extend(landmarks.wave.iter().copied().flat_map(second));
+    // A tile for each group of threads that takes turns, and one more, with more K-tiles than the ring has slots: a group that
+    // does not wait for its turn finds slots that are being filled for another one.
+    let in_turn = |(wave, slots): (usize, usize)| Size::new((landmarks.turns * wave + 1) * m, 3, slots * k + k + 1);
+    if landmarks.turns > 1 {
+        sizes.extend(landmarks.wave.into_iter().zip(landmarks.slots.last().copied()).map(in_turn));
+    }
     sizes
 }
 

@@ -29,9 +29,10 @@ pub(crate) fn panel(subject: &Subject, canvas: &mut Canvas, top: f64) -> Result<
     let at = |time: f64| x0 + scale * time;
     let mut y = top;
     for (index, role) in program.roles.iter().enumerate() {
-        let warps = role.len().div_ceil(WARP);
+        let warps = role.per_tile().div_ceil(WARP);
+        let group = if role.turns > 1 { format!(", 1 of {} groups", role.turns) } else { String::new() };
         let name = if role.name == "all" { "all threads" } else { &role.name };
-        names(canvas, y, name, &format!("{warps} warp{}", plural(warps)));
+        names(canvas, y, name, &format!("{warps} warp{}{group}", plural(warps)));
         canvas.rect(x0, y, at(line.end) - x0, ROW, GROUND);
         for done in line.done.iter().filter(|done| done.role == index) {
             work(canvas, done, label(&line, done), y, at, k_tiles);

@@ -248,6 +248,12 @@ impl Held<'_> {
                     };
                     format!("{threads} ({warps}) hold {held} each.")
                 }
+                true if role.turns > 1 => format!(
+                    "{threads} (role `{}`) hold {held} each: {} groups of {} compute one tile each, in turn.",
+                    role.name,
+                    role.turns,
+                    role.per_tile()
+                ),
                 true => format!("{threads} (role `{}`) hold {held} each.", role.name),
                 false => format!("{threads} (role `{}`) hold none: they copy.", role.name),
             }

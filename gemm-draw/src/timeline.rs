@@ -158,7 +158,8 @@ impl Run<'_> {
                     false => self.work(walker, Work::Multiply, kt, share * MULTIPLY),
                 }
             }
-            Op::Settle => {}
+            // One tile is drawn, of one group of threads: no other one holds it up.
+            Op::Settle | Op::Skip { .. } | Op::Take { .. } | Op::Pass { .. } => {}
             Op::Stage { .. } | Op::Write { .. } => self.work(walker, Work::Epilogue, None, EPILOGUE / 2.0),
             Op::Store { .. } => self.work(walker, Work::Epilogue, None, EPILOGUE),
             Op::Sync | Op::Meet { .. } => self.line.barriers.push((walker.role, walker.now)),

@@ -5,7 +5,7 @@
 
 use std::any::Any;
 
-use crate::clause::{Atom, Clause, Roles, SpecializeClause, TypesClause};
+use crate::clause::{Atom, Clause, TypesClause};
 use crate::epilogue::{Expr, Function};
 use crate::keys::Key;
 use crate::types::DType;
@@ -26,7 +26,7 @@ pub(crate) fn works(word: &dyn Any) -> bool {
     if let Some(dtype) = word.downcast_ref() {
         return matches!(dtype, DType::F64 | DType::F32 | DType::F16 | DType::Bf16 | DType::I32);
     }
-    word.downcast_ref() != Some(&Roles::Pingpong)
+    true
 }
 
 /// Whether the compiler knows a clause at all.
@@ -92,10 +92,6 @@ pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
             // Of 16-bit types; other types are refused as types.
             Clause::Atom(Atom::Mma(16, 8, k)) if !matches!(k, 8 | 16) => {
                 lacks(whole, &["atom(mma(16, 8, 16))", "atom(fma)", "atom(fma); thread(8, 8)"]);
-            }
-            Clause::Specialize(specialize) if specialize.roles == Some(Roles::Pingpong) => {
-                let together = Clause::Specialize(SpecializeClause { roles: None, ..*specialize });
-                lacks("specialize with pingpong".into(), &[&together.to_string()]);
             }
             clause if !has(clause.key()) => lacks(whole, &[]),
             _ => {}

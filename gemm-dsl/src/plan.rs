@@ -17,7 +17,11 @@ use crate::types::{DType, Layout, Problem};
 /// longer than computing them.
 pub const STREAM_DEPTH: u32 = 256;
 
-/// The geometry of the threads of one block that multiply: with `specialize`, the consumers.
+/// Bytes of two mbarriers: those of a slot, or of a group of threads that takes turns.
+pub(crate) const MBARRIER_PAIR: u32 = 16;
+
+/// The geometry of the threads that compute one tile: those of the block that multiply, with `specialize` the consumers; of
+/// consumers that take turns, one.
 ///
 /// A thread with grid coordinates (i, j) inside its *region* (the block tile, or its warp's tile) computes, for each
 /// repetition (p, q) of its fragment, rows `p * stride.m + i * fragment.m ..` and columns
@@ -45,9 +49,9 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// Threads of a block in which `producers` more warps only copy.
-    pub(crate) fn with_producers(&self, producers: u32) -> u32 {
-        self.threads.saturating_add(producers.saturating_mul(WARP))
+    /// Threads of a block in which `turns` groups of these threads multiply, and `producers` more warps only copy.
+    pub(crate) fn with_others(&self, turns: u32, producers: u32) -> u32 {
+        self.threads.saturating_mul(turns).saturating_add(producers.saturating_mul(WARP))
     }
 
     /// Threads that copy K-tiles where `producers` warps only copy: these, or all if there are none.
@@ -184,8 +188,10 @@ pub struct Plan {
     pub block: Extent3,
     /// The multiply instruction.
     pub atom: Atom,
-    /// The threads that multiply.
+    /// The threads that compute a tile.
     pub geometry: Geometry,
+    /// Groups of these threads, which compute the tiles of a persistent block in turn; 1: the same threads compute all.
+    pub turns: u32,
     /// Warps that only copy, numbered after those that multiply; 0: the threads that multiply copy as well.
     pub producer_warps: u32,
     /// Registers of a thread that only copies, and of one that multiplies; `None`: as many as the assembler gives to all.
@@ -236,7 +242,7 @@ pub struct Plan {
     /// `placement.offset_bytes + s * stage_bytes`. 0 with `shared(none)`.
     pub stage_bytes: u32,
     /// Bytes of all slots, and of a tile of D that is staged: in the slots' memory, or after them with producers, whose
-    /// copies go on meanwhile. The mbarriers come next.
+    /// copies go on meanwhile; one for each group of threads that takes turns. The mbarriers come next.
     pub slots_bytes: u32,
     /// Shared memory of a block, in bytes, with the mbarriers.
     pub shared_bytes: u32,
@@ -257,6 +263,14 @@ impl Plan {
     pub fn barrier_offset(&self, variant: &Variant) -> Option<u32> {
         let mbarriers = variant.load == Load::Tma || self.pace == Pace::Free || self.producer_warps > 0;
         (mbarriers && self.a.placement.is_some()).then_some(self.slots_bytes)
+    }
+
+    /// Where the mbarriers of the turns begin in shared memory, in bytes: after those of the ring. For each group of threads
+    /// one that gives it the tensor cores, then for each one that gives it the epilogue, 8 bytes each. `None` where the same
+    /// threads compute all tiles.
+    pub fn turn_offset(&self, variant: &Variant) -> Option<u32> {
+        let after = |ring: u32| ring + MBARRIER_PAIR * self.stages;
+        self.barrier_offset(variant).filter(|_| self.turns > 1).map(after)
     }
 
     /// The parameters of an entry, in order: with TMA a tensor map takes the place of a matrix's address, and contains its
@@ -282,7 +296,7 @@ impl Plan {
 
     /// Threads of a block: those that multiply, then those that only copy.
     pub fn threads(&self) -> u32 {
-        self.geometry.with_producers(self.producer_warps)
+        self.geometry.with_others(self.turns, self.producer_warps)
     }
 
     /// Threads of a block that copy K-tiles: the producers, or all.

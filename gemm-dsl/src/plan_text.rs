@@ -108,6 +108,9 @@ impl Plan {
                 g.repeat.m, g.repeat.n, g.fragment.m, g.fragment.n, g.stride.m, g.stride.n
             ),
         );
+        if self.turns > 1 {
+            table.row("turns", format!("{} consumers compute one tile each, in turn", self.turns));
+        }
         if let Some((producer, consumer)) = self.role_registers {
             table.row("registers", format!("{consumer} of a consumer thread, {producer} of a producer thread"));
         }
@@ -118,7 +121,10 @@ impl Plan {
     fn warps(&self) -> String {
         let (threads, multiply) = (self.threads(), self.geometry.threads);
         if self.producer_warps > 0 {
-            let consumers = multiply.div_ceil(WARP);
+            let consumers = match (self.turns, multiply.div_ceil(WARP)) {
+                (1, warps) => warps.to_string(),
+                (turns, warps) => format!("{turns} x {warps}"),
+            };
             return format!("{threads} = {consumers} consumer + {} producer warps", self.producer_warps);
         }
         let idle = threads.next_multiple_of(WARP) - threads;
@@ -134,7 +140,8 @@ impl Plan {
         }
         table.row("stages", format!("{} of {} B", self.stages, self.stage_bytes));
         if let Some(offset) = self.variants.first().and_then(|variant| self.barrier_offset(variant)) {
-            table.row("mbarriers", format!("{} of 8 B at {offset}", 2 * self.stages));
+            let turns = if self.turns > 1 { 2 * self.turns } else { 0 };
+            table.row("mbarriers", format!("{} of 8 B at {offset}", 2 * self.stages + turns));
         }
         table.row("in all", format!("{} B of at most {}", self.shared_bytes, self.target.max_shared_bytes()));
     }
@@ -265,7 +272,8 @@ impl Plan {
             Swizzle::None => format!("{} apart", staged.pitch),
         };
         let by = if staged.matrices { ", written as matrices" } else { "" };
-        let tile = format!("{lines} lines of {elements}, {skew}, at {}{by}", staged.offset_bytes);
+        let each = if self.turns > 1 { ", one for each consumer" } else { "" };
+        let tile = format!("{lines} lines of {elements}, {skew}, at {}{each}{by}", staged.offset_bytes);
         match staged.box_lines {
             None => format!("{tile}, copied {width} wide"),
             Some(rows) => {

@@ -1,6 +1,7 @@
 //! Each rule of tile IR, with a program that breaks it: a replacement in a printed program, and the expected error.
 
 mod planes;
+mod turns;
 
 use ptx_gemm_codegen::tile::{self, print::print};
 use ptx_gemm_codegen::{TextErrors, compile_text};
@@ -52,6 +53,8 @@ const NARROW: &str = "types(bf16); tile(16, 16, 8); thread(2, 2); store(staged);
 
 const CLUSTER: &str = "types(bf16); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); stages(3); \
                        specialize(producers = 1); persistent; cluster(2, 1); multicast(b)";
+const CLUSTER_STAGED: &str = "types(bf16, d = f32); tile(64, 16, 32); atom(wgmma(64, 16, 16)); load(tma); stages(1); \
+                              persistent; store(staged); cluster(2, 1); multicast(b)";
 const CLUSTER_PLAIN: &str =
     "types(bf16); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); stages(1); pace(tile); cluster(2, 1)";
 const CLUSTER_SPLIT: &str = "tile(16, 16, 8); thread(2, 2); split_k(2); target(sm_90)";
@@ -204,6 +207,7 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     (GROUP, "            retire ", "            ; nothing", "acc is used while products are added to it"),
     (GROUP, "            retire ", "            retire but 1 ", "acc is used while products"),
     (STAGED, "release ab", "release ab but 1", "ab has no mbarriers: `release ab but 1` needs them"),
+    (CLUSTER_STAGED, "pitch 20 at 5120 B", "pitch 20 at 0 B", "in memory of ab, which other blocks of the cluster fill"),
     (GROUPS, "empty mbarrier(2)", "empty mbarrier(256)", "empty after 256 arrivals, but 2 warp groups read it"),
     (GROUPS, "empty mbarrier(2)", "empty mbarrier(1)", "empty after 1 arrivals, but 2 warp groups read it"),
     (GROUPS, "full mbarrier(1)", "full mbarrier(2)", "full after 2 arrivals, but 1 thread fills it"),
@@ -509,7 +513,7 @@ fn printed(schedule: &str) -> String {
 #[test]
 fn each_rule_has_a_program_that_breaks_it() {
     let mut wrong = Vec::new();
-    for (schedule, from, to, expected) in ROWS.iter().chain(planes::ROWS) {
+    for (schedule, from, to, expected) in ROWS.iter().chain(planes::ROWS).chain(turns::ROWS) {
         let text = printed(schedule);
         if !text.contains(from) {
             wrong.push(format!("`{from}` is not in the program of `{schedule}`"));

@@ -57,9 +57,10 @@ pub struct Control {
 }
 
 impl Control {
-    /// True if all threads of the range are here together.
+    /// True if all threads of the range are here together: all threads agree, or the range lies in one group that does.
     pub fn together(&self) -> bool {
-        self.agree == Agreement::ALL
+        let group = |thread: u32| thread / self.agree.0;
+        group(self.threads.start) == group(self.threads.end.saturating_sub(1))
     }
 }
 

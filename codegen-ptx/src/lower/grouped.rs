@@ -2,8 +2,6 @@
 //!
 //! The tiles of all products are numbered one product after another, and a block computes every tile whose number is its
 //! own plus a multiple of the number of blocks. It keeps the record of a product and the number of that product's first
-//! The tiles of all products are numbered one product after another, and a block computes every tile whose number is its
-//! own plus a multiple of the number of blocks. It keeps the record of a product and the number of that product's first
 //! tile. For its next tile it passes the products that end before it. Records are read a few at a time, since each read
 //! takes as long as one: a block reads all of them in the course of a launch.
 //!
@@ -20,10 +18,12 @@
 //! } while some
 //! ```
 //!
-//! Each role walks by itself, and finds the same tiles. A launch without products has no blocks.
+//! Each role walks by itself, and finds the same tiles. Groups of threads that take turns walk through all tiles of the
+//! block, and count the K-tiles of those that are not theirs. A launch without products has no blocks.
 
 use ptx_gemm_dsl::terms::Param;
 
+use super::scheduler::Units;
 use super::{Lowered, Lowering, broken};
 use crate::kernel::{Expr, Op, Reg};
 use crate::tile::Statement;
@@ -45,6 +45,7 @@ impl<'a> Lowering<'a> {
         let record = self.b.variable_wide(list);
         let left = self.b.variable(self.args.batch.clone(), most);
         let first = self.b.variable(Expr::Const(0), most);
+        let left_to_own = self.groups.is_some().then(|| self.start_walking()).transpose()?;
 
         self.b.open();
         self.b.open();
@@ -62,8 +63,10 @@ impl<'a> Lowering<'a> {
         let units = self.units();
         self.b.origin(&note, "number of the tile in the product");
         let tile = self.b.set(unit.clone() - first);
-        let work_tile = self.enter_tile(&units, tile, None)?;
-        self.tile(&work_tile, &units, body)?;
+        match &left_to_own {
+            None => self.tile_of_product(&units, tile, body)?,
+            Some(left) => self.tile_in_turn(&units, tile, left, body)?,
+        }
         let tile = self.b.close();
         self.b.origin(&note, "is there a tile?");
         self.b.branch(some, tile, Vec::new());
@@ -73,6 +76,12 @@ impl<'a> Lowering<'a> {
         let body = self.b.close();
         self.b.push(Op::Loop { body, again: some });
         Ok(())
+    }
+
+    /// Computes a tile of the current product.
+    pub(super) fn tile_of_product(&mut self, units: &Units, tile: Expr, body: &'a [Statement]) -> Lowered<()> {
+        let work_tile = self.enter_tile(units, tile, None)?;
+        self.tile(&work_tile, units, body)
     }
 
     /// Passes the products, at most [`AT_ONCE`] of them, that end before the tile `unit`; whether there may be more.

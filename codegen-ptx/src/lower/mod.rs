@@ -38,6 +38,7 @@ mod steps;
 mod stream;
 mod stream_k;
 mod tma;
+mod turns;
 mod warp;
 
 use ptx_gemm_dsl::target::{BOX_ALIGN, registers_per_thread};
@@ -47,13 +48,14 @@ use ptx_gemm_dsl::types::Batch;
 use crate::Violation;
 use crate::kernel::build::Builder;
 use crate::kernel::{self, Expr, Kernel, Locality, Origin, Reg};
-use crate::tile::{Division, Instruction, Map, Note, Op, Program, Role, Stager, Statement, verify};
+use crate::tile::{Division, Instruction, Map, Note, Op, Program, Role, SWIZZLE_PERIOD, Stager, Statement, verify};
 use arguments::Args;
 use expression::Dropping;
 use registers::{Families, Types};
 use ring::Carried;
 use scheduler::Units;
 use stream_k::Segment;
+use turns::Groups;
 
 /// The result of a lowering step, or the statement that cannot be lowered.
 type Lowered<T> = Result<T, Violation>;
@@ -79,7 +81,7 @@ pub fn lower(program: &Program) -> Lowered<Kernel> {
         cluster: program.scheduler.cluster_blocks(),
         shared_bytes,
         shared_align: if swizzled {
-            shared::PERIOD
+            SWIZZLE_PERIOD
         } else if boxed {
             BOX_ALIGN
         } else {
@@ -107,6 +109,7 @@ pub fn lower(program: &Program) -> Lowered<Kernel> {
         threads: program.threads(),
         tid: Expr::Tid(program.threads()),
         map: None,
+        groups: None,
         record: None,
         carried: Vec::new(),
         writers: Vec::new(),
@@ -139,11 +142,13 @@ struct Lowering<'a> {
     acc: Vec<Vec<Reg>>,
     args: Args,
     dropping: Dropping,
-    /// Threads of the current role, and a thread's index in it.
+    /// Threads of the current role that compute a tile together, and a thread's index among them.
     threads: u32,
     tid: Expr,
     /// The map of the role's accumulators, if it has any.
     map: Option<&'a Map>,
+    /// The groups of the current role, if they take turns.
+    groups: Option<Groups>,
     /// The record of the current product, where there is a list of them.
     record: Option<Expr>,
     /// Where the role is in each ring with mbarriers, if its blocks are persistent: the phases go on from tile to tile.
@@ -250,7 +255,7 @@ impl<'a> Lowering<'a> {
     }
 
     fn role(&mut self, role: &'a Role) -> Lowered<()> {
-        self.threads = role.len();
+        self.threads = role.per_tile();
         self.tid = match role.threads.start {
             0 => Expr::Tid(role.threads.end),
             start => {
@@ -258,6 +263,7 @@ impl<'a> Lowering<'a> {
                 self.b.variable(Expr::Tid(role.threads.end) - start, u64::from(role.len()) - 1)
             }
         };
+        self.groups = (role.turns > 1).then(|| self.enter_groups(role));
         if let Some(count) = role.registers {
             self.b.origin(&role.registers_note, &format!("registers of a thread of `{}`", role.name));
             let launched = registers_per_thread(self.program.threads(), self.program.blocks_per_sm);
@@ -281,6 +287,9 @@ impl<'a> Lowering<'a> {
         self.carried = (0..self.program.rings.len()).map(|ring| self.carry(ring, body)).collect();
         if self.program.problem.batch == Batch::Grouped {
             return self.grouped_tiles(body);
+        }
+        if self.groups.is_some() {
+            return self.tiles_in_turn(body);
         }
         let units = self.units();
         if scheduler.persistent.is_none() {
@@ -311,6 +320,7 @@ impl<'a> Lowering<'a> {
             match &statement.op {
                 Op::IfAnyK { body } => self.staged(work_tile, body, note)?,
                 Op::Steps { .. } => self.direct(work_tile, statement)?,
+                Op::Skip { ring } => self.skip(*ring, note)?,
                 Op::Store { acc, width, c_width } => self.store(work_tile, (*acc, None), (*width, *c_width), note)?,
                 Op::Stage { acc, by, c_width } => {
                     // Matrices have no width of their own.
@@ -355,6 +365,8 @@ impl<'a> Lowering<'a> {
                 self.b.push(kernel::Op::Barrier);
             }
             Op::Meet { barrier } => self.meet(*barrier, note),
+            Op::Take { turn } => self.take(*turn, note),
+            Op::Pass { turn } => self.pass(*turn, note),
             _ => return false,
         }
         true
@@ -395,7 +407,7 @@ impl<'a> Lowering<'a> {
     fn meet(&mut self, barrier: usize, note: &Note) {
         let barrier = &self.program.barriers[barrier];
         self.b.origin(note, &format!("synchronise the threads of `{}`", barrier.name));
-        self.b.push(kernel::Op::NamedBarrier { number: barrier.number, threads: barrier.threads });
+        self.meet_in_group(barrier.number, barrier.threads, 0);
     }
 
     /// What follows the elements of a K-tile in memory: the next K-tiles, if the operand is contiguous along k.

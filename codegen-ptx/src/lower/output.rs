@@ -39,15 +39,19 @@ impl Lowering<'_> {
         self.program.stage.as_ref().ok_or_else(|| broken("there is no stage of d"))
     }
 
-    /// Bytes from the first element of the staged tile to another one, before the swizzle.
+    /// Bytes from the first element of the stage to one of this thread's staged tile, before the swizzle.
     pub(super) fn stage_offset(&mut self, line: Expr, element: Expr) -> Lowered<Expr> {
         let (lines, bytes) = (self.program.lines(), self.program.problem.types.d.bytes());
         let pitch = self.the_stage()?.pitch;
-        Ok(if pitch >= lines.elements {
+        let offset = if pitch >= lines.elements {
             line * (pitch * bytes) + element * bytes
         } else {
             let panel = self.b.set(element.clone() / pitch);
             panel * (lines.count * pitch * bytes) + line * (pitch * bytes) + (element % pitch) * bytes
+        };
+        Ok(match &self.groups {
+            None => offset,
+            Some(groups) => offset + groups.stage.clone(),
         })
     }
 
@@ -115,7 +119,12 @@ impl Lowering<'_> {
         let leader: Reg = self.b.set_reg(self.tid.clone().lt(1u32));
         let guard = Some(Guard { pred: leader, expect: true });
         self.b.origin(note, "copy the tile to D");
-        let from = self.b.set_reg(Expr::SharedBase + offset_bytes);
+        let from = Expr::SharedBase + offset_bytes;
+        let from = match &self.groups {
+            None => from,
+            Some(groups) => from + groups.stage.clone(),
+        };
+        let from = self.b.set_reg(from);
         for panel in 0..panels {
             for first in (0..lines.count).step_by(rows as usize) {
                 let coordinates = [Some(element.clone() + panel * pitch), Some(line.clone() + first), product.clone()];

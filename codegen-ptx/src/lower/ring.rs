@@ -10,7 +10,7 @@ use ptx_gemm_dsl::terms::{Extent2, Side};
 use crate::kernel::{Address, Arrival, Expr, Guard, Op, Reg};
 
 use super::Lowering;
-use crate::tile::{self, Empty, Full, MBARRIER_PAIR, Ring, Statement};
+use crate::tile::{self, Empty, Full, MBARRIER_PAIR, Ring, Statement, Turn};
 
 /// Bytes of a slot's two mbarriers; the second one signals it empty.
 const PAIR: u32 = MBARRIER_PAIR as u32;
@@ -77,6 +77,7 @@ impl Lowering<'_> {
         let program = self.program;
         let rings: Vec<(&Ring, u32)> = program.rings.iter().filter_map(|ring| Some((ring, ring.mbarriers?))).collect();
         let Some((first, _)) = rings.first() else { return };
+        let groups = program.groups();
         let note = &first.mbarrier_note;
         self.b.origin(note, "one thread initialises the mbarriers");
         let one = self.b.set_reg(Expr::Tid(program.threads()).lt(1u32));
@@ -97,6 +98,15 @@ impl Lowering<'_> {
                 }
             }
         }
+        for turn in &program.turns {
+            self.b.origin(&turn.note, "one thread of a group tells the next one that it has a turn");
+            let base = self.b.set_reg(Expr::SharedBase + turn.offset_bytes);
+            for group in 0..groups {
+                let address = Address { base, offset: Turn::distance(group).into() };
+                self.b.push(Op::InitBarrier { address, arrivals: 1 });
+            }
+        }
+        self.b.origin(note, "one thread initialises the mbarriers");
         if (0..program.rings.len()).any(|ring| program.by_tma(ring)) {
             self.b.push(Op::PublishBarriers);
         }
@@ -174,7 +184,12 @@ impl Lowering<'_> {
 
     fn wait_barrier(&mut self, cursor: &Cursor, which: i64) {
         let address = self.barrier(cursor, which);
-        let parity = self.b.set_reg(cursor.parity.clone());
+        self.wait_phase(address, &cursor.parity);
+    }
+
+    /// Waits until the phase of this parity of an mbarrier is complete.
+    pub(super) fn wait_phase(&mut self, address: Address, parity: &Expr) {
+        let parity = self.b.set_reg(parity.clone());
         self.b.open();
         let done: Reg = self.b.fresh_pred();
         self.b.push(Op::TestBarrier { dst: done, address, parity });
@@ -230,6 +245,17 @@ impl Lowering<'_> {
     pub(super) fn move_cursor(&mut self, cursor: &Cursor, to: &Cursor) {
         if cursor.last > 0 {
             self.b.assign(&cursor.barriers, to.barriers.clone());
+        }
+    }
+
+    /// Moves the slot to read, and its mbarriers, over some K-tiles.
+    pub(super) fn move_over(&mut self, ring: &Ring, (slot, cursor): &(Expr, Cursor), k_tiles: &Expr) {
+        let to = self.b.set(cursor.barriers.clone() / PAIR + k_tiles.clone());
+        self.b.assign(&cursor.parity, (cursor.parity.clone() + to.clone() / ring.depth) % 2u32);
+        if ring.depth > 1 {
+            let index = self.b.set(to % ring.depth);
+            self.b.assign(slot, index.clone() * ring.slot_bytes);
+            self.b.assign(&cursor.barriers, index * PAIR);
         }
     }
 

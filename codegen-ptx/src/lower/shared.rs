@@ -2,16 +2,14 @@
 //!
 //! A plain address is one register plus a constant, so that accesses with the same thread pattern share the register. A
 //! swizzle is an XOR of address bits; a constant may be split off only if it leaves those bits unchanged, that is, if
-//! it is a multiple of [`PERIOD`] bytes. Every other distance has its own register.
+//! it is a multiple of its [`PERIOD`] in bytes. Every other distance has its own register.
 
 use ptx_gemm_dsl::terms::Swizzle;
 
 use super::{Lowered, broken};
 use crate::kernel::Expr;
 use crate::kernel::build::Builder;
-
-/// Period of every swizzle, in bytes: eight rows of 128 bytes.
-pub(super) const PERIOD: u32 = 1024;
+use crate::tile::SWIZZLE_PERIOD as PERIOD;
 
 /// An address in slot 0 that depends on the thread, and the constant distances from it at which accesses are made.
 #[derive(Clone)]

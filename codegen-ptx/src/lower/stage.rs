@@ -37,8 +37,14 @@ impl<'a> Lowering<'a> {
         };
         self.stage(work_tile, &mut pipeline, body)?;
         let then = self.b.close();
+        self.b.open();
+        // Turns go on without K-tiles.
+        for statement in body.iter().filter(|statement| matches!(statement.op, Op::Pass { .. })) {
+            self.anywhere(statement);
+        }
+        let other = self.b.close();
         self.b.origin(note, "is there anything to sum over?");
-        self.b.branch(some, then, Vec::new());
+        self.b.branch(some, then, other);
         Ok(())
     }
 
@@ -114,13 +120,22 @@ impl<'a> Lowering<'a> {
         self.b.origin(&program.block_note, "K left");
         let rem = match &program.walk {
             None => self.b.variable(work_tile.k.clone(), work_tile.k.bound()),
-            Some(walk) => {
-                let depth = program.block.k;
-                let k_tiles = self.b.set((work_tile.k.clone() + (depth - 1)) / depth);
-                self.b.variable(k_tiles * walk.pairs.len() as u32, u64::from(u32::MAX))
+            Some(_) => {
+                let k_tiles = self.k_tiles(&work_tile.k);
+                self.b.variable(k_tiles, u64::from(u32::MAX))
             }
         };
         Ok(Pipeline { rings, copies, bases, rem, needs, in_chunk: None, in_loop: false })
+    }
+
+    /// K-tiles of a sum over k, those of all pairs of planes included.
+    pub(super) fn k_tiles(&mut self, k: &Expr) -> Expr {
+        let depth = self.program.block.k;
+        let k_tiles = self.b.set((k.clone() + (depth - 1)) / depth);
+        match &self.program.walk {
+            None => k_tiles,
+            Some(walk) => k_tiles * walk.pairs.len() as u32,
+        }
     }
 
     /// What a K-tile takes of what is left of the sum: its depth, or with planes 1.

@@ -12,6 +12,9 @@
 //! - With dedicated producers, each role has its half of the loop, with mbarriers between them.
 //! - Warp groups go on while tensor cores multiply. Consumers that have a slot in reserve wait for the products of a
 //!   K-tile only once they have started those of the next one, and so return slots one K-tile later.
+//! - Consumers that take turns have the tensor cores, then the epilogue, one after the other.
+
+mod roles;
 
 use std::sync::Arc;
 
@@ -20,6 +23,8 @@ use ptx_gemm_dsl::plan::{CopyPlan, Emulate, Geometry, OperandPlan, Plan, Variant
 use ptx_gemm_dsl::target::WARP_GROUP;
 use ptx_gemm_dsl::terms::{Along, Extent2, Fast, Load, Operands, Pace, Reads, Reduce, Side};
 use ptx_gemm_dsl::types::Problem;
+
+use roles::{EPILOGUE, MAINLOOP};
 
 use super::{
     Accumulator, Barrier, Buffer, Digit, Division, Empty, Fetch, Full, Hold, Index, Instruction, Map, Module, Mover,
@@ -163,6 +168,7 @@ impl<'p> Builder<'p> {
                 note: note(&clauses.store),
             }),
             barriers: self.barriers(),
+            turns: self.turns(),
             accumulators: self.accumulators(),
             roles: self.roles(staged),
         }
@@ -208,24 +214,24 @@ impl<'p> Builder<'p> {
 
     fn roles(&self, staged: bool) -> Vec<Role> {
         let (plan, clauses) = (self.plan, &self.plan.clauses);
-        let role = |name: &str, threads, body, clause: &str| {
+        let role = |name: &str, threads, turns, body, clause: &str| {
             let mut body = vec![at(Op::Tiles { body }, &clauses.raster)];
             if name != "producers" && self.settles_late() {
                 body.push(at(Op::Settle, &clauses.store));
             }
             let (registers, registers_note) = (None, note(""));
-            Role { name: name.into(), threads, registers, registers_note, body, note: note(clause) }
+            Role { name: name.into(), threads, turns, registers, registers_note, body, note: note(clause) }
         };
-        let math = plan.geometry.threads;
+        let math = plan.geometry.threads * plan.turns;
         if !staged {
-            return vec![role("all", 0..math, self.with_store(vec![self.direct()]), &clauses.lanes)];
+            return vec![role("all", 0..math, 1, self.with_store(vec![self.direct()]), &clauses.lanes)];
         }
         if plan.producer_warps == 0 {
-            return vec![role("all", 0..math, self.with_store(self.staged()), &clauses.lanes)];
+            return vec![role("all", 0..math, 1, self.with_store(self.staged()), &clauses.lanes)];
         }
         let mut roles = vec![
-            role("consumers", 0..math, self.with_store(self.consumer()), &clauses.specialize),
-            role("producers", math..plan.threads(), self.producer(), &clauses.specialize),
+            role("consumers", 0..math, plan.turns, self.with_store(self.consumer()), &clauses.specialize),
+            role("producers", math..plan.threads(), 1, self.producer(), &clauses.specialize),
         ];
         if let Some((producer, consumer)) = plan.role_registers {
             for (role, registers) in roles.iter_mut().zip([consumer, producer]) {
@@ -233,36 +239,6 @@ impl<'p> Builder<'p> {
             }
         }
         roles
-    }
-
-    /// The producer's half of the loop.
-    fn producer(&self) -> Vec<Statement> {
-        let clauses = &self.plan.clauses;
-        let mut body = self.produce(Index::Ahead(0));
-        body.push(at(Op::Commit { ring: 0 }, &clauses.stages));
-        let sum = vec![at(Op::Loop { body }, &clauses.tile)];
-        vec![at(Op::IfAnyK { body: sum }, &clauses.tile)]
-    }
-
-    /// The consumer's half of the loop.
-    fn consumer(&self) -> Vec<Statement> {
-        let clauses = &self.plan.clauses;
-        let mut body = vec![at(Op::Wait { ring: 0 }, &clauses.stages)];
-        if self.plan.pace == Pace::Tile {
-            body.push(at(Op::Meet { barrier: 0 }, &clauses.pace));
-        }
-        // A slot in reserve: the producer fills one while products read two.
-        let kept = if self.multiplies_asynchronously() && self.plan.stages > 2 { 1 } else { 0 };
-        body.push(self.steps());
-        body.extend(self.retire(kept));
-        body.push(at(Op::Release { ring: 0, kept }, &clauses.stages));
-        body.extend(self.promote(kept > 0));
-        let mut sum = vec![at(Op::Loop { body }, &clauses.tile)];
-        if kept > 0 {
-            sum.extend(self.retire(0));
-            sum.push(at(Op::Release { ring: 0, kept: 0 }, &clauses.stages));
-        }
-        vec![at(Op::IfAnyK { body: sum }, &clauses.tile)]
     }
 
     /// Whether the multiply instruction is complete only some time after it was issued.
@@ -278,12 +254,15 @@ impl<'p> Builder<'p> {
     /// A tile, from clearing its accumulators to its store. A persistent block has no copies in flight at the end.
     fn with_store(&self, sum: Vec<Statement>) -> Vec<Statement> {
         let (plan, clauses) = (self.plan, &self.plan.clauses);
-        let mut body = vec![at(Op::Clear { acc: 0 }, &clauses.thread)];
+        let mut body = self.skip();
+        body.push(at(Op::Clear { acc: 0 }, &clauses.thread));
         if plan.emulate.is_some() {
             body.push(at(Op::Clear { acc: self.summed() }, &clauses.promote));
         }
         let staged = matches!(sum.first(), Some(Statement { op: Op::IfAnyK { .. }, .. }));
+        body.extend(self.take(MAINLOOP));
         body.extend(sum);
+        body.extend(self.take(EPILOGUE));
         let layouts = self.problem.layouts;
         let width = self.variant.d_width;
         // A C with the other layout than D is read element by element.
@@ -325,6 +304,7 @@ impl<'p> Builder<'p> {
             None => body.extend(store),
             Some(how) => body.push(at(Op::Reduce { acc: 0, how, body: store }, &clauses.split_k)),
         }
+        body.extend(self.pass(EPILOGUE));
         if plan.persistent.is_some() && staged {
             if plan.producer_warps == 0 && self.variant.load == Load::CpAsync && self.variant.staged.is_none() {
                 body.push(at(Op::Drain, &clauses.persistent));
@@ -368,7 +348,8 @@ impl<'p> Builder<'p> {
             (plan.pace == Pace::Tile, "pace", &clauses.pace),
             (self.variant.staged.is_some(), "store", &clauses.store),
         ];
-        let wanted = wanted.into_iter().filter(|(wanted, ..)| *wanted).zip(1..);
+        // Groups that take turns have one each.
+        let wanted = wanted.into_iter().filter(|(wanted, ..)| *wanted).zip((1..).step_by(plan.turns as usize));
         let threads = plan.geometry.threads;
         let barrier = |((_, name, clause), number): ((bool, &str, &String), u32)| Barrier {
             name: name.into(),

@@ -27,13 +27,13 @@ mod pack;
 pub mod parse;
 pub mod print;
 pub mod record;
+mod role;
 mod scheduler;
 mod statement;
 mod tensor_map;
 pub mod text;
 pub mod verify;
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use ptx_gemm_dsl::target::Target;
@@ -42,6 +42,7 @@ use ptx_gemm_dsl::types::{Batch, DType, Layout, Problem};
 
 pub use map::{Digit, Map};
 pub use pack::{PACKED_ROW_BYTES, Pack, Planes, SCALE_LINES, SCALE_SHARED_BYTES, SCALE_THREADS, Walk};
+pub use role::{Role, Turn};
 pub use scheduler::{Division, Scheduler};
 pub use statement::{
     Fetch, Hold, Index, Instruction, MATRIX, MMA, Mover, Multiply, Op, Source, Span, Stager, Statement, TMA_BYTES,
@@ -101,6 +102,8 @@ pub struct Program {
     pub stage: Option<Stage>,
     /// Named barriers.
     pub barriers: Vec<Barrier>,
+    /// What the groups of a role have in turn.
+    pub turns: Vec<Turn>,
     /// Sets of accumulators.
     pub accumulators: Vec<Accumulator>,
     /// The roles of the block, by ascending threads.
@@ -278,7 +281,8 @@ pub enum Empty {
 pub struct Barrier {
     /// Name in the text.
     pub name: String,
-    /// Its number in the block, 1 to 15; 0 is the barrier of the block.
+    /// Its number in the block, 1 to 15; 0 is the barrier of the block. Each group of a role that takes turns has a barrier of
+    /// its own: this number is that of the first one.
     pub number: u32,
     /// Number of participating threads, in whole warps.
     pub threads: u32,
@@ -295,35 +299,6 @@ pub struct Accumulator {
     pub map: Map,
     /// Its note.
     pub note: Note,
-}
-
-/// A subset of the block's threads with its own program.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Role {
-    /// Name in the text.
-    pub name: String,
-    /// Its threads.
-    pub threads: Range<u32>,
-    /// Registers of each of its threads; `None`: as many as the kernel is launched with.
-    pub registers: Option<u32>,
-    /// Note of the registers.
-    pub registers_note: Note,
-    /// Its program.
-    pub body: Vec<Statement>,
-    /// Its note.
-    pub note: Note,
-}
-
-impl Role {
-    /// The number of its threads.
-    pub fn len(&self) -> u32 {
-        self.threads.end.saturating_sub(self.threads.start)
-    }
-
-    /// Whether it has no threads.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
 }
 
 impl Program {
@@ -426,7 +401,24 @@ impl Program {
         let slots = ring.buffers.iter().map(start).min().unwrap_or(0);
         let end = slots + u64::from(ring.depth) * u64::from(ring.slot_bytes);
         let first = u64::from(stage.offset_bytes);
-        first < end && slots < first + stage.bytes(self.lines(), self.problem.types.d)
+        first < end && slots < first + self.staged_bytes()
+    }
+
+    /// Number of groups of threads that compute one tile of D each, in turn: 1 if all tiles are computed by the same threads.
+    pub fn groups(&self) -> u32 {
+        self.roles.iter().map(|role| role.turns).max().unwrap_or(1)
+    }
+
+    /// Bytes from the stage of one group of threads to that of the next. A swizzle permutes the same bytes in each.
+    pub fn stage_step(&self) -> u64 {
+        let bytes = |stage: &Stage| stage.bytes(self.lines(), self.problem.types.d);
+        self.stage.as_ref().map_or(0, bytes).next_multiple_of(SWIZZLE_PERIOD.into())
+    }
+
+    /// Bytes of the stage: of one tile of D for each group of threads that takes turns.
+    pub fn staged_bytes(&self) -> u64 {
+        let others = u64::from(self.groups().saturating_sub(1)) * self.stage_step();
+        self.stage.as_ref().map_or(0, |stage| others + stage.bytes(self.lines(), self.problem.types.d))
     }
 
     /// The ring that contains a buffer.
@@ -434,7 +426,7 @@ impl Program {
         self.rings.iter().position(|ring| ring.buffers.contains(&buffer))
     }
 
-    /// Shared memory of a block in bytes: every slot of every ring, and the mbarriers.
+    /// Shared memory of a block in bytes: every slot of every ring, the stage, and the mbarriers.
     pub fn shared_bytes(&self) -> u64 {
         let end = |ring: &Ring| {
             let first = ring.buffers.iter().map(|b| self.buffers[*b].offset_bytes).min().unwrap_or(0);
@@ -442,16 +434,17 @@ impl Program {
             let mbarriers = ring.mbarriers.map_or(0, |at| u64::from(at) + MBARRIER_PAIR * u64::from(ring.depth));
             slots.max(mbarriers)
         };
-        let staged = self
-            .stage
-            .as_ref()
-            .map_or(0, |stage| u64::from(stage.offset_bytes) + stage.bytes(self.lines(), self.problem.types.d));
-        self.rings.iter().map(end).max().unwrap_or(0).max(staged)
+        let staged = self.stage.as_ref().map_or(0, |stage| u64::from(stage.offset_bytes) + self.staged_bytes());
+        let turns = self.turns.iter().map(|turn| turn.end(self.groups())).max().unwrap_or(0);
+        self.rings.iter().map(end).max().unwrap_or(0).max(staged).max(turns)
     }
 }
 
 /// Size of the two mbarriers of a slot, in bytes.
 pub const MBARRIER_PAIR: u64 = 16;
+
+/// Bytes after which the widest swizzle repeats: eight rows of 128 bytes.
+pub const SWIZZLE_PERIOD: u32 = 1024;
 
 /// The word for a kind of batch.
 fn batch_word(batch: Batch) -> &'static str {

@@ -111,9 +111,13 @@ impl Printer {
                 let text = format!("barrier {} number {} threads {}", barrier.name, barrier.number, barrier.threads);
                 out.line(&text, &barrier.note);
             }
+            for turn in &program.turns {
+                out.line(&format!("turn {} at {} B", turn.name, turn.offset_bytes), &turn.note);
+            }
             program.accumulators.iter().for_each(|acc| out.accumulator(acc));
             for role in &program.roles {
-                let head = format!("role {} threads {}..{}", role.name, role.threads.start, role.threads.end);
+                let turns = if role.turns == 1 { String::new() } else { format!(" turns {}", role.turns) };
+                let head = format!("role {} threads {}..{}{turns}", role.name, role.threads.start, role.threads.end);
                 out.nested(&head, &role.note, |out| {
                     if let Some(registers) = role.registers {
                         out.line(&format!("registers {registers}"), &role.registers_note);
@@ -201,6 +205,9 @@ pub fn name(op: &Op) -> &'static str {
         Op::Commit { .. } => "commit",
         Op::Wait { .. } => "wait",
         Op::Release { .. } => "release",
+        Op::Skip { .. } => "skip",
+        Op::Take { .. } => "take",
+        Op::Pass { .. } => "pass",
         Op::Retire { .. } => "retire",
         Op::Steps { .. } => "steps",
         Op::Promote { .. } => "promote",
@@ -227,9 +234,12 @@ fn head(program: &Program, op: &Op) -> String {
         }
         Op::Loop { .. } => format!("{name} kt"),
         Op::Clear { acc: a } => format!("{name} {}", acc(*a)),
-        Op::Acquire { ring: r } | Op::Commit { ring: r } | Op::Wait { ring: r } | Op::Release { ring: r, kept: 0 } => {
-            format!("{name} {}", ring(*r))
-        }
+        Op::Acquire { ring: r }
+        | Op::Commit { ring: r }
+        | Op::Wait { ring: r }
+        | Op::Skip { ring: r }
+        | Op::Release { ring: r, kept: 0 } => format!("{name} {}", ring(*r)),
+        Op::Take { turn } | Op::Pass { turn } => format!("{name} {}", program.turns[*turn].name),
         Op::Release { ring: r, kept } => format!("{name} {} but {kept}", ring(*r)),
         Op::Retire { steps: 0 } => name.into(),
         Op::Retire { steps } => format!("{name} but {steps}"),

@@ -136,7 +136,8 @@ pub struct Statement {
 pub enum Op {
     /// Runs the body for every tile that the block computes.
     Tiles { body: Vec<Statement> },
-    /// Runs the body only if there is any k to sum over. Otherwise the pointers of A and B may be invalid.
+    /// Runs the body only if there is any k to sum over, otherwise the passes in it alone. The pointers of A and B may be invalid
+    /// then.
     IfAnyK { body: Vec<Statement> },
     /// Runs the body once per K-tile, and at least once.
     Loop { body: Vec<Statement> },
@@ -155,6 +156,13 @@ pub enum Op {
     Wait { ring: usize },
     /// The consumer returns the slots that it has waited for, except for the newest `kept`.
     Release { ring: usize, kept: u32 },
+    /// The consumer passes over the K-tiles of tiles that other groups of the role compute: those between this tile and the
+    /// last one that it computed.
+    Skip { ring: usize },
+    /// Waits until the previous group of the role has passed on a turn.
+    Take { turn: usize },
+    /// Passes a turn on to the next group of the role, also where there is no k to sum over.
+    Pass { turn: usize },
     /// Waits until the products that this thread's warp group has started are complete, except those of its newest `steps`
     /// statements: until then tensor cores read the slots and write the accumulators.
     Retire { steps: u32 },
@@ -258,6 +266,9 @@ impl Op {
             | Op::Commit { .. }
             | Op::Wait { .. }
             | Op::Release { .. }
+            | Op::Skip { .. }
+            | Op::Take { .. }
+            | Op::Pass { .. }
             | Op::Retire { .. }
             | Op::Steps { .. }
             | Op::Promote { .. }

@@ -78,6 +78,7 @@ macro_rules! edit {
 
 mod clusters;
 mod products;
+mod turns;
 
 /// Visits the statements, including nested ones, each with its index in its block.
 fn walk(stmts: &mut Vec<Stmt>, f: &mut impl FnMut(&mut Vec<Stmt>, usize) -> bool) -> bool {

@@ -371,14 +371,26 @@ const CLUSTERS: [&str; 7] = [
 ];
 
 /// Warps that only copy for warp groups that multiply, which may be fewer than the tile has rows of products.
-const GROUP_ROLES: [&str; 6] = [
+const GROUP_ROLES: [&str; 9] = [
     "specialize(producers = 1 warp)",
     "specialize(producers = 1)",
     BUDGET,
     "specialize(producers = 1, consumers = 1)",
     "specialize(producers = 1, consumers = 1)",
     "specialize(producers = 1 warp, consumers = 1)",
+    "specialize(producers = 1 warp, pingpong)",
+    "specialize(producers = 1, pingpong); registers(producer = 24, consumer = 240)",
+    "specialize(producers = 1 warp, consumers = 3, pingpong)",
 ];
+
+/// Lets a block of a schedule whose consumers take turns have several tiles, and whole sums.
+fn in_turn(clauses: &mut Vec<Option<String>>, clustered: bool) {
+    let divides = |clause: &String| clause.starts_with("split_k") || clause.contains("stream_k");
+    clauses.retain(|clause| !clause.as_ref().is_some_and(divides));
+    if !clauses.iter().flatten().any(|clause| clause.starts_with("persistent")) {
+        clauses.push(Some(if clustered { "persistent" } else { "persistent(1)" }.to_string()));
+    }
+}
 
 /// Adds clusters to a schedule that TMA copies for, instead of what they conflict with.
 fn clustered(clauses: &mut Vec<Option<String>>, clusters: Option<&str>) {
@@ -425,6 +437,12 @@ fn of_warp_groups() -> impl Strategy<Value = String> {
             let (columns, most) = if emulated.is_some() { (columns.min(96), 96) } else { (columns, 256) };
             let n = columns * if columns * parts <= most { parts } else { 1 };
             let depth = if emulated.is_some() && depth == 48 { 64 } else { depth };
+            let pingpong = roles.as_ref().is_some_and(|roles| roles.contains("pingpong"));
+            if pingpong {
+                in_turn(&mut others, clusters.is_some());
+            }
+            // One warp group computes all rows of a tile that it computes alone.
+            let groups = if pingpong && groups * n > most { 1 } else { groups };
             let mut clauses = vec![
                 format!("types({types})"),
                 format!("tile({}, {n}, {depth})", 64 * groups),

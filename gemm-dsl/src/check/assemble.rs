@@ -57,6 +57,7 @@ pub(super) fn plan(settings: &Settings, geometry: Geometry, staging: Option<Stag
         block,
         atom: settings.atom,
         geometry,
+        turns: settings.turns(),
         producer_warps: settings.producer_warps(),
         role_registers: settings.registers,
         a: inputs[0].plan(settings, unroll),
@@ -76,7 +77,7 @@ pub(super) fn plan(settings: &Settings, geometry: Geometry, staging: Option<Stag
         tail: settings.tail,
         pace: settings.pace,
         // A wave of blocks is what stream-K divides the work among, and what walks through the list of a group.
-        persistent: settings.persistent.or(implies_wave(settings).then_some(Wave::Device)),
+        persistent: settings.persistent.or(settings.implies_wave().then_some(Wave::Device)),
         cluster: settings.cluster,
         multicast: settings.multicast,
         split_k: settings.split_k,
@@ -93,11 +94,6 @@ pub(super) fn plan(settings: &Settings, geometry: Geometry, staging: Option<Stag
         params: params(settings),
         clauses: provenance(settings, unroll, prefetch),
     })
-}
-
-/// Whether blocks are persistent without the clause.
-fn implies_wave(settings: &Settings) -> bool {
-    settings.stream_k || settings.problem.batch == Batch::Grouped
 }
 
 /// The block tile; its depth is the staged one, or the unrolled steps where nothing is staged.

@@ -141,6 +141,8 @@ fn warp_groups(settings: &Settings, columns: u32, findings: &mut Findings) -> Op
     }
     let blocks = tile.m / GROUP_ROWS;
     let each = match settings.specialize.and_then(|specialize| specialize.consumers).map(WarpCount::warps) {
+        // A consumer that takes turns computes all of them.
+        _ if settings.turns() > 1 => blocks,
         // Another number is an error of its own.
         Some(warps) if warps > 0 && warps.is_multiple_of(4) && blocks.is_multiple_of(warps / 4) => blocks / (warps / 4),
         _ => 1,

@@ -1,7 +1,7 @@
 //! The register rule, and its form with `blocks_per_sm`.
 
 use crate::check::finding::Findings;
-use crate::check::geometry::parts;
+use crate::check::geometry::{GROUP_ROWS, parts};
 use crate::check::settings::Settings;
 use crate::clause::{Atom, Clause, SpecializeClause, Spills, WarpCount};
 use crate::occupancy::BESIDES;
@@ -34,6 +34,9 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
         "{} keeps {} {acc} accumulators: with the {BESIDES} registers that everything else needs that is {}, each of {} gets at most {limit}",
         match settings.atom {
             Atom::Fma => settings.text(Key::Thread, ""),
+            Atom::Wgmma(..) if settings.turns() > 1 => {
+                format!("pingpong, where one warp group computes {},", settings.text(Key::Tile, ""))
+            }
             Atom::Mma(..) | Atom::Wgmma(..) => format!("a thread of {}", settings.text(Key::Tile, "")),
         },
         geometry.thread.m * geometry.thread.n * settings.sums(),
@@ -61,6 +64,13 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
     }
     if let Some(tile) = settings.tile {
         let depth = tile.k.map_or(String::new(), |k| format!(", {k}"));
+        // The tile of consumers that take turns is that of one warp group.
+        let rows =
+            [2, 3, 4].into_iter().filter(|part| settings.turns() > 1 && tile.m.is_multiple_of(GROUP_ROWS * part));
+        for part in rows {
+            let text = format!("tile({}, {}{depth})", tile.m / part, tile.n);
+            finding.set(&text, format!("{text} keeps {}", geometry.thread.m * geometry.thread.n / part));
+        }
         // A warp group computes 64 rows whatever their number: fewer columns are fewer accumulators.
         if let Atom::Wgmma(rows, columns, k) = settings.atom {
             for part in [2, 3, 4].into_iter().filter(|part| tile.n.is_multiple_of(8 * part)) {

@@ -116,9 +116,10 @@ impl<'a> Needs<'a> {
             0 => String::new(),
             bytes => format!(" + mbarriers {bytes}"),
         };
-        let d = match staging.d_bytes {
-            0 => String::new(),
-            bytes => format!("; a tile of D {bytes}"),
+        let d = match (staging.d_bytes, self.settings.turns()) {
+            (0, _) => String::new(),
+            (bytes, 1) => format!("; a tile of D {bytes}"),
+            (bytes, turns) => format!("; {turns} tiles of D {bytes}"),
         };
         let message = format!(
             "{subject} needs {} B of shared memory, {allowed} (A {} + B {}{barriers} per stage{d})",

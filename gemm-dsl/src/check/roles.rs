@@ -13,10 +13,13 @@ use crate::terms::Load;
 /// Every rule about roles. `geometry` is `None` if it is not known.
 pub(super) fn check(settings: &Settings, geometry: Option<&Geometry>, findings: &mut Findings) {
     let Some(clause) = settings.specialize else { return };
-    pingpong(clause, findings);
+    if clause.roles == Some(Roles::Pingpong) {
+        pingpong(settings, clause, findings);
+    }
     copies(settings, clause, findings);
     if let Some(geometry) = geometry {
-        if whole_warps(settings, geometry, findings) {
+        // Consumers that take turns compute a tile each, whatever their number.
+        if settings.turns() == 1 && whole_warps(settings, geometry, findings) {
             consumers(settings, clause, geometry, findings);
         }
         block_size(settings, clause, geometry, findings);
@@ -28,11 +31,54 @@ fn text(clause: SpecializeClause) -> String {
     Clause::Specialize(clause).to_string()
 }
 
-fn pingpong(clause: SpecializeClause, findings: &mut Findings) {
-    if clause.roles == Some(Roles::Pingpong) && clause.consumers == Some(WarpCount::Groups(1)) {
+/// Warp groups compute whole tiles in turn: one multiplies while another one stores.
+fn pingpong(settings: &Settings, clause: SpecializeClause, findings: &mut Findings) {
+    let together = text(SpecializeClause { roles: None, ..clause });
+    let Atom::Wgmma(..) = settings.atom else {
+        let message = format!(
+            "{}: pingpong hands the tensor cores from one warp group to the next, which {} does not use by warp groups",
+            text(clause),
+            settings.text(Key::Atom, "atom(fma)")
+        );
+        findings
+            .error("pingpong-atom", Key::Specialize, &[Key::Atom], message)
+            .set(&together, format!("{together} computes each tile together"));
+        return;
+    };
+    let warps = clause.consumers.map_or(8, WarpCount::warps);
+    let groups = |groups: u32| text(SpecializeClause { consumers: Some(WarpCount::Groups(groups)), ..clause });
+    if !warps.is_multiple_of(4) {
+        let message = format!("{}: a consumer that takes turns is a warp group of 4 warps", text(clause));
+        let finding = findings.error("pingpong-groups", Key::Specialize, &[], message);
+        for whole in [warps.div_ceil(4).max(2), 2] {
+            finding.set(groups(whole), format!("{} has whole groups", groups(whole)));
+        }
+    } else if warps == 4 {
         let message = "specialize: pingpong takes turns, and there is one consumer";
-        let fixed = text(SpecializeClause { consumers: Some(WarpCount::Groups(2)), ..clause });
-        findings.error("pingpong", Key::Specialize, &[], message).set(&fixed, format!("{fixed} has two"));
+        findings
+            .error("pingpong", Key::Specialize, &[], message)
+            .set(groups(2), format!("{} has two", groups(2)))
+            .set(&together, format!("{together} computes every tile by it"));
+    }
+    // What divides K says more about why not.
+    let divides: Vec<&Clause> = [Key::SplitK, Key::StreamK].into_iter().filter_map(|key| settings.get(key)).collect();
+    for divided in &divides {
+        let message = format!(
+            "{} conflicts with {divided}: a consumer passes over the K-tiles of the others' tiles, and parts of a sum differ \
+             in their number",
+            text(clause)
+        );
+        findings
+            .error("pingpong-split", Key::Specialize, &[divided.key()], message)
+            .remove(divided.name(), format!("leave {} out", divided.name()))
+            .set(&together, format!("{together} goes with it"));
+    }
+    if divides.is_empty() && !settings.is_persistent() {
+        let message = format!("{}: a block with one tile has none for a second consumer", text(clause));
+        findings
+            .error("pingpong-persistent", Key::Specialize, &[Key::Persistent, Key::Batch], message)
+            .set("persistent", "persistent blocks compute several")
+            .set(&together, format!("{together} computes one tile together"));
     }
 }
 
@@ -120,22 +166,26 @@ fn consumers(settings: &Settings, clause: SpecializeClause, geometry: &Geometry,
 
 /// Producers and consumers together are one block.
 fn block_size(settings: &Settings, clause: SpecializeClause, geometry: &Geometry, findings: &mut Findings) {
-    let threads = settings.threads(geometry);
+    let (threads, multiply) = (settings.threads(geometry), settings.consumer_threads(geometry));
     if threads <= MAX_THREADS {
         return;
     }
     let message = format!(
         "{}: {} threads to multiply and {} to copy are {threads}, at most {MAX_THREADS}",
         text(clause),
-        geometry.threads,
-        threads - geometry.threads
+        multiply,
+        threads - multiply
     );
     let finding = findings.error("specialize-threads", Key::Specialize, &[Key::Tile, Key::Thread], message);
-    let left = (MAX_THREADS - geometry.threads.min(MAX_THREADS)) / WARP;
+    let left = (MAX_THREADS - multiply.min(MAX_THREADS)) / WARP;
     // Offer all that there is room for, and fewer: the registers are shared by all threads.
     for warps in [left, left / 2, 8, 4, 2, 1].into_iter().filter(|warps| (1..=left).contains(warps)) {
         let fewer = text(SpecializeClause { producers: WarpCount::Warps(warps), ..clause });
         finding.set(&fewer, format!("{fewer} fits"));
+    }
+    if settings.turns() > 2 {
+        let fewer = text(SpecializeClause { consumers: Some(WarpCount::Groups(2)), ..clause });
+        finding.set(&fewer, format!("{fewer} has two consumers"));
     }
     if let Some(thread) = settings.thread {
         for (m, n) in [(1, 2), (2, 1), (2, 2), (2, 4), (4, 2), (4, 4), (8, 8)] {
@@ -149,7 +199,7 @@ fn block_size(settings: &Settings, clause: SpecializeClause, geometry: &Geometry
 /// The rules of `registers`: whole warp groups that together have the registers of a multiprocessor.
 fn budget(settings: &Settings, clause: SpecializeClause, geometry: Option<&Geometry>, findings: &mut Findings) {
     let Some(Clause::Registers(registers)) = settings.get(Key::Registers) else { return };
-    let made = || geometry.map(|geometry| warps_or_groups(geometry.threads.div_ceil(WARP)));
+    let made = || geometry.map(|geometry| warps_or_groups(settings.consumer_threads(geometry).div_ceil(WARP)));
     let Some(consumers) = clause.consumers.or_else(made) else { return };
     let (WarpCount::Groups(producers), WarpCount::Groups(consumers)) = (clause.producers, consumers) else {
         let message = format!(

@@ -1,8 +1,9 @@
 //! The clauses with every default filled in that does not depend on a rule.
 
 use crate::clause::{
-    Atom, BatchKind, Clause, Emulation, Expectation, Fetch, LayoutClause, PackClause, PrefetchClause, SharedClause,
-    Skew, SpecializeClause, Spills, SplitKClause, StagedOrder, TileClause, TypesClause, VectorClause,
+    Atom, BatchKind, Clause, Emulation, Expectation, Fetch, LayoutClause, PackClause, PrefetchClause, Roles,
+    SharedClause, Skew, SpecializeClause, Spills, SplitKClause, StagedOrder, TileClause, TypesClause, VectorClause,
+    WarpCount,
 };
 use crate::epilogue::Epilogue;
 use crate::keys::KeySet;
@@ -237,9 +238,38 @@ impl<'s> Settings<'s> {
         self.specialize.map_or(0, |specialize| specialize.producers.warps())
     }
 
+    /// Warp groups that compute whole tiles in turn: the consumers of a pingpong schedule; 1 where all compute one tile
+    /// together.
+    pub fn turns(&self) -> u32 {
+        let pingpong = |clause: &SpecializeClause| clause.roles == Some(Roles::Pingpong);
+        match (self.specialize.filter(pingpong), self.atom) {
+            // Another number than whole groups is an error of its own.
+            (Some(clause), Atom::Wgmma(..)) => match clause.consumers.map_or(8, WarpCount::warps) {
+                warps if warps > 0 && warps.is_multiple_of(4) => warps / 4,
+                _ => 2,
+            },
+            _ => 1,
+        }
+    }
+
+    /// Whether blocks are persistent, by the clause or by another one that implies it.
+    pub fn is_persistent(&self) -> bool {
+        self.persistent.is_some() || self.implies_wave()
+    }
+
+    /// Whether blocks are persistent without the clause.
+    pub fn implies_wave(&self) -> bool {
+        self.stream_k || self.problem.batch == Batch::Grouped
+    }
+
+    /// Threads of the block that multiply.
+    pub fn consumer_threads(&self, geometry: &Geometry) -> u32 {
+        geometry.threads.saturating_mul(self.turns())
+    }
+
     /// Threads of the block.
     pub fn threads(&self, geometry: &Geometry) -> u32 {
-        geometry.with_producers(self.producer_warps())
+        geometry.with_others(self.turns(), self.producer_warps())
     }
 
     /// Threads that copy K-tiles.

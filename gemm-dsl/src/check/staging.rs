@@ -3,12 +3,13 @@
 use crate::check::output::Lines;
 use crate::check::settings::Settings;
 use crate::clause::{Atom, Skew, StagedOrder, TileClause};
-use crate::plan::Placement;
+use crate::plan::{MBARRIER_PAIR, Placement};
 use crate::target::BOX_ALIGN;
 use crate::terms::{Fast, Load, Side, Swizzle};
 
-/// Bytes of the two mbarriers of a slot, full and empty, in a ring that has them.
-const BARRIER_BYTES: u64 = 16;
+/// Bytes of the two mbarriers of a slot, full and empty, in a ring that has them; and of those of a group of threads that
+/// takes turns, for the tensor cores and for the epilogue.
+const BARRIER_BYTES: u64 = MBARRIER_PAIR as u64;
 
 /// Bytes after which the widest swizzle repeats.
 const SWIZZLE_PERIOD: u64 = 1024;
@@ -26,11 +27,14 @@ pub(super) struct Staging {
     pub stage_bytes: u64,
     /// Bytes of the mbarriers of one stage; 0 in a ring without.
     pub barrier_bytes: u64,
-    /// Bytes of a tile of D on its way to global memory; 0 if it is stored from registers.
+    /// Bytes of a tile of D on its way to global memory, of each group of threads that takes turns; 0 if it is stored from
+    /// registers.
     pub d_bytes: u64,
     /// Whether this tile has memory of its own: slots are filled while it is there, by producers, or by another block of the
     /// cluster that has begun its next tile.
     d_apart: bool,
+    /// Bytes of the mbarriers of turns.
+    turn_bytes: u64,
     /// All stages, and the mbarriers after them.
     pub shared_bytes: u64,
 }
@@ -38,7 +42,7 @@ pub(super) struct Staging {
 impl Staging {
     /// Shared memory of a ring of `stages` slots, of a tile of D, and of the mbarriers.
     pub fn bytes_of(&self, stages: u32) -> u64 {
-        self.slots_bytes(stages) + self.barrier_bytes * u64::from(stages)
+        self.slots_bytes(stages) + self.barrier_bytes * u64::from(stages) + self.turn_bytes
     }
 
     /// The same without the mbarriers, which come last.
@@ -76,10 +80,15 @@ pub(super) fn of(settings: &Settings, tile: TileClause) -> Option<Staging> {
     let stage_bytes = a_bytes + b_bytes;
     let b = Placement { offset_bytes: clamp(a_bytes), ..b };
     let barrier_bytes = if settings.mbarriers() { BARRIER_BYTES } else { 0 };
-    let d_bytes = Lines::of(settings, tile).bytes(types.d, settings.store);
+    let tile_bytes = Lines::of(settings, tile).bytes(types.d, settings.store);
+    let (d_bytes, turn_bytes) = match u64::from(settings.turns()) {
+        1 => (tile_bytes, 0),
+        turns => (tile_bytes.next_multiple_of(SWIZZLE_PERIOD) * turns, BARRIER_BYTES * turns),
+    };
     let filled_by_others = settings.persistent.is_some() && settings.multicast.contains(&true);
     let d_apart = d_bytes > 0 && (settings.producer_warps() > 0 || filled_by_others);
-    let staging = Staging { a, b, a_bytes, b_bytes, stage_bytes, barrier_bytes, d_bytes, d_apart, shared_bytes: 0 };
+    let staging =
+        Staging { a, b, a_bytes, b_bytes, stage_bytes, barrier_bytes, d_bytes, d_apart, turn_bytes, shared_bytes: 0 };
     Some(Staging { shared_bytes: staging.bytes_of(settings.stages), ..staging })
 }
 

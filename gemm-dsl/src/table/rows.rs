@@ -378,11 +378,14 @@ clauses! {
         example: "multicast(a, b)" in "target(sm_90a); tile(64, 64, 16); thread(8, 8); cluster(2, 2); load(tma); stages(3); specialize(producers = 1 warp)",
     }
     /// Roles of warps: producers copy, consumers multiply. A count is of warp groups of four, or of `warps`. The consumers
-    /// are the warps that `tile` and `thread` make, or the warp groups of `atom(wgmma)`, and may be left out.
+    /// are the warps that `tile` and `thread` make, or the warp groups of `atom(wgmma)`, and may be left out. They compute
+    /// each tile together (`cooperative`), or, with `pingpong`, one tile each: `tile` is then what one warp group computes,
+    /// and while one consumer stores its tile, the next one has the tensor cores. There are two unless their number is
+    /// given, and blocks are `persistent`, without `split_k` or `stream_k`. It pays where K is short or the epilogue long.
     specialize Specialize {
         syntax: "specialize(producers = 1 warp) or specialize(producers = 1 warp, consumers = 2, cooperative | pingpong)",
         summary: "roles of warps: producers copy, consumers multiply",
-        default: "every warp does both",
+        default: "every warp does both; cooperative",
         arguments: [
             "producers" in "specialize(producers = {})" => Values::Range(limits::GROUPS),
             "producers, in warps" in "specialize(producers = {} warps)" => Values::Range(limits::WARPS),

@@ -247,6 +247,12 @@ pub const WRONG: &[&str] = &[
     "types(bf16); atom(mma(16, 8, 16)); tile(128, 256, 64); thread(8, 8); fragment(4, 4); lanes(along = m)",
     "types(bf16); atom(mma(16, 8, 16)); tile(128, 256, 64); emulate(bf16x6)",
     "types(bf16); atom(wgmma(64, 256, 16)); tile(128, 256, 64); specialize(producers = 1 warp, consumers = 1, pingpong)",
+    "types(bf16); atom(wgmma(64, 256, 16)); tile(64, 256, 64); load(tma); persistent; specialize(producers = 1, consumers = 6 warps, pingpong)",
+    "types(bf16); atom(wgmma(64, 256, 16)); tile(64, 256, 64); load(tma); specialize(producers = 1, pingpong)",
+    "types(bf16); atom(wgmma(64, 256, 16)); tile(64, 256, 64); load(tma); stream_k; specialize(producers = 1, pingpong)",
+    "types(bf16); atom(wgmma(64, 256, 16)); tile(64, 256, 64); load(tma); persistent; split_k(4); specialize(producers = 1, pingpong)",
+    "types(bf16); atom(wgmma(64, 256, 16)); tile(128, 256, 64); load(tma); persistent; specialize(producers = 1, pingpong); registers(producer = 24, consumer = 240)",
+    "types(bf16); atom(wgmma(64, 256, 16)); tile(64, 256, 64); load(tma); persistent; stages(5); store(tma); specialize(producers = 1, pingpong)",
     "types(bf16); atom(wgmma(64, 256, 16)); tile(128, 256, 64); specialize(producers = 1 warp, consumers = 2); \
      registers(producer = 40, consumer = 232)",
     "types(bf16); atom(wgmma(64, 256, 16)); tile(128, 256, 64); specialize(producers = 1, consumers = 2); \

@@ -1,4 +1,4 @@
-//! Declarations: parameters, buffers, rings, barriers, accumulators.
+//! Declarations: parameters, buffers, rings, barriers, turns, accumulators.
 
 use ptx_gemm_dsl::terms::{Fast, Operand, Param, Side, Swizzle};
 use ptx_gemm_dsl::types::Problem;
@@ -6,7 +6,7 @@ use ptx_gemm_dsl::types::Problem;
 use super::cursor::{Cursor, Parsed, fresh};
 use crate::tile::lexer::Token;
 use crate::tile::{
-    Accumulator, Barrier, Buffer, Digit, Empty, Full, Map, Pack, Planes, Program, Ring, Stage, Walk, param_name,
+    Accumulator, Barrier, Buffer, Digit, Empty, Full, Map, Pack, Planes, Program, Ring, Stage, Turn, Walk, param_name,
 };
 use crate::violation::Site;
 
@@ -70,6 +70,12 @@ pub(super) fn item(
             let (number, threads) = (cursor.named("number")?, cursor.named("threads")?);
             program.barriers.push(Barrier { name, number, threads, note: cursor.note() });
         }
+        "turn" => {
+            mark(Site::Turn(program.turns.len()), &cursor);
+            let name = fresh(&mut cursor, program.turns.iter().map(|turn| &turn.name))?;
+            cursor.word("at")?;
+            program.turns.push(Turn { name, offset_bytes: cursor.bytes()?, note: cursor.note() });
+        }
         "accumulator" => {
             mark(Site::Accumulator(program.accumulators.len()), &cursor);
             let name = fresh(&mut cursor, program.accumulators.iter().map(|a| &a.name))?;
@@ -82,7 +88,8 @@ pub(super) fn item(
         }
         other => {
             return cursor.error_before(format!(
-                "expected `pack`, `walk`, `buffer`, `ring`, `mbarriers`, `stage`, `barrier`, `accumulator` or `role`, found `{other}`"
+                "expected `pack`, `walk`, `buffer`, `ring`, `mbarriers`, `stage`, `barrier`, `turn`, `accumulator` or \
+                 `role`, found `{other}`"
             ));
         }
     }

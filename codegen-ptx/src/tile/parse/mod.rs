@@ -26,16 +26,18 @@
 //!             | "mbarriers" ring "at" n "B"
 //!             | "stage" "of" "d" "pitch" n "at" n "B" ["swizzle" n "B"]
 //!             | "barrier" name "number" n "threads" n
+//!             | "turn" name "at" n "B"
 //!             | "accumulator" name "threads" digit* ["warps" digit+] "holds" digit*
 //! full        = "barrier" | "copy_groups" "(" n ")" | "mbarrier" "(" n ")"
 //! empty       = "barrier" | "next_wait" | "mbarrier" "(" n ")"
 //! digit       = n ":" ("m" | "n")n                         values, and the distance from one to the next: 16:n8
-//! role        = "role" name "threads" n ".." n "{" ["registers" n] statement* "}"
+//! role        = "role" name "threads" n ".." n ["turns" n] "{" ["registers" n] statement* "}"
 //! statement   = "tiles" "{" statement* "}"
 //!             | "if_any_k" "{" statement* "}"
 //!             | "if_chunk_ends" "{" statement* "}"
 //!             | "loop" "kt" "{" statement* "}"
-//!             | ("acquire" | "commit" | "wait") ring | "release" ring ["but" n] | "retire" ["but" n]
+//!             | ("acquire" | "commit" | "wait" | "skip") ring | "release" ring ["but" n] | "retire" ["but" n]
+//!             | ("take" | "pass") turn
 //!             | "copy" ("a" | "b") "[" tile "]" "->" buffer "by" mover
 //!             | "steps" (n ".." n | "all") "unroll" n "{" fetch fetch multiply "}"
 //!             | "clear" acc | "promote" acc "into" acc | "sync" | "meet" barrier | "drain"
@@ -244,6 +246,7 @@ impl<'t> Parser<'t> {
             rings: Vec::new(),
             stage: None,
             barriers: Vec::new(),
+            turns: Vec::new(),
             accumulators: Vec::new(),
             roles: Vec::new(),
         };
@@ -324,6 +327,7 @@ impl<'t> Parser<'t> {
         let start = cursor.number()?;
         cursor.mark("..")?;
         let end = cursor.number()?;
+        let turns = if cursor.takes(Token::Word("turns")) { cursor.number()? } else { 1 };
         cursor.open()?;
         let note = cursor.note();
         let (mut registers, mut registers_note) = (None, "".into());
@@ -335,7 +339,7 @@ impl<'t> Parser<'t> {
         }
         let mut path = vec![index];
         let body = self.body(program, entry, &mut path)?;
-        program.roles.push(Role { name, threads: start..end, registers, registers_note, body, note });
+        program.roles.push(Role { name, threads: start..end, turns, registers, registers_note, body, note });
         Ok(())
     }
 }

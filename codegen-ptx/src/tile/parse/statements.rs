@@ -40,6 +40,7 @@ impl<'t> Parser<'t> {
         mut cursor: Cursor<'t>,
     ) -> Parsed<Statement> {
         let rings = || program.rings.iter().map(|ring| ring.name.as_str());
+        let turns = || program.turns.iter().map(|turn| turn.name.as_str());
         let accumulators = || program.accumulators.iter().map(|acc| acc.name.as_str());
         let note = cursor.note();
         let op = match cursor.any_word("a statement")? {
@@ -71,6 +72,9 @@ impl<'t> Parser<'t> {
                 let op = match word {
                     "clear" => Op::Clear { acc: cursor.find("an accumulator", accumulators())? },
                     "acquire" => Op::Acquire { ring: cursor.find("a ring", rings())? },
+                    "skip" => Op::Skip { ring: cursor.find("a ring", rings())? },
+                    "take" => Op::Take { turn: cursor.find("a turn", turns())? },
+                    "pass" => Op::Pass { turn: cursor.find("a turn", turns())? },
                     "commit" => Op::Commit { ring: cursor.find("a ring", rings())? },
                     "wait" => Op::Wait { ring: cursor.find("a ring", rings())? },
                     "release" => {

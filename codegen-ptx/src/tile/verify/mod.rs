@@ -3,6 +3,7 @@
 //! - its parts are consistent ([`shapes`]): extents, widths, alignments and limits; buffers and mbarriers do not
 //!   overlap; the threads of each map, barrier and mbarrier are those of the roles that use it; everything declared is
 //!   used;
+//! - groups of threads that take turns are warp groups, and pass over each other's K-tiles ([`turns`]);
 //! - planes are multiplied from the smallest products to the largest, all down to some size ([`walk`]);
 //! - its statements are correctly ordered ([`order`]): in a run of two threads of every role, over a few more K-tiles
 //!   than the deepest ring has slots, no slot is written while it may be read or read before it is written, no thread
@@ -17,6 +18,7 @@ mod shapes;
 mod staged;
 mod steps;
 pub mod trace;
+mod turns;
 mod walk;
 
 use super::{Module, Op, Pack, Program, Role, walk};
@@ -82,6 +84,9 @@ pub fn accumulators_of(role: &Role) -> Vec<usize> {
             | Op::Commit { .. }
             | Op::Wait { .. }
             | Op::Release { .. }
+            | Op::Skip { .. }
+            | Op::Take { .. }
+            | Op::Pass { .. }
             | Op::Retire { .. }
             | Op::Sync
             | Op::Meet { .. }

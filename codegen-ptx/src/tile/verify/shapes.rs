@@ -5,8 +5,8 @@ use ptx_gemm_dsl::terms::{Along, Extent2, Operand, Param, Swizzle, Tail, Wave};
 use ptx_gemm_dsl::types::{Batch, Layout};
 
 use super::limits::{MAX_PRODUCTS, alignment, run, vector};
-use super::{Check, accumulators_of, broken, copies, packs, rule, staged, steps, trace, walk};
-use crate::tile::{Buffer, Division, Empty, Full, MBARRIER_PAIR, Mover, Op, Program, Ring, Source, param_name};
+use super::{Check, accumulators_of, broken, copies, packs, rule, staged, steps, trace, turns, walk};
+use crate::tile::{Buffer, Division, Empty, Full, MBARRIER_PAIR, Mover, Op, Program, Ring, Role, Source, param_name};
 use crate::violation::Site;
 
 /// Largest extent of a tile along one dimension.
@@ -32,6 +32,7 @@ pub(super) fn check(program: &Program) -> Check {
     scheduler(program)?;
     roles(program)?;
     references(program)?;
+    turns::check(program)?;
     params(program)?;
     program.buffers.iter().enumerate().try_for_each(|(index, buffer)| self::buffer(program, index, buffer))?;
     program.packs.iter().enumerate().try_for_each(|(index, pack)| packs::check(program, index, pack))?;
@@ -304,6 +305,10 @@ fn references(program: &Program) -> Check {
                     Some(uses) => *uses += 1,
                     None => return missing("barrier", node.site()),
                 },
+                Op::Skip { ring } if *ring >= rings.len() => return missing("ring", node.site()),
+                Op::Take { turn } | Op::Pass { turn } if *turn >= program.turns.len() => {
+                    return missing("turn", node.site());
+                }
                 Op::Clear { acc: a }
                 | Op::Reduce { acc: a, .. }
                 | Op::Stage { acc: a, .. }
@@ -319,6 +324,7 @@ fn references(program: &Program) -> Check {
                     })?;
                 }
                 Op::Tiles { .. } | Op::IfAnyK { .. } | Op::IfChunkEnds { .. } | Op::Loop { .. } => {}
+                Op::Skip { .. } | Op::Take { .. } | Op::Pass { .. } => {}
                 Op::Sync | Op::Drain | Op::Write { .. } | Op::Settle => {}
             }
         }
@@ -411,7 +417,7 @@ fn ring(program: &Program, index: usize, ring: &Ring) -> Check {
             crate::tile::walk(body, &mut |statement| found |= used(&statement.op) == Some(index));
             found
         };
-        program.roles.iter().filter(|role| uses(&role.body)).map(|role| if alone { 1 } else { role.len() }).sum()
+        program.roles.iter().filter(|role| uses(&role.body)).map(|role| if alone { 1 } else { role.per_tile() }).sum()
     };
     if let Full::Mbarrier { arrivals } = ring.full {
         let fill = threads(|op| if let Op::Commit { ring } = op { Some(*ring) } else { None }, by_tma);
@@ -455,11 +461,14 @@ fn overlaps(program: &Program) -> Check {
             taken.push((start, start + MBARRIER_PAIR * u64::from(ring.depth), Site::Ring(index)));
         }
     }
+    for (index, turn) in program.turns.iter().enumerate() {
+        taken.push((u64::from(turn.offset_bytes), turn.end(program.groups()), Site::Turn(index)));
+    }
     if let Some(stage) = &program.stage {
         let start = u64::from(stage.offset_bytes);
-        let end = start + stage.bytes(program.lines(), program.problem.types.d);
+        let end = start + program.staged_bytes();
         // The stage may use the slots' memory, in an order that `order` checks, but not that of mbarriers.
-        let mut mbarriers = taken.iter().filter(|(_, _, site)| matches!(site, Site::Ring(_)));
+        let mut mbarriers = taken.iter().filter(|(_, _, site)| matches!(site, Site::Ring(_) | Site::Turn(_)));
         let apart = mbarriers.all(|(first, last, _)| *last <= start || end <= *first);
         rule(apart, Site::Stage, || format!("the stage of d, bytes {start} to {end}, covers mbarriers"))?;
     }
@@ -488,9 +497,11 @@ fn accumulators(program: &Program) -> Check {
         let [role] = roles.as_slice() else {
             return Err(broken(format!("{name} is used by {} roles instead of one", roles.len())).at(site()));
         };
-        let threads = program.roles[*role].len();
+        let role_of = &program.roles[*role];
+        let threads = role_of.per_tile();
         rule(acc.map.threads() == threads, site(), || {
-            format!("{name} is distributed over {} threads, but its role has {threads}", acc.map.threads())
+            let who = if role_of.turns > 1 { "a group of its role" } else { "its role" };
+            format!("{name} is distributed over {} threads, but {who} has {threads}", acc.map.threads())
         })?;
         let same = used[*role].iter().all(|other| program.accumulators[*other].map == acc.map);
         rule(same, site(), || "the accumulators of a role must have the same map".into())?;
@@ -506,23 +517,43 @@ fn barriers(program: &Program) -> Check {
     for (index, barrier) in program.barriers.iter().enumerate() {
         let site = || Site::Barrier(index);
         let name = &barrier.name;
+        let users = meeting(program, index);
+        let (first, end) = numbers(program, index);
         // Barrier 0 is the barrier of the block; there are 16 (PTX ISA, "bar").
-        rule((1..16).contains(&barrier.number), site(), || {
-            format!("{name} has number {}, and must have 1 to 15", barrier.number)
+        rule(first > 0 && end <= 16, site(), || match end.saturating_sub(first) {
+            2.. => format!("{name} has numbers {first} to {}, one for each group, and must have 1 to 15", end - 1),
+            _ => format!("{name} has number {first}, and must have 1 to 15"),
         })?;
-        let twice = program.barriers[..index].iter().any(|other| other.number == barrier.number);
-        rule(!twice, site(), || format!("two barriers have number {}", barrier.number))?;
-        let meets = |body: &[crate::tile::Statement]| {
-            let mut found = false;
-            crate::tile::walk(body, &mut |s| found |= matches!(s.op, Op::Meet { barrier } if barrier == index));
-            found
-        };
-        let threads: u32 = program.roles.iter().filter(|role| meets(&role.body)).map(|role| role.len()).sum();
+        let other = (0..index).map(|other| numbers(program, other)).find(|other| other.0 < end && first < other.1);
+        rule(other.is_none(), site(), || {
+            format!("two barriers have number {}", first.max(other.map_or(0, |other| other.0)))
+        })?;
+        rule(users.len() == 1 || users.iter().all(|role| role.turns == 1), site(), || {
+            format!("{name} is of threads that take turns, which other roles cannot meet")
+        })?;
+        let threads: u32 = users.iter().map(|role| role.per_tile()).sum();
         rule(barrier.threads == threads && threads.is_multiple_of(WARP), site(), || {
             format!("{name} is for {} threads, but {threads} use it", barrier.threads)
         })?;
     }
     Ok(())
+}
+
+/// The roles that meet at a barrier.
+fn meeting(program: &Program, barrier: usize) -> Vec<&Role> {
+    let meets = |role: &&Role| {
+        let mut found = false;
+        crate::tile::walk(&role.body, &mut |s| found |= matches!(s.op, Op::Meet { barrier: of } if of == barrier));
+        found
+    };
+    program.roles.iter().filter(meets).collect()
+}
+
+/// The first number of a barrier, and the one after its last: it has one for each group of threads that takes turns.
+fn numbers(program: &Program, barrier: usize) -> (u32, u32) {
+    let first = program.barriers[barrier].number;
+    let groups = meeting(program, barrier).iter().map(|role| role.turns).max().unwrap_or(1);
+    (first, first.saturating_add(groups))
 }
 
 fn store(program: &Program, acc: usize, width: u32, site: Site) -> Check {

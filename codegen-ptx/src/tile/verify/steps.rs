@@ -184,11 +184,11 @@ fn group(program: &Program, node: &Node<'_>, map: &Map, columns: u32, site: Site
         format!("`wgmma` has 8 to 256 columns, a multiple of 8, not {columns}")
     })?;
     let role = &program.roles[node.path[0]];
-    rule(role.len().is_multiple_of(WARP_GROUP), at(), || {
+    rule(role.per_tile().is_multiple_of(WARP_GROUP), at(), || {
         format!("`wgmma` is of warp groups of {WARP_GROUP} threads, and its role has {}", role.len())
     })?;
     let atom = Map::m64(columns);
-    let groups = role.len() / WARP_GROUP;
+    let groups = role.per_tile() / WARP_GROUP;
     // Columns before rows: the order in which the products are written.
     let (parts, blocks) = (program.block.n / columns, program.block.m / groups.max(1) / WGMMA_ROWS);
     let warp = vec![atom.warp[0], Digit::m(groups, blocks * WGMMA_ROWS)];

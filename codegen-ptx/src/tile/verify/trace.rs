@@ -79,13 +79,16 @@ pub(super) struct Tiles {
 pub(super) fn events(role: &Role, nodes: &[Node<'_>], tiles: Tiles, k_tiles: u32, chunk: Option<u32>) -> Vec<Event> {
     // Most statements are in the loop over the K-tiles.
     let events = Vec::with_capacity(nodes.len() * (tiles.count * (k_tiles + 1)) as usize);
-    let mut unroller = Unroller { tiles, k_tiles, chunk, part: tiles.first, next: 0, events };
+    let passes = nodes.iter().map(|node| matches!(node.op, Op::Pass { .. })).collect();
+    let mut unroller = Unroller { passes, tiles, k_tiles, chunk, part: tiles.first, next: 0, events };
     unroller.body(&role.body, None);
     debug_assert_eq!(unroller.next, nodes.len());
     unroller.events
 }
 
 struct Unroller {
+    /// By node: whether it passes on a turn.
+    passes: Vec<bool>,
     tiles: Tiles,
     k_tiles: u32,
     /// K-tiles of a chunk.
@@ -110,8 +113,14 @@ impl Unroller {
                     unroller.events.push(Event::End);
                 }),
                 Op::IfAnyK { body } => {
-                    let times = u32::from(self.k_tiles > 0);
-                    self.repeat(body, times, |unroller, body, _| unroller.body(body, None));
+                    let first = self.events.len();
+                    self.body(body, None);
+                    if self.k_tiles == 0 {
+                        // What is passed on in turn is passed on without K-tiles, too.
+                        let rest = self.events.split_off(first);
+                        let passes = |event: &Event| matches!(event, Event::Do { node, .. } if self.passes[*node]);
+                        self.events.extend(rest.into_iter().filter(passes));
+                    }
                 }
                 Op::Loop { body } => {
                     self.repeat(body, self.k_tiles, |unroller, body, kt| unroller.body(body, Some(kt)));

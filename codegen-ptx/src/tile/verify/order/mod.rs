@@ -1,13 +1,18 @@
-//! The order of statements: runs two threads of every role against each other, over several K-tiles and tiles of D.
+//! The order of statements: runs two threads of every role against each other, or of every group of threads that takes
+//! turns, over several K-tiles and tiles of D.
 //!
 //! Two threads represent all: each writes its part of what the others read. A vector clock per thread tracks what
 //! happened before what; barriers and mbarriers join the clocks. So a rule is not "there is a barrier here" but "this
 //! write happens after those reads", whatever orders them. The accumulators hold the terms of the sum by index, not by
 //! value.
+//!
+//! A clock also counts the phases of the mbarriers of full slots that a thread knows to be complete. A wait tests the parity
+//! of a phase, which the phase before the previous one has, too: the thread has to know that the previous one is complete.
 
 mod rings;
 mod staged;
 mod terms;
+mod turns;
 
 use ptx_gemm_dsl::terms::Reduce;
 use staged::Staged;
@@ -15,10 +20,10 @@ use staged::Staged;
 use super::trace::{Event, Node, Part, Tiles, events, nodes};
 use super::{Check, broken};
 use crate::Violation;
-use crate::tile::{Division, Instruction, Op, Program, Role, Source, Span};
+use crate::tile::{Division, Instruction, Op, Program, Source, Span};
 use crate::violation::Site;
 
-/// Number of threads of a role that are run.
+/// Number of threads of a role that are run, of each group if they take turns.
 const COPIES_OF_A_ROLE: usize = 2;
 
 /// Runs the program with every number of K-tiles that can make a difference: none, one, two, and around the depth of
@@ -31,7 +36,15 @@ pub(super) fn check(program: &Program) -> Check {
     counts.sort_unstable();
     counts.dedup();
     let persistent = program.scheduler.persistent.is_some();
-    let mut tiles = vec![Tiles { count: if persistent { 2 } else { 1 }, first: Part::Last }];
+    // The group with the first tile has one more than the others, which have two.
+    let count = if !persistent {
+        1
+    } else if program.groups() > 1 {
+        2 * program.groups() + 1
+    } else {
+        2
+    };
+    let mut tiles = vec![Tiles { count, first: Part::Last }];
     if persistent && program.scheduler.divides_k() {
         // What only the block with the last part of a tile executes cannot order its accesses for the next tile.
         tiles.push(Tiles { count: 2, first: Part::Other });
@@ -63,6 +76,8 @@ fn chunk_of(program: &Program) -> Option<u32> {
     program.walk.as_ref().map(|walk| walk.k_tiles(program.block.k))
 }
 
+/// The time of each thread's last step that is known, then, for each slot of each ring, the times that it is known to have been
+/// filled.
 type Clock = Vec<u32>;
 
 fn join(into: &mut Clock, from: &Clock) {
@@ -121,6 +136,12 @@ const READING: u32 = u32::MAX;
 
 struct Thread<'a> {
     role: usize,
+    /// Its group among those of the role that take turns, and the number of these groups.
+    group: u32,
+    turns: u32,
+    /// What it has in turn now, and how often it has taken each turn.
+    holds: Option<usize>,
+    taken: Vec<u32>,
     events: Vec<Event>,
     at: usize,
     clock: Clock,
@@ -151,6 +172,8 @@ struct Block<'a> {
     /// By ring: the full and empty mbarriers of each slot.
     full: Vec<Vec<Mbarrier>>,
     empty: Vec<Vec<Mbarrier>>,
+    /// By turn, then group.
+    turns: Vec<Vec<Mbarrier>>,
     /// By ring: whether one thread fills it by TMA.
     by_tma: Vec<bool>,
     staged: Staged,
@@ -158,37 +181,48 @@ struct Block<'a> {
 
 impl<'a> Block<'a> {
     fn new(program: &'a Program, roles: &'a [Vec<Node<'a>>], segments: &'a [u32], tiles: Tiles, k_tiles: u32) -> Self {
-        let count = program.roles.len() * COPIES_OF_A_ROLE;
-        let thread = |index: usize, role: &Role, nodes: &'a [Node<'a>]| Thread {
-            role: index / COPIES_OF_A_ROLE,
-            events: events(role, nodes, tiles, k_tiles, chunk_of(program)),
-            at: 0,
-            clock: vec![0; count],
-            rings: vec![Cursor::default(); program.rings.len()],
-            groups: vec![Vec::new()],
-            staged: Vec::new(),
-            terms: vec![None; program.accumulators.len()],
-            flight: Vec::new(),
-            tile: 0,
-            stores: 0,
-            reduced: None,
-            blocked: None,
-            nodes,
+        // Each role's groups, in order.
+        let groups =
+            program.roles.iter().enumerate().flat_map(|(role, of)| (0..of.turns).map(move |group| (role, group)));
+        let places: Vec<(usize, u32)> = groups.flat_map(|place| [place; COPIES_OF_A_ROLE]).collect();
+        let count = places.len();
+        let slots_of_rings: u32 = program.rings.iter().map(|ring| ring.depth).sum();
+        let unknown = vec![0; count + slots_of_rings as usize];
+        let thread = |(index, group): (usize, u32)| {
+            let (role, nodes) = (&program.roles[index], &roles[index]);
+            // The tiles of its group.
+            let own = Tiles { count: (tiles.count - group).div_ceil(role.turns), ..tiles };
+            Thread {
+                role: index,
+                group,
+                turns: role.turns,
+                holds: None,
+                taken: vec![0; program.turns.len()],
+                events: events(role, nodes, own, k_tiles, chunk_of(program)),
+                at: 0,
+                clock: unknown.clone(),
+                rings: vec![Cursor::default(); program.rings.len()],
+                groups: vec![Vec::new()],
+                staged: Vec::new(),
+                terms: vec![None; program.accumulators.len()],
+                flight: Vec::new(),
+                tile: group,
+                stores: 0,
+                reduced: None,
+                blocked: None,
+                nodes,
+            }
         };
-        let threads = (0..count)
-            .map(|index| {
-                let role = index / COPIES_OF_A_ROLE;
-                thread(index, &program.roles[role], &roles[role])
-            })
-            .collect();
+        let threads = places.into_iter().map(thread).collect();
         let depth_of = |buffer| program.ring_of(buffer).map_or(1, |ring| program.rings[ring].depth as usize);
         let unused = Slot { written: vec![None; count], read: vec![0; count] };
         let slots = (0..program.buffers.len()).map(|buffer| vec![unused.clone(); depth_of(buffer)]).collect();
-        let barrier = Mbarrier { pending: vec![0; count], done: vec![0; count], ..Mbarrier::default() };
+        let barrier = Mbarrier { pending: unknown.clone(), done: unknown.clone(), ..Mbarrier::default() };
         let barriers = || program.rings.iter().map(|ring| vec![barrier.clone(); ring.depth as usize]).collect();
+        let turns = vec![vec![barrier.clone(); program.groups() as usize]; program.turns.len()];
         let by_tma = (0..program.rings.len()).map(|ring| program.by_tma(ring)).collect();
         let staged = Staged::new(count);
-        Block { program, segments, k_tiles, threads, slots, full: barriers(), empty: barriers(), by_tma, staged }
+        Block { program, segments, k_tiles, threads, slots, full: barriers(), empty: barriers(), turns, by_tma, staged }
     }
 
     fn run(&mut self) -> Check {
@@ -246,18 +280,22 @@ impl<'a> Block<'a> {
 
     /// Lets the threads pass a barrier if all participants have reached it.
     fn meet(&mut self) -> bool {
-        for barrier in 0..=self.program.barriers.len() {
+        for (barrier, group) in (0..=self.program.barriers.len())
+            .flat_map(|barrier| (0..self.program.groups()).map(move |group| (barrier, group)))
+        {
+            // Groups that take turns meet at a barrier of their own.
             let takes_part = |thread: &Thread<'_>| match barrier.checked_sub(1) {
                 None => true,
                 Some(named) => {
-                    thread.nodes.iter().any(|node| matches!(node.op, Op::Meet { barrier } if *barrier == named))
+                    (thread.turns == 1 || thread.group == group)
+                        && thread.nodes.iter().any(|node| matches!(node.op, Op::Meet { barrier } if *barrier == named))
                 }
             };
             let members: Vec<usize> = (0..self.threads.len()).filter(|t| takes_part(&self.threads[*t])).collect();
             if members.is_empty() || members.iter().any(|t| self.threads[*t].blocked != Some(barrier)) {
                 continue;
             }
-            let mut all = vec![0; self.threads.len()];
+            let mut all = vec![0; self.threads[0].clock.len()];
             members.iter().for_each(|t| join(&mut all, &self.threads[*t].clock));
             for t in members {
                 join(&mut self.threads[t].clock, &all);
@@ -313,6 +351,9 @@ impl<'a> Block<'a> {
             Op::Commit { ring } => self.commit(t, *ring)?,
             Op::Wait { ring } => return self.wait(t, *ring, kt),
             Op::Release { ring, kept } => return self.release(t, *ring, *kept),
+            Op::Skip { ring } => self.skip(t, *ring)?,
+            Op::Take { turn } => return self.take(t, *turn),
+            Op::Pass { turn } => self.pass(t, *turn)?,
             Op::Retire { steps } => self.retire(t, *steps as usize)?,
             Op::Steps { span, fetches, multiply, .. } => {
                 let mut reads = Vec::new();
@@ -381,7 +422,7 @@ impl<'a> Block<'a> {
         // Which slot a role returns late is counted from the first K-tile of each tile.
         let unreturned = thread.rings.iter().position(|ring| ring.waited != ring.released);
         let kept = unreturned.map(|ring| self.program.rings[ring].name.as_str());
-        thread.tile += 1;
+        thread.tile += thread.turns;
         let has_accumulators = thread.terms.iter().any(Option::is_some);
         let stores = thread.stores;
         if let Some(name) = name {
@@ -395,6 +436,10 @@ impl<'a> Block<'a> {
             return Err(
                 self.fault(format_args!("the tile ends while products are added to {name}: `retire` waits for them"))
             );
+        }
+        if let Some(turn) = self.threads[t].holds {
+            let name = &self.program.turns[turn].name;
+            return Err(self.fault(format_args!("the tile ends before {name} is passed on")));
         }
         if has_accumulators && stores != 1 {
             return Err(self.fault(format_args!("the tile is stored {stores} times instead of once")));

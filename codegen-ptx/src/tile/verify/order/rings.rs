@@ -180,8 +180,10 @@ impl Block<'_> {
         self.land_groups(t, 0);
     }
 
+    /// Number of threads that use a slot: of groups that take turns, those of one.
     pub(super) fn members(&self, uses: impl Fn(&Op) -> bool) -> u32 {
-        self.threads.iter().filter(|thread| thread.nodes.iter().any(|node| uses(node.op))).count() as u32
+        let members = self.threads.iter().filter(|thread| thread.group == 0);
+        members.filter(|thread| thread.nodes.iter().any(|node| uses(node.op))).count() as u32
     }
 
     pub(super) fn wait(&mut self, t: usize, ring: usize, kt: Option<u32>) -> Result<bool, Violation> {
@@ -198,11 +200,20 @@ impl Block<'_> {
         let (round, slot) = (cursor.waited / decl.depth, (cursor.waited % decl.depth) as usize);
         match decl.full {
             Full::Mbarrier { .. } => {
+                let fills = self.fills(ring, slot);
+                if self.threads[t].clock[fills] < round {
+                    return Err(self.fault(format_args!(
+                        "{}: slot {slot} may look full while an earlier K-tile is copied to it: nothing tells this thread \
+                         that this copy is complete",
+                        decl.name
+                    )));
+                }
                 let barrier = &self.full[ring][slot];
                 if barrier.phases <= round {
                     return Ok(false);
                 }
                 join(&mut self.threads[t].clock, &barrier.done);
+                self.threads[t].clock[fills] = round + 1;
                 self.threads[t].rings[ring].waited += 1;
                 Ok(true)
             }
@@ -303,7 +314,7 @@ impl Block<'_> {
 }
 
 /// An arrival at a barrier whose phase completes after `count` arrivals.
-fn arrive(barrier: &mut Mbarrier, clock: &Clock, count: u32) {
+pub(super) fn arrive(barrier: &mut Mbarrier, clock: &Clock, count: u32) {
     join(&mut barrier.pending, clock);
     barrier.arrived += 1;
     if barrier.arrived == count {

@@ -33,7 +33,11 @@ impl Block<'_> {
         self.whole(t, acc, "staged")?;
         let clock = self.threads[t].clock.clone();
         let late = |times: &[u32]| times.iter().zip(&clock).any(|(time, seen)| seen < time);
-        if late(&self.staged.read) {
+        // Groups that take turns have a stage each.
+        let own = |thread: usize| self.threads[thread].group == self.threads[t].group;
+        let reads: Vec<u32> =
+            self.staged.read.iter().enumerate().map(|(thread, read)| if own(thread) { *read } else { 0 }).collect();
+        if late(&reads) {
             return Err(self.fault("a tile of D is staged while the previous one may still be read"));
         }
         for buffer in self.shared_with_slots() {
@@ -72,7 +76,7 @@ impl Block<'_> {
             return Ok(());
         }
         for (writer, written) in self.staged.written.iter().enumerate() {
-            if self.threads[writer].role != thread.role {
+            if (self.threads[writer].role, self.threads[writer].group) != (thread.role, thread.group) {
                 continue;
             }
             if written.is_none_or(|(tile, time)| tile != thread.tile || thread.clock[writer] < time) {

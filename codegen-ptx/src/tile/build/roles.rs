@@ -1,0 +1,72 @@
+//! Both halves of the loop of dedicated producers and consumers, and what consumers have in turn.
+
+use ptx_gemm_dsl::terms::Pace;
+
+use super::super::{Index, Op, Statement, Turn};
+use super::{Builder, at, note};
+
+/// The index of the turn to start products, and that of the turn to store a tile.
+pub(super) const MAINLOOP: usize = 0;
+pub(super) const EPILOGUE: usize = 1;
+
+impl Builder<'_> {
+    /// The producer's half of the loop.
+    pub(super) fn producer(&self) -> Vec<Statement> {
+        let clauses = &self.plan.clauses;
+        let mut body = self.produce(Index::Ahead(0));
+        body.push(at(Op::Commit { ring: 0 }, &clauses.stages));
+        let sum = vec![at(Op::Loop { body }, &clauses.tile)];
+        vec![at(Op::IfAnyK { body: sum }, &clauses.tile)]
+    }
+
+    /// The consumer's half of the loop.
+    pub(super) fn consumer(&self) -> Vec<Statement> {
+        let clauses = &self.plan.clauses;
+        let mut body = vec![at(Op::Wait { ring: 0 }, &clauses.stages)];
+        if self.plan.pace == Pace::Tile {
+            body.push(at(Op::Meet { barrier: 0 }, &clauses.pace));
+        }
+        // A slot in reserve: the producer fills one while products read two.
+        let kept = if self.multiplies_asynchronously() && self.plan.stages > 2 { 1 } else { 0 };
+        body.push(self.steps());
+        body.extend(self.retire(kept));
+        body.push(at(Op::Release { ring: 0, kept }, &clauses.stages));
+        body.extend(self.promote(kept > 0));
+        let mut sum = vec![at(Op::Loop { body }, &clauses.tile)];
+        // While the last products run, another consumer starts its first ones.
+        sum.extend(self.pass(MAINLOOP));
+        if kept > 0 {
+            sum.extend(self.retire(0));
+            sum.push(at(Op::Release { ring: 0, kept: 0 }, &clauses.stages));
+        }
+        vec![at(Op::IfAnyK { body: sum }, &clauses.tile)]
+    }
+
+    /// What consumers have in turn, if they do.
+    pub(super) fn turns(&self) -> Vec<Turn> {
+        let Some(first) = self.plan.turn_offset(self.variant) else { return Vec::new() };
+        let turn = |(index, name): (u32, &str)| Turn {
+            name: name.into(),
+            offset_bytes: first + index * Turn::distance(self.plan.turns),
+            note: note(&self.plan.clauses.specialize),
+        };
+        (0..).zip(["mainloop", "epilogue"]).map(turn).collect()
+    }
+
+    /// Passes over the K-tiles of the tiles that other consumers compute.
+    pub(super) fn skip(&self) -> Vec<Statement> {
+        self.in_turn(Op::Skip { ring: 0 }).into_iter().collect()
+    }
+
+    pub(super) fn take(&self, turn: usize) -> Option<Statement> {
+        self.in_turn(Op::Take { turn })
+    }
+
+    pub(super) fn pass(&self, turn: usize) -> Option<Statement> {
+        self.in_turn(Op::Pass { turn })
+    }
+
+    fn in_turn(&self, op: Op) -> Option<Statement> {
+        (self.plan.turns > 1).then(|| at(op, &self.plan.clauses.specialize))
+    }
+}
