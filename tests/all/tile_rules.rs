@@ -1,5 +1,6 @@
 //! Each rule of tile IR, with a program that breaks it: a replacement in a printed program, and the expected error.
 
+mod clusters;
 mod planes;
 mod turns;
 
@@ -51,14 +52,6 @@ const MATRICES: &str = "types(bf16); tile(64, 64, 32); warp(32, 32); atom(mma(16
 const CUT: &str = "types(bf16); tile(64, 96, 32); warp(32, 24); atom(mma(16, 8, 16)); load(tma); stages(3); store(tma)";
 const NARROW: &str = "types(bf16); tile(16, 16, 8); thread(2, 2); store(staged); target(sm_90)";
 
-const CLUSTER: &str = "types(bf16); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); stages(3); \
-                       specialize(producers = 1); persistent; cluster(2, 1); multicast(b)";
-const CLUSTER_STAGED: &str = "types(bf16, d = f32); tile(64, 16, 32); atom(wgmma(64, 16, 16)); load(tma); stages(1); \
-                              persistent; store(staged); cluster(2, 1); multicast(b)";
-const CLUSTER_PLAIN: &str =
-    "types(bf16); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); stages(1); pace(tile); cluster(2, 1)";
-const CLUSTER_SPLIT: &str = "tile(16, 16, 8); thread(2, 2); split_k(2); target(sm_90)";
-
 /// (schedule, replaced text, replacement, expected error)
 const ROWS: &[(&str, &str, &str, &str)] = &[
     // Groups of products.
@@ -108,30 +101,6 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     (MATRICES, "d pitch 72 at", "d pitch 68 at", "lines of 68 bf16 do not begin at multiples of 16 B"),
     (NARROW, "stage acc width 2", "stage acc by matrices", "the accumulators are not held as matrices"),
     (CUT, "stage acc width 2", "stage acc by matrices", "a warp's matrices are cut by panels of 32 elements"),
-    // Clusters.
-    (CLUSTER, "cluster m 2, n 1", "cluster m 0, n 1", "a cluster has 1 to 8 blocks, not 0 x 1"),
-    (CLUSTER, "cluster m 2, n 1", "cluster m 3, n 3", "a cluster has 1 to 8 blocks, not 3 x 3"),
-    (CLUSTER, "cluster m 2, n 1", "cluster m 1, n 2", "no block of the cluster shares Bs: it has one tile along m"),
-    (CLUSTER, "cluster m 2, n 1", "cluster m 4, n 1", "4 blocks cannot share 2 boxes of Bs, 2 in each panel"),
-    (CLUSTER, "cluster m 2, n 1", "cluster 2 x 1", "expected `m`"),
-    (CLUSTER, "module sm_90a", "module sm_80", "sm_80 has no clusters"),
-    (CLUSTER, "tail predicate", "tail none", "which `tail none` has no guards for"),
-    (CLUSTER, "    persistent", "    persistent blocks 3", "a wave is made of whole clusters of 2 blocks"),
-    (CLUSTER, "by tma rows 32 multicast", "by tma rows 64 multicast", "2 blocks cannot share 1 boxes of Bs"),
-    (CLUSTER, "by tma rows 32 multicast", "by tma rows 32", ""),
-    (
-        CLUSTER_PLAIN,
-        "-> Bs by tma rows 64",
-        "-> Bs by tma rows 32 multicast",
-        "needs mbarriers for full and empty ones",
-    ),
-    (
-        CLUSTER_SPLIT,
-        "    parts 2",
-        "    cluster m 2, n 1\n    parts 2",
-        "the blocks of a cluster sum the same part of k",
-    ),
-    (CLUSTER_SPLIT, "    parts 2", "    cluster m 2, n 1\n    ;", "in a cluster, tma copies the operands"),
     // Packed operands.
     (PACKED, "pack a [k 64][m 64]", "pack a [m 64][k 64]", "tma does not transpose"),
     (PACKED, "    buffer Bs", "    pack b [k 64][n 64] threads 256\n    buffer Bs", "come before the buffers"),
@@ -207,7 +176,6 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     (GROUP, "            retire ", "            ; nothing", "acc is used while products are added to it"),
     (GROUP, "            retire ", "            retire but 1 ", "acc is used while products"),
     (STAGED, "release ab", "release ab but 1", "ab has no mbarriers: `release ab but 1` needs them"),
-    (CLUSTER_STAGED, "pitch 20 at 5120 B", "pitch 20 at 0 B", "in memory of ab, which other blocks of the cluster fill"),
     (GROUPS, "empty mbarrier(2)", "empty mbarrier(256)", "empty after 256 arrivals, but 2 warp groups read it"),
     (GROUPS, "empty mbarrier(2)", "empty mbarrier(1)", "empty after 1 arrivals, but 2 warp groups read it"),
     (GROUPS, "full mbarrier(1)", "full mbarrier(2)", "full after 2 arrivals, but 1 thread fills it"),
@@ -513,7 +481,7 @@ fn printed(schedule: &str) -> String {
 #[test]
 fn each_rule_has_a_program_that_breaks_it() {
     let mut wrong = Vec::new();
-    for (schedule, from, to, expected) in ROWS.iter().chain(planes::ROWS).chain(turns::ROWS) {
+    for (schedule, from, to, expected) in ROWS.iter().chain(clusters::ROWS).chain(planes::ROWS).chain(turns::ROWS) {
         let text = printed(schedule);
         if !text.contains(from) {
             wrong.push(format!("`{from}` is not in the program of `{schedule}`"));
