@@ -1,7 +1,7 @@
 //! Errors over a size, for several methods on several kinds of data: a panel for each kind, all with the same two
 //! logarithmic axes.
 
-use crate::axis::{Axis, number};
+use crate::axis::Axis;
 use crate::canvas::{Anchor, Canvas, Scheme, Size};
 use crate::palette::{self, FAINT, INK, MUTED};
 use crate::sizes::Line;
@@ -65,7 +65,7 @@ pub fn errors(errors: &Errors, scheme: Scheme) -> String {
         for size in &sizes {
             let at = x.at(*size);
             canvas.line((at, top), (at, bottom), FAINT, 1.0, None);
-            let text = number(*size);
+            let text = format!("{size:.0}");
             let half = Size::Label.width(&text) / 2.0;
             if at - half > free {
                 canvas.text(at, bottom + 20.0, Anchor::Middle, Size::Label, MUTED, text);
