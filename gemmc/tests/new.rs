@@ -63,15 +63,15 @@ fn the_crate_works_and_its_tests_see_changes() {
     fs::write(&library, from_file).unwrap();
     let file = folder.join("src/kernel.gemm");
     fs::write(&file, "tile(64, 64, 8);\nthread(4, 4);\n").unwrap();
-    let (built, text) = cargo(&folder, &["check", "--offline"]);
+    let (built, text) = cargo(&folder, &["build", "--offline"]);
     assert!(built, "{text}");
     fs::write(&file, "tile(64, 64, 8);\nthread(5, 4);\n").unwrap();
-    let (built, text) = cargo(&folder, &["check", "--offline"]);
+    let (built, text) = cargo(&folder, &["build", "--offline"]);
     assert!(!built && text.contains("thread(5, 4) does not divide") && text.contains("src/kernel.gemm:2:1"), "{text}");
 
     // A schedule that breaks its own contract does not build.
     fs::write(&library, source.replace("loads_per_fma <= 0.6", "loads_per_fma <= 0.1")).unwrap();
-    let (built, text) = cargo(&folder, &["check", "--offline"]);
+    let (built, text) = cargo(&folder, &["build", "--offline"]);
     assert!(!built && text.contains("expect loads_per_fma <= 0.1 is broken"), "{text}");
 }
 
