@@ -69,6 +69,21 @@ fn right_on_every_edge(case: &Case) {
     assert!(left.is_empty(), "{}: no product ran in {left:?}", case.name);
 }
 
+/// Without products, nothing keeps the warps of a group together: a turn must not come round before the last one has seen it.
+#[test]
+fn a_turn_waits_for_every_warp() {
+    let schedule = "types(bf16); tile(64, 16, 16); atom(wgmma(64, 16, 16)); load(tma); stages(3); \
+                    specialize(producers = 1, pingpong); persistent(1)";
+    // With arrivals of one thread alone, the first of these orders ends in a deadlock.
+    for seed in (0..8).map(|step| 879_285_734_279_345_199 + step) {
+        let gemm = CompiledGemm::new(&schedule.parse().unwrap(), &device(0, WarpOrder::Seeded(seed))).unwrap();
+        for request in [Request::exact(1, 17, 0), Request::exact(1, 50, 0), Request::exact(70, 33, 40)] {
+            let outcome = check(&gemm, &request).unwrap_or_else(|e| panic!("{seed}: {request:?}: {e}"));
+            assert!(outcome.is_right(), "{seed}: {request:?}: {outcome:?}");
+        }
+    }
+}
+
 /// Sizes in the interior and at the edges, and one whose K-tiles fill every stage three times.
 #[test]
 fn every_case_is_right_in_every_order_of_warps() {

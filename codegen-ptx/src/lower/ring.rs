@@ -99,11 +99,11 @@ impl Lowering<'_> {
             }
         }
         for turn in &program.turns {
-            self.b.origin(&turn.note, "one thread of a group tells the next one that it has a turn");
+            self.b.origin(&turn.note, "all threads of a group tell the next one that it has a turn");
             let base = self.b.set_reg(Expr::SharedBase + turn.offset_bytes);
             for group in 0..groups {
                 let address = Address { base, offset: Turn::distance(group).into() };
-                self.b.push(Op::InitBarrier { address, arrivals: 1 });
+                self.b.push(Op::InitBarrier { address, arrivals: program.per_turn() });
             }
         }
         self.b.origin(note, "one thread initialises the mbarriers");

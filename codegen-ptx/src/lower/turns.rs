@@ -20,7 +20,7 @@
 
 use super::scheduler::Units;
 use super::{Lowered, Lowering, broken};
-use crate::kernel::{Address, Arrival, Expr, Guard, Op};
+use crate::kernel::{Address, Arrival, Expr, Op};
 use crate::tile::{Note, Role, Statement, Turn};
 
 /// The groups of a role.
@@ -192,15 +192,14 @@ impl<'a> Lowering<'a> {
         self.b.assign(&parity, Expr::Const(1) - parity.clone());
     }
 
-    /// Lets one thread pass on a turn to the next group.
+    /// Passes on a turn to the next group. Every thread arrives: after one alone, the turn could come round again before
+    /// the others have seen theirs, whose parity would then be that of a phase to come.
     pub(super) fn pass(&mut self, turn: usize, note: &Note) {
         let Some(next) = self.groups.as_ref().map(|groups| groups.next.clone()) else { return };
         let turn = &self.program.turns[turn];
         self.b.origin(note, &format!("pass on `{}`", turn.name));
         let base = self.b.set_reg(Expr::SharedBase + turn.offset_bytes + next);
-        let pred = self.b.set_reg(self.tid.clone().lt(1u32));
-        let guard = Some(Guard { pred, expect: true });
-        self.b.push(Op::Arrive { address: Address { base, offset: 0 }, when: Arrival::Now, guard });
+        self.b.push(Op::Arrive { address: Address { base, offset: 0 }, when: Arrival::Now, guard: None });
     }
 
     /// A named barrier; of groups from `group` on, each of which has its own.

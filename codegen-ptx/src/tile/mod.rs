@@ -409,6 +409,11 @@ impl Program {
         self.roles.iter().map(|role| role.turns).max().unwrap_or(1)
     }
 
+    /// Threads of each group that takes turns.
+    pub fn per_turn(&self) -> u32 {
+        self.roles.iter().find(|role| role.turns > 1).map_or(1, Role::per_tile)
+    }
+
     /// Bytes from the stage of one group of threads to that of the next. A swizzle permutes the same bytes in each.
     pub fn stage_step(&self) -> u64 {
         let bytes = |stage: &Stage| stage.bytes(self.lines(), self.problem.types.d);

@@ -56,7 +56,8 @@ impl Role {
 pub struct Turn {
     /// Name in the text.
     pub name: String,
-    /// Byte offset in shared memory of one mbarrier for each group, 8 bytes each, which tells the group that it has the turn.
+    /// Byte offset in shared memory of one mbarrier for each group, 8 bytes each, which tells the group that it has the turn:
+    /// all threads of the group before arrive there.
     pub offset_bytes: u32,
     /// Its note.
     pub note: Note,

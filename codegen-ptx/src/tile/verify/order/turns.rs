@@ -46,7 +46,7 @@ impl Block<'_> {
         Ok(true)
     }
 
-    /// The first thread of a group passes a turn on to the next group.
+    /// A thread passes a turn on to the next group, which has it once all threads of its own group have done so.
     pub(super) fn pass(&mut self, t: usize, turn: usize) -> Check {
         let thread = &mut self.threads[t];
         if thread.holds != Some(turn) {
@@ -54,10 +54,8 @@ impl Block<'_> {
             return Err(self.fault(format_args!("{name} is passed on and was not taken")));
         }
         thread.holds = None;
-        if t.is_multiple_of(COPIES_OF_A_ROLE) {
-            let next = (thread.group + 1) % thread.turns;
-            arrive(&mut self.turns[turn][next as usize], &thread.clock, 1);
-        }
+        let next = (thread.group + 1) % thread.turns;
+        arrive(&mut self.turns[turn][next as usize], &thread.clock, COPIES_OF_A_ROLE as u32);
         Ok(())
     }
 }
