@@ -250,6 +250,14 @@ fn list_in_device_memory(tile: &str) {
     assert!(matches!(beyond, Error::Interpreter(_)), "{beyond:?}");
 }
 
+/// Its A cannot have a tensor map, and needs none.
+#[test]
+fn a_product_without_tiles_may_have_any_alignment() {
+    let gemm = compiled("tile(1, 4, 4); thread(1, 1); shared(a = mk, b = kn); load(tma); stages(1); batch(grouped);");
+    every(&gemm, &[(1, 4, 4), (2, 0, 1), (0, 4, 3), (1, 4, 4)]);
+    every(&gemm, &[(1, 2, 0), (2, 0, 1)]);
+}
+
 /// Tokens of one matrix, sorted by expert; many launches of one list.
 #[test]
 fn a_layer_of_experts() {

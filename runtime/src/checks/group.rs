@@ -61,7 +61,8 @@ pub(crate) fn group(interface: &Interface, products: Products<'_>) -> Result<Opt
     Ok(Some(Launch { entry, packed: Packed::default(), kernels, list, unsuited, unsuited_product }))
 }
 
-/// Encodes the tensor maps of every product of a group, in its list. One of an empty matrix stays zero: nothing is copied.
+/// Encodes the tensor maps of every product of a group, in its list. One of an empty matrix stays zero, and so do those of a
+/// product without tiles, which did not decide on the entry: nothing is copied.
 pub(crate) fn maps(
     interface: &Interface,
     products: Products<'_>,
@@ -71,7 +72,7 @@ pub(crate) fn maps(
     let entry = &interface.entries[launch.entry];
     let Some((record, main)) = entry.record.as_ref().zip(entry.main()) else { return Ok(()) };
     let records = launch.list.chunks_mut(record.bytes as usize);
-    for ((extents, arguments), bytes) in products.iter().zip(records) {
+    for ((extents, arguments), bytes) in products.iter().zip(records).filter(|((of, _), _)| of.m > 0 && of.n > 0) {
         for map in &main.maps {
             let args = entry::map_args(map, &interface.problem, *extents, arguments);
             if let (Some(args), Some(offset)) = (args, record.map_offset(map.operand)) {
