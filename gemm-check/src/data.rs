@@ -16,6 +16,9 @@ pub enum Data {
     /// The same, with a NaN or an infinity as the first element of every matrix and vector, which is what a lane
     /// without work would read. Elements that depend on these are compared as well. Integers have no such values.
     Special,
+    /// The same as random data, with a NaN in a quarter of the rows of A and of the columns of B, so that next to an element of D
+    /// that is NaN there are others that are not. Integers have no such values.
+    Nans,
     /// Like exact data, with infinities in a quarter of the even rows of A and of the odd columns of B: if one of them
     /// is multiplied by the zero that replaces an element outside the matrix, the sum is NaN instead of infinite.
     /// Integers are the same as for exact data.
@@ -27,7 +30,7 @@ pub enum Data {
 }
 
 /// A matrix of values, row by row. Every value is one of its element type.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Values {
     /// Rows.
     pub rows: usize,
@@ -48,8 +51,8 @@ impl Values {
             Data::Exact if stored == DType::Bf16 => signed(&mut numbers, 3),
             Data::Exact if stored == DType::F16 => signed(&mut numbers, 10),
             Data::Exact | Data::Infinite => numbers.next_in(1, 10) as f64,
-            Data::Random | Data::Special if dtype.is_integer() => numbers.next_in(low, 10) as f64,
-            Data::Random | Data::Special => round(dtype, numbers.next_signed()),
+            Data::Random | Data::Special | Data::Nans if dtype.is_integer() => numbers.next_in(low, 10) as f64,
+            Data::Random | Data::Special | Data::Nans => round(dtype, numbers.next_signed()),
         };
         Values { rows, cols, elements: (0..rows * cols).map(|_| next()).collect() }
     }
@@ -69,6 +72,20 @@ impl Values {
         for (index, value) in self.elements.iter_mut().enumerate().filter(|_| !dtype.is_integer()) {
             if chosen(index / cols, index % cols) && numbers.next_in(0, 3) == 0 {
                 *value = f64::INFINITY;
+            }
+        }
+        self
+    }
+
+    /// The same with a NaN somewhere in a quarter of the rows, or of the columns; integers stay as they are.
+    pub(crate) fn with_nans(mut self, dtype: DType, seed: u64, in_rows: bool) -> Values {
+        let mut numbers = SplitMix64::new(seed);
+        let (lines, length) = if in_rows { (self.rows, self.cols) } else { (self.cols, self.rows) };
+        for line in (0..lines).filter(|_| length > 0 && !dtype.is_integer()) {
+            let (at, chosen) = (numbers.next_in(0, length as i64 - 1) as usize, numbers.next_in(0, 3) == 0);
+            if chosen {
+                let index = if in_rows { line * self.cols + at } else { at * self.cols + line };
+                self.elements[index] = f64::NAN;
             }
         }
         self

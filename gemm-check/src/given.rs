@@ -257,13 +257,21 @@ impl Input {
                 _ if !is_read => values.poisoned(dtype),
                 Data::Special => values.beginning_with(first, dtype),
                 Data::Infinite => values.with_infinities(dtype, seed, infinite),
-                Data::Random | Data::Exact => values,
+                Data::Random | Data::Exact | Data::Nans => values,
             }
         };
         let (in_a, in_b) = ((f64::NAN, even_rows as Chosen), (f64::INFINITY, odd_columns as Chosen));
         let sizes: Vec<Size> = (0..request.products()).map(|product| request.size(product)).collect();
         let mut a: Vec<Values> = sizes.iter().map(|size| values(types.a, size.m, size.k, in_a, reads_acc)).collect();
         let mut b: Vec<Values> = sizes.iter().map(|size| values(types.b, size.k, size.n, in_b, reads_acc)).collect();
+        if data == Data::Nans && reads_acc {
+            let seed = request.seed;
+            let nans = |values: &mut Values, dtype, in_rows| {
+                *values = std::mem::take(values).with_nans(dtype, seed, in_rows);
+            };
+            a.iter_mut().for_each(|values| nans(values, types.a, true));
+            b.iter_mut().for_each(|values| nans(values, types.b, false));
+        }
         if let (Some(of), Data::Exact, true) = (emulated, data, reads_acc) {
             a.iter_mut().zip(&mut b).for_each(|(a, b)| planes::fill(a, b, of));
         }

@@ -87,6 +87,11 @@ impl Request {
         Request { data: Data::Special, ..Request::random(m, n, k) }
     }
 
+    /// The same with a NaN in a quarter of the rows of A and of the columns of B.
+    pub fn nans(m: usize, n: usize, k: usize) -> Request {
+        Request { data: Data::Nans, ..Request::random(m, n, k) }
+    }
+
     /// Exact data with infinities among them, packed matrices, seed 0.
     pub fn infinite(m: usize, n: usize, k: usize) -> Request {
         Request { data: Data::Infinite, ..Request::random(m, n, k) }

@@ -55,11 +55,19 @@ pub(crate) fn every_end(kernel: &Kernel) -> Vec<Size> {
     sizes.into_iter().collect()
 }
 
-/// Sizes at which the K-tiles of a tile are divided among blocks, for every entry that does so.
-pub(crate) fn divided_tiles(kernel: &Kernel) -> Vec<Size> {
+/// Sizes at which the K-tiles of a tile are divided among blocks, for every entry that does so, with so many K-tiles for each
+/// block, too, that it fills each slot three times; and sizes at which operands that are packed end in every part of the
+/// tile that a warp copies.
+pub(crate) fn rare(kernel: &Kernel) -> Vec<Size> {
     let mut sizes = BTreeSet::new();
     for landmarks in of_kernel(kernel) {
         streamed(&landmarks, &mut sizes);
+        let slots = landmarks.slots.last().copied().unwrap_or(1);
+        let parts = landmarks.streamed.map_or(landmarks.parts.max(1), |(wave, _)| wave);
+        if parts > 1 {
+            sizes.insert(landmarks.suited(Size::new(1, 3, parts * (2 * slots + 1) * landmarks.tile[2])));
+        }
+        packed(&landmarks, 1, &mut sizes);
     }
     sizes.into_iter().collect()
 }
@@ -98,7 +106,7 @@ fn edges(landmarks: &Landmarks) -> BTreeSet<Size> {
         sizes.insert(Size::new(1, 1, k));
     }
     beyond(landmarks, &mut sizes);
-    packed(landmarks, &mut sizes);
+    packed(landmarks, 0, &mut sizes);
     streamed(landmarks, &mut sizes);
     // A block's second tile, also with nothing to sum: then no barrier of the main loop is between two tiles.
     let second = |wave: usize| {
@@ -135,8 +143,9 @@ fn streamed(landmarks: &Landmarks, sizes: &mut BTreeSet<Size>) {
 }
 
 /// Operands that are packed: their last row is in each of the rows that a warp copies, and their last column in each of
-/// the columns, and there is a second tile.
-fn packed(landmarks: &Landmarks, sizes: &mut BTreeSet<Size>) {
+/// the columns, and there is a second tile. A warp copies 32 columns at a time: the last column is among the first ones of
+/// those in rows copied by a pass of the same parity as `turn`, and otherwise among the others.
+fn packed(landmarks: &Landmarks, turn: usize, sizes: &mut BTreeSet<Size>) {
     for &(side, [extent, depth], rows) in &landmarks.packs {
         let mut insert = |own: usize, k: usize| {
             sizes.insert(match side {
@@ -145,9 +154,10 @@ fn packed(landmarks: &Landmarks, sizes: &mut BTreeSet<Size>) {
             });
         };
         for pass in 0..(extent.max(depth) / rows.max(1)) {
-            let (row, column) = (pass * rows + 1 + 3 * pass % rows, 32 * (pass % 2) + 1 + 5 * pass % 31);
+            let half = (pass + turn) % 2;
+            let (row, column) = (pass * rows + 1 + 3 * pass % rows, 32 * half + 1 + 5 * pass % 31);
             insert(row.min(extent), column);
-            insert(32 * (1 - pass % 2) + 2 + 7 * pass % 29, row.min(depth));
+            insert(32 * (1 - half) + 2 + 7 * pass % 29, row.min(depth));
         }
         // A row that ends where the next begins, in the copy too.
         insert(32, depth);

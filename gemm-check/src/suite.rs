@@ -128,7 +128,19 @@ pub(crate) fn rounding_requests(kernel: &Kernel, Size { m, n, k }: Size) -> Vec<
     [random.clone().aligned(), random.padded(problem, rows)].into_iter().chain(narrow).collect()
 }
 
-/// The same for tools that only know the width of an asynchronous copy: compute-sanitizer reports a `cp.async` that
+/// Products some of whose elements are NaN, where D has a narrower type than the sums, with aligned rows and without:
+/// instructions of their own may convert NaN, to the NaN of PTX.
+pub(crate) fn nan_requests(kernel: &Kernel, Size { m, n, k }: Size) -> Vec<Request> {
+    let (problem, types) = (kernel.problem(), kernel.problem().types);
+    if types.d.bytes() >= types.acc.bytes() || types.d.is_integer() || (m, n) == (1, 1) {
+        return Vec::new();
+    }
+    let nans = with_products(kernel, with_scalars(problem, Request::nans(m, n, k), &FRACTIONS[1..3], 0), 0);
+    let rows = if needs_alignment(kernel) { 16 } else { 1 };
+    vec![nans.clone().aligned(), nans.padded(problem, rows)]
+}
+
+/// The same as [`edge_requests`] for tools that only know the width of an asynchronous copy: compute-sanitizer reports a `cp.async` that
 /// leaves out some bytes at the end of a row as a read beyond it. Kernels with such copies get rows that are multiples
 /// of their width.
 pub fn quick_requests(kernel: &Kernel, size: Size, turn: usize) -> [Request; 2] {

@@ -40,6 +40,7 @@ impl fmt::Display for Finding {
         let Request { m, n, k, batch, others, leading, data, seed, scalars, output, .. } = &self.request;
         let data = match data {
             Data::Random => "random",
+            Data::Nans => "part-NaN random",
             Data::Special => "NaN-and-infinity",
             Data::Infinite => "part-infinite integer",
             Data::Exact => "exact integer",

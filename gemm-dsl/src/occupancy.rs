@@ -11,8 +11,14 @@ use crate::target::{self, Target, WARP};
 use crate::terms::{Fast, Load, Operands};
 
 /// Registers for addresses, counters and loads that the assembler hoists, as seen in the machine code of the named
-/// cases.
-pub(crate) const BESIDES: u32 = 16;
+/// cases. Of `wgmma`, exactly what it demands: with fewer, ptxas (13.0, 12.9) refuses to assemble the instruction, for every n
+/// from 16 to 256.
+pub(crate) fn besides(atom: Atom) -> u32 {
+    match atom {
+        Atom::Fma | Atom::Mma(..) => 16,
+        Atom::Wgmma(..) => 26,
+    }
+}
 
 /// The resource of a multiprocessor that runs out first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
@@ -117,7 +123,7 @@ impl Plan {
         // least, and the leading dimensions of both operands are kept in registers.
         let thread = self.geometry.thread;
         let pointers = if self.a.placement.is_none() { 2 * (thread.m + thread.n + 2) } else { 0 };
-        self.accumulator_registers + fragments + staging + pointers + BESIDES
+        self.accumulator_registers + fragments + staging + pointers + besides(self.atom)
     }
 
     /// Registers of one operand's fragments: groups of steps read at once, and as many again as are read ahead; and one

@@ -266,8 +266,7 @@ impl Plan {
     }
 
     /// Where the mbarriers of the turns begin in shared memory, in bytes: after those of the ring. For each group of threads
-    /// one that gives it the tensor cores, then for each one that gives it the epilogue, 8 bytes each. `None` where the same
-    /// threads compute all tiles.
+    /// one of 8 bytes that gives it the tensor cores. `None` where the same threads compute all tiles.
     pub fn turn_offset(&self, variant: &Variant) -> Option<u32> {
         let after = |ring: u32| ring + MBARRIER_PAIR * self.stages;
         self.barrier_offset(variant).filter(|_| self.turns > 1).map(after)

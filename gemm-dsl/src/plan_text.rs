@@ -140,7 +140,7 @@ impl Plan {
         }
         table.row("stages", format!("{} of {} B", self.stages, self.stage_bytes));
         if let Some(offset) = self.variants.first().and_then(|variant| self.barrier_offset(variant)) {
-            let turns = if self.turns > 1 { 2 * self.turns } else { 0 };
+            let turns = if self.turns > 1 { self.turns } else { 0 };
             table.row("mbarriers", format!("{} of 8 B at {offset}", 2 * self.stages + turns));
         }
         table.row("in all", format!("{} B of at most {}", self.shared_bytes, self.target.max_shared_bytes()));

@@ -22,6 +22,10 @@ pub(crate) enum Misuse {
         count: u32,
         pending: u32,
     },
+    /// The arrivals of one instruction belong to more than one phase.
+    Astride {
+        count: u32,
+    },
     Bytes(i64),
     /// All arrivals are there, and more bytes than were announced.
     Overrun(i64),
@@ -47,6 +51,9 @@ impl Misuse {
             Misuse::Count(count) => format!("with a count of {count}, which must be 1 to {MAX_COUNT}"),
             Misuse::TooMany { count, pending } => {
                 format!("with {count} arrivals, but its phase expects only {pending} more")
+            }
+            Misuse::Astride { count } => {
+                format!("whose phases take {count}: the arrivals of this instruction belong to more than one")
             }
             Misuse::Bytes(bytes) => format!("which would expect {bytes} bytes, and the limit is {MAX_COUNT}"),
             Misuse::Overrun(bytes) => {
@@ -179,6 +186,14 @@ impl Mbarrier {
         }
         self.pending -= count;
         self.complete(by)
+    }
+
+    /// What is wrong with the arrivals of one instruction, of which the first found the mbarrier in `phase`. If some are left
+    /// over when a phase is complete, the next one completes without as many of its own; and of several phases that one
+    /// instruction completes, nobody can wait for the first.
+    pub(crate) fn astride(&self, phase: u64) -> Option<Misuse> {
+        let (phases, begun) = (self.phase - phase, self.pending < self.expected);
+        (phases > 1 || phases == 1 && begun).then_some(Misuse::Astride { count: self.expected })
     }
 
     /// Expects one more arrival in this phase than the mbarrier was initialised for.

@@ -1,7 +1,7 @@
 //! What single threads do: elected lanes that arrive and wait for their warp, waits that test only once, counts that
 //! are off by one, readers beyond the second, and the operands of copies.
 
-use ptx_gemm_interp::ViolationKind::{self, Deadlock, InvalidOperand, Race, Uninitialised};
+use ptx_gemm_interp::ViolationKind::{self, BarrierMisuse, Deadlock, InvalidOperand, Race, Uninitialised};
 
 use crate::mbarrier::{free_running, two_warps};
 use crate::ring::{STAGE, STORE, check, check_broken, check_found, mutate, prologue};
@@ -77,7 +77,7 @@ fn counts_that_are_one_off_are_found() {
         for barrier in ["full", "empty"] {
             for stage in [0, 8, 16] {
                 let init = format!("[{barrier}+{stage}], {count};");
-                for (wrong, kinds) in [(count - 1, &[Race][..]), (count + 1, &[Deadlock][..])] {
+                for (wrong, kinds) in [(count - 1, &[Race, BarrierMisuse][..]), (count + 1, &[Deadlock][..])] {
                     let body = mutate(&ring, &init, &format!("[{barrier}+{stage}], {wrong};"));
                     check_found(&format!("{name}: {init} {wrong}"), kinds, &body, 64);
                 }

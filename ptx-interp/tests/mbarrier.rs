@@ -197,7 +197,7 @@ fn bytes_that_are_announced() {
 fn misuse() {
     let kind = &[BarrierMisuse];
     let init = "setp.eq.u32 %p0, %t, 0;\n@%p0 mbarrier.init.shared::cta.b64 [full], 8;\nbar.sync 0;\n";
-    let cases: [(&str, &[ViolationKind], String); 15] = [
+    let cases: [(&str, &[ViolationKind], String); 17] = [
         ("arrival_at_none", kind, "mbarrier.arrive.shared::cta.b64 _, [full];".into()),
         ("wait_at_none", kind, "mbarrier.test_wait.parity.shared::cta.b64 %p1, [full], 0;".into()),
         ("copies_at_none", kind, "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [full];".into()),
@@ -206,6 +206,8 @@ fn misuse() {
         ("count_2_to_20", kind, "mbarrier.init.shared::cta.b64 [full], 1048576;".into()),
         ("second_init", kind, format!("{init}@%p0 mbarrier.init.shared::cta.b64 [full], 8;")),
         ("too_many_arrivals", kind, format!("{init}@%p0 mbarrier.arrive.shared::cta.b64 _, [full], 9;")),
+        ("arrivals_of_two_phases", kind, format!("{}mbarrier.arrive.b64 _, [full];", init.replace("8;", "63;"))),
+        ("arrivals_of_four_phases", kind, format!("{init}mbarrier.arrive.b64 _, [full];")),
         ("no_arrivals", kind, format!("{init}@%p0 mbarrier.arrive.shared::cta.b64 _, [full], 0;")),
         ("old_state", kind, format!("{init}mov.u64 %rd1, -1;\nmbarrier.test_wait.shared::cta.b64 %p1, [full], %rd1;")),
         ("parity_2", kind, format!("{init}mbarrier.test_wait.parity.shared::cta.b64 %p1, [full], 2;")),

@@ -38,6 +38,10 @@ impl Emitter<'_> {
             Math::Floor => Opcode::Cvt { rnd: Rounding::Rmi, sat: false, to: ty, from: ty },
             Math::Exp2 => Opcode::Approx { function: Approx::Ex2, ty },
             Math::Reciprocal => Opcode::Approx { function: Approx::Rcp, ty },
+            Math::ReciprocalOfNormal => {
+                let op = Box::new(Opcode::Approx { function: Approx::Rcp, ty });
+                Opcode::Modified { op, ftz: true, sat: false }
+            }
             Math::Min => return self.extremum(|nan| Opcode::Min { nan, ty }, dst, [&args[0], &args[1]]),
             Math::Max => return self.extremum(|nan| Opcode::Max { nan, ty }, dst, [&args[0], &args[1]]),
             Math::ConvertPair(to) => return self.convert_pair(dst, to, args),

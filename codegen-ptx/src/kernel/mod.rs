@@ -202,6 +202,8 @@ pub enum Math {
     Exp2,
     /// 1 / x, f32, approximately
     Reciprocal,
+    /// 1 / x, f32, approximately, of an x for which neither it nor the result is subnormal: without the instructions for these
+    ReciprocalOfNormal,
     /// conversion to the destination's type
     Convert,
     /// two f32, converted to a type of 16 bits, as a pair

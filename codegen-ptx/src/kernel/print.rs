@@ -333,6 +333,7 @@ fn math_name(op: Math) -> &'static str {
         Math::Floor => "floor",
         Math::Exp2 => "exp2",
         Math::Reciprocal => "reciprocal",
+        Math::ReciprocalOfNormal => "reciprocal_of_normal",
         Math::Convert => "convert",
         Math::ConvertPair(Type::F16) => "convert_pair f16",
         Math::ConvertPair(_) => "convert_pair bf16",

@@ -12,7 +12,21 @@ use crate::kernel::{Math, Value};
 pub(super) struct Rational {
     limit: f64,
     p: [f64; 7],
-    q: &'static [f64],
+    q: [f64; 5],
+}
+
+impl Rational {
+    /// The same function of `factor x`, without a multiplication for it.
+    fn scaled(&self, factor: f64) -> Rational {
+        let scaled = |coefficients: &[f64], lowest: i32| {
+            let powers = (0..coefficients.len() as i32).rev().map(|power| factor.powi(lowest + 2 * power));
+            coefficients.iter().zip(powers).map(|(coefficient, power)| coefficient * power).collect::<Vec<f64>>()
+        };
+        let (mut p, mut q) = ([0.0; 7], [0.0; 5]);
+        p.copy_from_slice(&scaled(&self.p, 1));
+        q.copy_from_slice(&scaled(&self.q, 0));
+        Rational { limit: self.limit / factor, p, q }
+    }
 }
 
 /// The hyperbolic tangent, which rounds to 1 from the limit on (coefficients of Eigen's `ptanh_float`).
@@ -27,7 +41,7 @@ pub(super) const TANH: Rational = Rational {
         6.372_619_288_754_36e-4,
         4.893_524_558_917_86e-3,
     ],
-    q: &[1.198_258_394_667_02e-6, 1.185_347_056_866_54e-4, 2.268_434_632_439_00e-3, 4.893_525_185_543_85e-3],
+    q: [0.0, 1.198_258_394_667_02e-6, 1.185_347_056_866_54e-4, 2.268_434_632_439_00e-3, 4.893_525_185_543_85e-3],
 };
 
 /// The error function, which rounds to 1 from the limit on (coefficients of Eigen's `perf_float`).
@@ -42,7 +56,7 @@ const ERF: Rational = Rational {
         -2.954_599_808_540_25e-3,
         -1.609_603_332_624_15e-2,
     ],
-    q: &[
+    q: [
         -1.456_607_184_649_96e-5,
         -2.133_740_552_789_05e-4,
         -1.682_826_974_382_03e-3,
@@ -87,15 +101,16 @@ impl Lowering<'_> {
         let x = self.apply(Math::Min, vec![x, Value::Const(of.limit)]);
         let square = self.apply(Math::Mul, vec![x, x]);
         let p = self.polynomial(square, &of.p);
-        let q = self.polynomial(square, of.q);
+        let q = self.polynomial(square, &of.q);
         let odd = self.apply(Math::Mul, vec![x, p]);
-        let reciprocal = self.apply(Math::Reciprocal, vec![q]);
+        let reciprocal = self.apply(Math::ReciprocalOfNormal, vec![q]);
         self.apply(Math::Mul, vec![odd, reciprocal])
     }
 
     /// A polynomial by Horner's rule; the coefficient of the highest power comes first.
     fn polynomial(&mut self, x: Value, coefficients: &[f64]) -> Value {
-        let [first, second, rest @ ..] = coefficients else { return Value::Const(0.0) };
+        let degree = coefficients.iter().skip_while(|coefficient| **coefficient == 0.0).count();
+        let [first, second, rest @ ..] = &coefficients[coefficients.len() - degree..] else { return Value::Const(0.0) };
         let start = self.apply(Math::Mov, vec![Value::Const(*first)]);
         let sum = self.apply(Math::Fma, vec![start, x, Value::Const(*second)]);
         rest.iter().fold(sum, |sum, next| self.apply(Math::Fma, vec![sum, x, Value::Const(*next)]))
@@ -103,8 +118,7 @@ impl Lowering<'_> {
 
     /// `x / 2 (1 + erf(x / sqrt 2))`
     pub(super) fn gelu(&mut self, x: Value) -> Value {
-        let scaled = self.apply(Math::Mul, vec![x, Value::Const(std::f64::consts::FRAC_1_SQRT_2)]);
-        let erf = self.rational(scaled, &ERF);
+        let erf = self.rational(x, &ERF.scaled(std::f64::consts::FRAC_1_SQRT_2));
         self.weighted(x, erf)
     }
 
@@ -113,15 +127,13 @@ impl Lowering<'_> {
         let cubic = self.apply(Math::Mul, vec![x, Value::Const(0.044715)]);
         let square = self.apply(Math::Mul, vec![x, cubic]);
         let sum = self.apply(Math::Fma, vec![square, x, x]);
-        let scaled = self.apply(Math::Mul, vec![sum, Value::Const((2.0 * std::f64::consts::FRAC_1_PI).sqrt())]);
-        let tanh = self.rational(scaled, &TANH);
+        let tanh = self.rational(sum, &TANH.scaled((2.0 * std::f64::consts::FRAC_1_PI).sqrt()));
         self.weighted(x, tanh)
     }
 
     /// `x / 2 (1 + w)`
     fn weighted(&mut self, x: Value, w: Value) -> Value {
         let half = self.apply(Math::Mul, vec![x, Value::Const(0.5)]);
-        let sum = self.apply(Math::Add, vec![w, Value::Const(1.0)]);
-        self.apply(Math::Mul, vec![half, sum])
+        self.apply(Math::Fma, vec![half, w, half])
     }
 }

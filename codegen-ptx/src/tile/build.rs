@@ -12,7 +12,7 @@
 //! - With dedicated producers, each role has its half of the loop, with mbarriers between them.
 //! - Warp groups go on while tensor cores multiply. Consumers that have a slot in reserve wait for the products of a
 //!   K-tile only once they have started those of the next one, and so return slots one K-tile later.
-//! - Consumers that take turns have the tensor cores, then the epilogue, one after the other.
+//! - Consumers that take turns start products one after the other; each has memory of its own for its tile of D.
 
 mod roles;
 
@@ -23,8 +23,6 @@ use ptx_gemm_dsl::plan::{CopyPlan, Emulate, Geometry, OperandPlan, Plan, Variant
 use ptx_gemm_dsl::target::WARP_GROUP;
 use ptx_gemm_dsl::terms::{Along, Extent2, Fast, Load, Operands, Pace, Reads, Reduce, Side};
 use ptx_gemm_dsl::types::Problem;
-
-use roles::{EPILOGUE, MAINLOOP};
 
 use super::{
     Accumulator, Barrier, Buffer, Digit, Division, Empty, Fetch, Full, Hold, Index, Instruction, Map, Module, Mover,
@@ -168,7 +166,7 @@ impl<'p> Builder<'p> {
                 note: note(&clauses.store),
             }),
             barriers: self.barriers(),
-            turns: self.turns(),
+            turns: self.turns().into_iter().collect(),
             accumulators: self.accumulators(),
             roles: self.roles(staged),
         }
@@ -260,9 +258,8 @@ impl<'p> Builder<'p> {
             body.push(at(Op::Clear { acc: self.summed() }, &clauses.promote));
         }
         let staged = matches!(sum.first(), Some(Statement { op: Op::IfAnyK { .. }, .. }));
-        body.extend(self.take(MAINLOOP));
+        body.extend(self.take());
         body.extend(sum);
-        body.extend(self.take(EPILOGUE));
         let layouts = self.problem.layouts;
         let width = self.variant.d_width;
         // A C with the other layout than D is read element by element.
@@ -304,7 +301,6 @@ impl<'p> Builder<'p> {
             None => body.extend(store),
             Some(how) => body.push(at(Op::Reduce { acc: 0, how, body: store }, &clauses.split_k)),
         }
-        body.extend(self.pass(EPILOGUE));
         if plan.persistent.is_some() && staged {
             if plan.producer_warps == 0 && self.variant.load == Load::CpAsync && self.variant.staged.is_none() {
                 body.push(at(Op::Drain, &clauses.persistent));

@@ -63,6 +63,31 @@ fn halves_of_a_panel(mutant: &Mutant) -> bool {
     mutant.after.starts_with("sub") && last(&mutant.after).is_some_and(|number| number % 16 == 0)
 }
 
+/// Whether two constants are compared, with the same outcome as before.
+fn compares_constants(mutant: &Mutant) -> bool {
+    let Opcode::Setp { cmp, .. } = mutant.op else { return false };
+    let outcome = |text: &str| {
+        let mut last = text.trim_end_matches(';').rsplit(", ").map_while(|operand| operand.parse::<u32>().ok());
+        let (right, left) = (last.next()?, last.next()?);
+        Some(match cmp {
+            Compare::Eq => left == right,
+            Compare::Ne => left != right,
+            Compare::Lt => left < right,
+            Compare::Le => left <= right,
+            Compare::Gt => left > right,
+            Compare::Ge => left >= right,
+            _ => return None,
+        })
+    };
+    let (before, after) = (outcome(&mutant.before), outcome(&mutant.after));
+    before.is_some() && before == after
+}
+
+/// Whether two numbers are multiplied that were converted from a type of 16 bits.
+fn multiplies_widened(mutant: &Mutant) -> bool {
+    mutant.before.contains(", %wa") && mutant.before.contains(", %wb")
+}
+
 const IN_INDICES: &[MutantKind] = &[
     MutantKind::SwappedOperands,
     MutantKind::Constant,
@@ -183,7 +208,7 @@ const FAMILIES: &[Family] = &[
     Family {
         kinds: &[MutantKind::Deleted, MutantKind::Constant],
         is: |mutant| matches!(mutant.op, Opcode::Mov(_)),
-        notes: &["elements of C"],
+        notes: &["elements of C", ": element of "],
         entry: any,
         certain: false,
         reason: "what the register holds instead belongs to an element outside D, which is not stored",
@@ -195,6 +220,46 @@ const FAMILIES: &[Family] = &[
         entry: any,
         certain: false,
         reason: "sums of tensor cores are compared by a bound, within which one more rounding is",
+    },
+    Family {
+        kinds: &[MutantKind::RoundedTwice],
+        is: multiplies_widened,
+        notes: &["multiply, step"],
+        entry: any,
+        certain: true,
+        reason: "a product of two numbers of 16 bits is exact in f32, if it does not leave its range: only the sum is rounded",
+    },
+    Family {
+        kinds: &[MutantKind::Bound],
+        is: compares_constants,
+        notes: &[],
+        entry: any,
+        certain: true,
+        reason: "two constants are compared, with the same outcome",
+    },
+    Family {
+        kinds: &[MutantKind::Constant],
+        is: |mutant| matches!(mutant.op, Opcode::Mov(_)),
+        notes: &["zero outside"],
+        entry: any,
+        certain: false,
+        reason: "outside a matrix, the other operand's element is a zero, or the sum is not stored",
+    },
+    Family {
+        kinds: &[MutantKind::Constant],
+        is: |mutant| mutant.before.ends_with(", 31") && mutant.after.ends_with(", 30"),
+        notes: &["that this lane points at"],
+        entry: any,
+        certain: false,
+        reason: "eight lanes point at the rows of a matrix: the lowest bit of a lane's number is shifted out",
+    },
+    Family {
+        kinds: &[MutantKind::SwappedOperands],
+        is: |mutant| matches!(mutant.op, Opcode::Sub { .. }),
+        notes: &["index of the thread in its role"],
+        entry: any,
+        certain: false,
+        reason: "one thread of the role works, the one with index 0",
     },
     Family {
         kinds: &[MutantKind::OtherRegister],

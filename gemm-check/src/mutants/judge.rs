@@ -19,8 +19,8 @@ use crate::exec::Order;
 use crate::given::Given;
 use crate::request::Request;
 use crate::size::Size;
-use crate::sizes::{divided_tiles, every_end, products};
-use crate::suite::{end_requests, needs_alignment, rounding_requests};
+use crate::sizes::{every_end, products, rare};
+use crate::suite::{end_requests, nan_requests, needs_alignment, rounding_requests};
 use crate::{check, edge_requests, edge_sizes};
 
 /// How a mutant was found.
@@ -141,10 +141,12 @@ impl Judge {
         let whole = sizes.iter().filter(|size| size.m == tile.m as usize && size.n == tile.n as usize && size.k > 0);
         let whole = whole.min_by_key(|size| size.k).copied();
         let rounding = nearly.into_iter().chain(whole).flat_map(|size| rounding_requests(&kernel, size));
+        let almost = [tile.m.max(2) - 1, tile.n.max(2) - 1, 1].map(|extent| extent as usize);
+        let rounding = rounding.chain(nan_requests(&kernel, Size::new(almost[0], almost[1], almost[2])));
         let rounding = rounding.map(|request| (request, false));
         let suite = rounding.chain(turns(sizes).flat_map(of_edge));
         // Which entry runs at an edge size depends on its turn; tiles are divided among blocks at few of these sizes.
-        let ends = every_end(&kernel).into_iter().chain(divided_tiles(&kernel)).collect();
+        let ends = every_end(&kernel).into_iter().chain(rare(&kernel)).collect();
         let thorough = turns(costly).flat_map(of_edge).chain(turns(ends).flat_map(of_end));
         judge.suite = judge.trials(&itself, suite.collect())?;
         judge.thorough = judge.trials(&itself, thorough.collect())?;
@@ -196,10 +198,12 @@ impl Judge {
     /// Why a surviving mutant is not a fault, if the reason is known.
     pub fn equivalent(&self, mutant: &Mutant) -> Option<&'static str> {
         // Where every bit of a result counts, one more rounding is found if it happens.
-        if mutant.kind == MutantKind::RoundedTwice && Rule::of(&self.module).is_equality() {
+        let entry = self.entry(mutant)?;
+        let rounds = mutant.kind == MutantKind::RoundedTwice && !certainly_equivalent(mutant, entry);
+        if rounds && Rule::of(&self.module).is_equality() {
             return None;
         }
-        equivalent(mutant, self.entry(mutant)?)
+        equivalent(mutant, entry)
     }
 
     /// The entry of the interface that a mutant's kernel belongs to.

@@ -1,21 +1,24 @@
 //! The register rule, and its form with `blocks_per_sm`.
 
-use crate::check::finding::Findings;
+use crate::check::finding::{Finding, Findings};
 use crate::check::geometry::{GROUP_ROWS, parts};
 use crate::check::settings::Settings;
 use crate::clause::{Atom, Clause, SpecializeClause, Spills, WarpCount};
-use crate::occupancy::BESIDES;
+use crate::occupancy::besides;
 use crate::plan::Geometry;
 use crate::suggest::count;
 use crate::table::Key;
-use crate::target::{MAX_REGISTERS, MAX_THREADS, registers_per_thread};
+use crate::target::{MAX_REGISTERS, MAX_THREADS, WARP_GROUP, registers_per_thread};
 use crate::terms::Extent2;
 
 /// What the limit and the accumulators depend on.
 const DEPENDS: [Key; 6] = [Key::Thread, Key::Tile, Key::Types, Key::Spills, Key::Specialize, Key::Registers];
 
-/// Accumulators and [`BESIDES`] more registers fit into what a thread can have, unless the schedule has
-/// `spills(allow)`.
+/// What the registers of one instruction depend on.
+const INSTRUCTION_DEPENDS: [Key; 5] = [Key::Atom, Key::Tile, Key::Types, Key::Specialize, Key::BlocksPerSm];
+
+/// Accumulators and the registers that everything else needs ([`besides`]) fit into what a thread can have, unless the
+/// schedule has `spills(allow)`; those of one `wgmma` do in any case, since ptxas cannot spill them.
 pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Findings) {
     let acc = settings.problem.types.acc;
     let words = acc.bytes().div_ceil(4);
@@ -24,14 +27,15 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
     let limit =
         settings.registers.map_or(registers_per_thread(threads, 1), |(_, consumer)| consumer.min(MAX_REGISTERS));
     // More threads than a block can have is an error of its own.
-    if settings.spills == Spills::Allow || threads > MAX_THREADS {
+    if threads > MAX_THREADS || !instruction(settings, geometry, findings) || settings.spills == Spills::Allow {
         return;
     }
-    if kept + BESIDES <= limit {
+    let besides = besides(settings.atom);
+    if kept + besides <= limit {
         return occupancy(settings, geometry, kept, findings);
     }
     let message = format!(
-        "{} keeps {} {acc} accumulators: with the {BESIDES} registers that everything else needs that is {}, each of {} gets at most {limit}",
+        "{} keeps {} {acc} accumulators: with the {besides} registers that everything else needs that is {}, each of {} gets at most {limit}",
         match settings.atom {
             Atom::Fma => settings.text(Key::Thread, ""),
             Atom::Wgmma(..) if settings.turns() > 1 => {
@@ -40,14 +44,14 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
             Atom::Mma(..) | Atom::Wgmma(..) => format!("a thread of {}", settings.text(Key::Tile, "")),
         },
         geometry.thread.m * geometry.thread.n * settings.sums(),
-        kept + BESIDES,
+        kept + besides,
         count(threads, "thread")
     );
     let key = if settings.atom == Atom::Fma { Key::Thread } else { Key::Tile };
     let finding = findings.error("registers", key, &DEPENDS, message);
     // Smaller thread tiles make more threads, each with fewer registers: which of those below the limit are compatible
     // with the other clauses is found out by trying them.
-    let fits = |part: &Extent2| part.m * part.n * words * settings.sums() + BESIDES <= limit;
+    let fits = |part: &Extent2| part.m * part.n * words * settings.sums() + besides <= limit;
     let smaller = if settings.atom == Atom::Fma { parts(geometry.thread) } else { Vec::new() };
     for Extent2 { m, n } in smaller.into_iter().filter(fits).take(12) {
         let text = format!("thread({m}, {n})");
@@ -62,6 +66,49 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
             );
         }
     }
+    smaller_tiles(settings, geometry, finding);
+    if let Some(specialize) = settings.specialize {
+        for warps in [4, 2, 1].into_iter().filter(|warps| *warps < settings.producer_warps()) {
+            let fewer = Clause::Specialize(SpecializeClause { producers: WarpCount::Warps(warps), ..specialize });
+            finding.set(&fewer, format!("{fewer} leaves more to each"));
+        }
+        finding.remove("specialize", "leave specialize out");
+    }
+    finding.set("spills(allow)", "spills(allow) accepts that ptxas spills");
+}
+
+/// Whether one `wgmma` fits into the registers that each thread has when the block starts, as the assembler demands: it does
+/// so wherever the instruction is, whatever `setmaxnreg` gives its thread later.
+fn instruction(settings: &Settings, geometry: &Geometry, findings: &mut Findings) -> bool {
+    let Atom::Wgmma(GROUP_ROWS, columns, _) = settings.atom else { return true };
+    let acc = settings.problem.types.acc;
+    // 128 threads have the sums of a warp group between them. A number of columns that no instruction has is an error of
+    // its own.
+    let needed = columns.min(256) * acc.bytes() / 4 * GROUP_ROWS / WARP_GROUP + besides(settings.atom);
+    let threads = settings.threads(geometry);
+    let share = |blocks| registers_per_thread(threads, blocks);
+    let blocks = settings.blocks_per_sm.unwrap_or(1);
+    if needed <= share(blocks) {
+        return true;
+    }
+    let of_blocks = if blocks > 1 { format!("{blocks} blocks of ") } else { String::new() };
+    let message = format!(
+        "{} needs {needed} registers of a thread, of {of_blocks}{} each has {}: ptxas refuses it",
+        settings.text(Key::Atom, ""),
+        count(threads, "thread"),
+        share(blocks)
+    );
+    let key = if blocks > 1 { Key::BlocksPerSm } else { Key::Atom };
+    let finding = findings.error("registers-instruction", key, &INSTRUCTION_DEPENDS, message);
+    if let Some(fewer) = (1..blocks).rev().find(|&fewer| needed <= share(fewer)) {
+        finding.set(format!("blocks_per_sm({fewer})"), format!("blocks_per_sm({fewer}) leaves {}", share(fewer)));
+    }
+    smaller_tiles(settings, geometry, finding);
+    false
+}
+
+/// Fixes: tiles of fewer accumulators, or of fewer threads with more registers each.
+fn smaller_tiles(settings: &Settings, geometry: &Geometry, finding: &mut Finding) {
     if let Some(tile) = settings.tile {
         let depth = tile.k.map_or(String::new(), |k| format!(", {k}"));
         // The tile of consumers that take turns is that of one warp group.
@@ -93,21 +140,13 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
             finding.set(&text, format!("{text} takes {}", count(settings.threads(&fewer), "thread")));
         }
     }
-    if let Some(specialize) = settings.specialize {
-        for warps in [4, 2, 1].into_iter().filter(|warps| *warps < settings.producer_warps()) {
-            let fewer = Clause::Specialize(SpecializeClause { producers: WarpCount::Warps(warps), ..specialize });
-            finding.set(&fewer, format!("{fewer} leaves more to each"));
-        }
-        finding.remove("specialize", "leave specialize out");
-    }
-    finding.set("spills(allow)", "spills(allow) accepts that ptxas spills");
 }
 
 /// Several blocks share the register file: legal, but ptxas may have to spill.
 fn occupancy(settings: &Settings, geometry: &Geometry, kept: u32, findings: &mut Findings) {
     let Some(blocks) = settings.blocks_per_sm.filter(|_| settings.registers.is_none()) else { return };
     let share = registers_per_thread(settings.threads(geometry), blocks);
-    if blocks <= 1 || kept + BESIDES <= share {
+    if blocks <= 1 || kept + besides(settings.atom) <= share {
         return;
     }
     let message = format!(

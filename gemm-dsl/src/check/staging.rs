@@ -11,6 +11,9 @@ use crate::terms::{Fast, Load, Side, Swizzle};
 /// takes turns, for the tensor cores and for the epilogue.
 const BARRIER_BYTES: u64 = MBARRIER_PAIR as u64;
 
+/// Bytes of one mbarrier.
+const MBARRIER_BYTES: u64 = BARRIER_BYTES / 2;
+
 /// Bytes after which the widest swizzle repeats.
 const SWIZZLE_PERIOD: u64 = 1024;
 
@@ -83,7 +86,7 @@ pub(super) fn of(settings: &Settings, tile: TileClause) -> Option<Staging> {
     let tile_bytes = Lines::of(settings, tile).bytes(types.d, settings.store);
     let (d_bytes, turn_bytes) = match u64::from(settings.turns()) {
         1 => (tile_bytes, 0),
-        turns => (tile_bytes.next_multiple_of(SWIZZLE_PERIOD) * turns, BARRIER_BYTES * turns),
+        turns => (tile_bytes.next_multiple_of(SWIZZLE_PERIOD) * turns, MBARRIER_BYTES * turns),
     };
     let filled_by_others = settings.persistent.is_some() && settings.multicast.contains(&true);
     let d_apart = d_bytes > 0 && (settings.producer_warps() > 0 || filled_by_others);

@@ -45,6 +45,8 @@ pub(super) fn execute<const WATCH: bool>(
     // running.
     let mut waited: Vec<((usize, Awaited), P, u32)> = Vec::new();
     let mut refused: Vec<(usize, Awaited)> = Vec::new();
+    // Mbarriers at which lanes have arrived, the phase that the first one found there, and the lanes.
+    let mut arrived: Vec<(usize, u64, u32)> = Vec::new();
     for lane in lanes(active) {
         let lane_access =
             LaneAccess { space: op.space, address: addresses[lane], bytes: 8, lane, kind: AccessKind::Read };
@@ -76,6 +78,13 @@ pub(super) fn execute<const WATCH: bool>(
                 block.clocks.bring_alone(index, lane, brought);
             }
         }
+        if WATCH && matches!(op.action, Action::Arrive { .. }) {
+            match (arrived.iter_mut().find(|(at, ..)| *at == offset), block.mbarriers.get(offset)) {
+                (Some((.., lanes)), _) => *lanes |= 1 << lane,
+                (None, Some(barrier)) => arrived.push((offset, barrier.phase(), 1 << lane)),
+                (None, None) => {}
+            }
+        }
         let acted = act::<WATCH>(warp, block, env, &op.action, At { lane, offset, pc });
         let acted = match acted {
             Err(misuse) if block.landing_fault.is_some() || env.watches(ViolationKind::BarrierMisuse) => {
@@ -105,6 +114,16 @@ pub(super) fn execute<const WATCH: bool>(
         }
         if WATCH && env.strict {
             ordered(warp, block, env, &op.action, offset, lane, pc)?;
+        }
+    }
+    for (offset, phase, lanes) in arrived {
+        let misuse = block.mbarriers.get(offset).and_then(|barrier| barrier.astride(phase));
+        if let Some(misuse) = misuse.filter(|_| env.watches(ViolationKind::BarrierMisuse)) {
+            let (words, address) = (op.action.words(), block.shared.address(offset));
+            let message = format!("{{thread}} {words} the mbarrier at {address:#x}, {}", misuse.words());
+            let mut fault = Fault::new(ViolationKind::BarrierMisuse, lanes, message);
+            fault.address = Some(address);
+            return Err(fault);
         }
     }
     // One instruction reads an mbarrier once: lanes that ask for the same phase get the same answer.

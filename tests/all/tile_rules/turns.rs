@@ -11,13 +11,10 @@ const TURNS: &str = "types(bf16); tile(64, 64, 64); atom(wgmma(64, 64, 16)); loa
 pub(super) const ROWS: &[(&str, &str, &str, &str)] = &[
     // What a group has in turn.
     (TURNS, "take mainloop", "; nothing", "mainloop is never taken"),
-    (TURNS, "take epilogue", "; nothing", "epilogue is never taken"),
+    (TURNS, "take mainloop", "take other", "there is no turn `other`"),
+    (TURNS, "pass mainloop", "; nothing", "the tile ends before mainloop is passed on"),
     (TURNS, "take mainloop", "take mainloop\n        take mainloop", "mainloop is taken before mainloop is passed on"),
-    (TURNS, "pass mainloop", "; nothing", "epilogue is taken before mainloop is passed on"),
-    (TURNS, "pass mainloop", "pass epilogue", "epilogue is passed on and was not taken"),
     (TURNS, "pass mainloop", "pass mainloop\n          pass mainloop", "mainloop is passed on and was not taken"),
-    (TURNS, "pass epilogue", "; nothing", "the tile ends before epilogue is passed on"),
-    (TURNS, "take epilogue", "take epilog", "there is no turn `epilog`"),
     (
         TURNS,
         "            acquire ab",
@@ -30,14 +27,13 @@ pub(super) const ROWS: &[(&str, &str, &str, &str)] = &[
     (TURNS, "mainloop at 67632 B", "mainloop at 67640 B", "from byte 67648 to byte 67656 is used twice"),
     (TURNS, "mainloop at 67632 B", "mainloop at 67624 B", "from byte 67624 to byte 67632 is used twice"),
     (TURNS, "mainloop at 67632 B", "mainloop at 57344 B", "covers mbarriers"),
-    (TURNS, "epilogue at 67648 B", "epilogue at 67664 B", ""),
-    (TURNS, "epilogue at 67648 B", "epilogue at 232448 B", "the program uses 232464 B of shared memory"),
-    (TURNS, "turn epilogue", "turn mainloop", "mainloop"),
     // Whose K-tiles it reads.
     (TURNS, "skip ab", "; nothing", "role consumers takes turns, and has 0 `skip ab` instead of one"),
     (TURNS, "skip ab", "skip ab\n        skip ab", "role consumers takes turns, and has 2 `skip ab` instead of one"),
     (TURNS, "empty mbarrier(1)", "empty mbarrier(2)", "empty after 2 arrivals, but 1 warp groups read it"),
     // Its threads.
+    (TURNS, "mainloop at 67632 B", "mainloop at 67664 B", ""),
+    (TURNS, "mainloop at 67632 B", "mainloop at 232448 B", "the program uses 232464 B of shared memory"),
     (TURNS, "256 turns 2 {", "256 {", "role consumers takes no turns"),
     (TURNS, "256 turns 2 {", "256 turns 4 {", "threads 0..256, which are not 4 warp groups of 128"),
     (TURNS, "256 turns 2 {", "256 turns 0 {", "role consumers has no groups to take turns"),
@@ -75,17 +71,35 @@ fn a_group_waits_for_slots_only_in_its_turn() {
     let early = "may look full while an earlier K-tile is copied to it";
     refused(early, &[("pass mainloop", "; nothing"), ("take mainloop", "take mainloop\n        pass mainloop")]);
     refused(early, &[("pass mainloop", "; nothing"), ("take mainloop", "; nothing"), ("    turn mainloop", "    ;")]);
-    // The turn to store is needed for the pace alone.
-    let without = printed(TURNS)
-        .replace("take epilogue", ";")
-        .replace("pass epilogue", ";")
-        .replace("    turn epilogue", "    ;");
-    compile_text(&without, None).unwrap();
+}
+
+/// A second turn, for what comes after the products: programs may have several.
+#[test]
+fn groups_may_take_turns_at_several_things() {
+    let second = [
+        ("        settle ", "        take epilogue\n        settle "),
+        ("write d by tma rows 64", "write d by tma rows 64\n        pass epilogue"),
+        ("    role consumers", "    turn epilogue at 67648 B\n    role consumers"),
+    ];
+    let two = second.iter().fold(printed(TURNS), |text, (from, to)| text.replacen(from, to, 2));
+    compile_text(&two, None).unwrap();
+    for (from, to, expected) in [
+        ("take epilogue", "; nothing", "epilogue is never taken"),
+        ("pass mainloop", "; nothing", "epilogue is taken before mainloop is passed on"),
+        ("pass mainloop", "pass epilogue", "epilogue is passed on and was not taken"),
+        ("pass epilogue", "; nothing", "the tile ends before epilogue is passed on"),
+        ("epilogue at 67648 B", "epilogue at 67640 B", "is used twice"),
+        ("turn epilogue", "turn mainloop", "mainloop"),
+    ] {
+        assert!(two.contains(from), "`{from}` is not in\n{two}");
+        let errors = compile_text(&two.replace(from, to), None).map(drop).unwrap_err().to_string();
+        assert!(errors.contains(expected), "{from} -> {to}: {errors}");
+    }
 }
 
 #[test]
 fn a_group_passes_over_what_others_read_before_it_reads() {
-    refused("of another tile", &[("skip ab", "; nothing"), ("pass epilogue", "pass epilogue\n        skip ab")]);
+    refused("of another tile", &[("skip ab", "; nothing"), ("write d", "skip ab\n        write d")]);
     let last = "\n          release ab ";
     refused(
         "before the last slot is released",

@@ -5,9 +5,8 @@ use ptx_gemm_dsl::terms::Pace;
 use super::super::{Index, Op, Statement, Turn};
 use super::{Builder, at, note};
 
-/// The index of the turn to start products, and that of the turn to store a tile.
-pub(super) const MAINLOOP: usize = 0;
-pub(super) const EPILOGUE: usize = 1;
+/// The index of the turn to start products.
+const MAINLOOP: usize = 0;
 
 impl Builder<'_> {
     /// The producer's half of the loop.
@@ -34,7 +33,7 @@ impl Builder<'_> {
         body.extend(self.promote(kept > 0));
         let mut sum = vec![at(Op::Loop { body }, &clauses.tile)];
         // While the last products run, another consumer starts its first ones.
-        sum.extend(self.pass(MAINLOOP));
+        sum.extend(self.pass());
         if kept > 0 {
             sum.extend(self.retire(0));
             sum.push(at(Op::Release { ring: 0, kept: 0 }, &clauses.stages));
@@ -43,14 +42,9 @@ impl Builder<'_> {
     }
 
     /// What consumers have in turn, if they do.
-    pub(super) fn turns(&self) -> Vec<Turn> {
-        let Some(first) = self.plan.turn_offset(self.variant) else { return Vec::new() };
-        let turn = |(index, name): (u32, &str)| Turn {
-            name: name.into(),
-            offset_bytes: first + index * Turn::distance(self.plan.turns),
-            note: note(&self.plan.clauses.specialize),
-        };
-        (0..).zip(["mainloop", "epilogue"]).map(turn).collect()
+    pub(super) fn turns(&self) -> Option<Turn> {
+        let offset_bytes = self.plan.turn_offset(self.variant)?;
+        Some(Turn { name: "mainloop".into(), offset_bytes, note: note(&self.plan.clauses.specialize) })
     }
 
     /// Passes over the K-tiles of the tiles that other consumers compute.
@@ -58,12 +52,13 @@ impl Builder<'_> {
         self.in_turn(Op::Skip { ring: 0 }).into_iter().collect()
     }
 
-    pub(super) fn take(&self, turn: usize) -> Option<Statement> {
-        self.in_turn(Op::Take { turn })
+    /// Waits until no other consumer starts products.
+    pub(super) fn take(&self) -> Option<Statement> {
+        self.in_turn(Op::Take { turn: MAINLOOP })
     }
 
-    pub(super) fn pass(&self, turn: usize) -> Option<Statement> {
-        self.in_turn(Op::Pass { turn })
+    fn pass(&self) -> Option<Statement> {
+        self.in_turn(Op::Pass { turn: MAINLOOP })
     }
 
     fn in_turn(&self, op: Op) -> Option<Statement> {
