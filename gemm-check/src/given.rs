@@ -265,8 +265,8 @@ impl Input {
         let mut a: Vec<Values> = sizes.iter().map(|size| values(types.a, size.m, size.k, in_a, reads_acc)).collect();
         let mut b: Vec<Values> = sizes.iter().map(|size| values(types.b, size.k, size.n, in_b, reads_acc)).collect();
         if data == Data::Nans && reads_acc {
-            let seed = request.seed;
             let nans = |values: &mut Values, dtype, in_rows| {
+                let seed = request.seed.wrapping_mul(2).wrapping_add(u64::from(in_rows));
                 *values = std::mem::take(values).with_nans(dtype, seed, in_rows);
             };
             a.iter_mut().for_each(|values| nans(values, types.a, true));

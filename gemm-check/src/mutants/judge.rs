@@ -141,8 +141,9 @@ impl Judge {
         let whole = sizes.iter().filter(|size| size.m == tile.m as usize && size.n == tile.n as usize && size.k > 0);
         let whole = whole.min_by_key(|size| size.k).copied();
         let rounding = nearly.into_iter().chain(whole).flat_map(|size| rounding_requests(&kernel, size));
-        let almost = [tile.m.max(2) - 1, tile.n.max(2) - 1, 1].map(|extent| extent as usize);
-        let rounding = rounding.chain(nan_requests(&kernel, Size::new(almost[0], almost[1], almost[2])));
+        let (m, n) = (tile.m.max(2) as usize, tile.n.max(2) as usize);
+        let nans = [Size::new(m - 1, n - 1, 1), Size::new(m, n, 1)].map(|size| nan_requests(&kernel, size));
+        let rounding = rounding.chain(nans.into_iter().flatten());
         let rounding = rounding.map(|request| (request, false));
         let suite = rounding.chain(turns(sizes).flat_map(of_edge));
         // Which entry runs at an edge size depends on its turn; tiles are divided among blocks at few of these sizes.

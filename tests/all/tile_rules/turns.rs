@@ -24,7 +24,6 @@ pub(super) const ROWS: &[(&str, &str, &str, &str)] = &[
     (GROUPS, "        clear acc", "        skip ab\n        clear acc", "role consumers takes no turns"),
     // Its mbarriers.
     (TURNS, "mainloop at 67632 B", "mainloop at 67636 B", "mainloop: mbarriers must begin at a multiple of 8 B"),
-    (TURNS, "mainloop at 67632 B", "mainloop at 67640 B", "from byte 67648 to byte 67656 is used twice"),
     (TURNS, "mainloop at 67632 B", "mainloop at 67624 B", "from byte 67624 to byte 67632 is used twice"),
     (TURNS, "mainloop at 67632 B", "mainloop at 57344 B", "covers mbarriers"),
     // Whose K-tiles it reads.
