@@ -25,6 +25,7 @@ mod multiplier;
 mod output;
 pub(crate) mod pack;
 mod pipeline;
+mod planes;
 mod reduce;
 mod registers;
 mod ring;
@@ -412,7 +413,7 @@ impl<'a> Lowering<'a> {
 
     /// What follows the elements of a K-tile in memory: the next K-tiles, if the operand is contiguous along k.
     fn locality(&self, side: Side) -> Locality {
-        match self.program.problem.layouts.fast(side) {
+        match self.program.copied_fast(side) {
             Fast::K => Locality::NextTiles,
             Fast::Mn => Locality::Unknown,
         }
