@@ -357,8 +357,8 @@ impl<'a> Lowering<'a> {
             None => (pipeline.rem.clone(), distance),
         };
         // If sizes are multiples of the tile, only the tile past the end needs a guard, and the copy of the loop's own
-        // tile is never past the end.
-        let always = self.program.tail == Tail::None && tile == Index::Ahead(0);
+        // tile is never past the end; of planes, the loop's condition says nothing about what is left of k.
+        let always = self.program.tail == Tail::None && tile == Index::Ahead(0) && walked.is_none();
         let full = (!always).then(|| self.lies_inside(work_tile, &rem, distance, need));
         self.copy(work_tile, &operands, full, (&rem, distance * depth), slot)
     }
