@@ -49,7 +49,9 @@ use ptx_gemm_dsl::types::Batch;
 use crate::Violation;
 use crate::kernel::build::Builder;
 use crate::kernel::{self, Expr, Kernel, Locality, Origin, Reg};
-use crate::tile::{Division, Instruction, Map, Note, Op, Program, Role, SWIZZLE_PERIOD, Stager, Statement, verify};
+use crate::tile::{
+    Accumulator, Division, Instruction, Map, Note, Op, Program, Role, SWIZZLE_PERIOD, Stager, Statement, verify,
+};
 use arguments::Args;
 use expression::Dropping;
 use registers::{Families, Types};
@@ -96,8 +98,8 @@ pub fn lower(program: &Program) -> Lowered<Kernel> {
     let mut builder = Builder::new(kernel);
     let types = Types::of(program)?;
     let families = Families::declare(&mut builder, &types);
-    let acc =
-        program.accumulators.iter().map(|set| builder.fresh_many(families.acc, set.map.elements() as usize)).collect();
+    let count = |set: &Accumulator| (set.map.elements() / types.per_register()) as usize;
+    let acc = program.accumulators.iter().map(|set| builder.fresh_many(families.acc, count(set))).collect();
     let args = Args::read(&mut builder, program, families.scalar);
     let lowering = Lowering {
         b: builder,

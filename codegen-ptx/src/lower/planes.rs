@@ -126,7 +126,8 @@ impl Lowering<'_> {
             let Some(bytes) = copies.plane_bytes() else { continue };
             let plane = self.plane_of(copies.side(), &walked.place);
             let plane = self.b.set(plane.wide() * bytes.clone());
-            self.b.origin(&walk.note, &format!("{}: first K-tile of the chunk, in other planes", letter(copies.side())));
+            self.b
+                .origin(&walk.note, &format!("{}: first K-tile of the chunk, in other planes", letter(copies.side())));
             let to = self.b.set(plane.clone() + copies.along_k(walked.k.clone()));
             let distance = self.b.set(to - (offset.clone() + copies.along_k(next.clone())));
             self.move_by(copies, &distance);

@@ -49,9 +49,8 @@ impl<'a> Lowering<'a> {
         let leader = self.b.set_reg(self.tid.clone().lt(1u32));
         self.b.origin(&self.program.block_note, "first k of the next K-tile");
         let k = self.b.variable(work_tile.k0.clone(), u64::from(u32::MAX));
-        let place = self.first_place(&work_tile.k0, |lowering| {
-            lowering.b.set(work_tile.k0.clone() + work_tile.k.clone())
-        });
+        let place =
+            self.first_place(&work_tile.k0, |lowering| lowering.b.set(work_tile.k0.clone() + work_tile.k.clone()));
         Ok(Some(Boxes { operands, leader, k, place }))
     }
 

@@ -226,7 +226,7 @@ fn staged_tile(
     let matrices = settings.atom != Atom::Fma
         && target.capability >= STMATRIX
         && types.d.bytes() == 2
-        && types.acc == DType::F32
+        && types.epilogue() == DType::F32
         && matrices_add_up(settings, geometry, lines, pitch);
     (settings.store != Store::Direct).then_some(StagedTile { offset_bytes, pitch, swizzle, width, matrices, box_lines })
 }

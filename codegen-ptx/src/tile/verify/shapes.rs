@@ -100,9 +100,8 @@ fn params(program: &Program) -> Check {
         Operand::A | Operand::B | Operand::C => mapped(operand),
     };
     // The shape of planes follows from the extents.
-    let split = |operand: &Operand| {
-        program.packs.iter().any(|pack| pack.side.operand() == *operand && pack.planes.is_some())
-    };
+    let split =
+        |operand: &Operand| program.packs.iter().any(|pack| pack.side.operand() == *operand && pack.planes.is_some());
     let plain: Vec<_> = matrices.iter().copied().filter(|matrix| !mapped(matrix) && !split(matrix)).collect();
     let address = |matrix: &Operand| match matrix {
         _ if mapped(matrix) => Param::Map(*matrix),
