@@ -11,8 +11,8 @@ use std::ops::Range;
 use ptx_gemm_dsl::terms::{Fast, Side, Tail};
 
 use super::extent::register;
-use super::planes::Source;
 use super::shared::SharedAddress;
+use super::source::Source;
 use super::{Lowered, Lowering, WorkTile, broken, index, letter};
 use crate::kernel::{Access, Address, Dim, Expr, Guard, Math, Memory, Op, Reach, Reg, Value};
 use crate::tile::{Buffer, Mover, Note};

@@ -33,6 +33,7 @@ pub(crate) mod scale;
 mod scheduler;
 mod shared;
 mod slot;
+mod source;
 mod stage;
 
 mod steps;

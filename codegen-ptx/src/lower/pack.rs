@@ -12,8 +12,8 @@ use ptx_gemm_dsl::types::{Batch, DType};
 
 use super::arguments;
 use super::extent::{self, register};
-use super::planes::packed_pitch;
 use super::registers::register_type;
+use super::source::packed_pitch;
 use super::{Lowered, broken, letter};
 use crate::kernel::build::Builder;
 use crate::kernel::expr::UNBOUNDED;

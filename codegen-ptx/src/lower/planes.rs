@@ -1,14 +1,12 @@
-//! Operands in planes: where a role that copies them is in the order in which they are multiplied, and where they are in
-//! memory.
+//! Operands in planes: where a role that copies them is in the order in which they are multiplied.
 //!
 //! The loop over K-tiles knows nothing of planes: it has more K-tiles. What a role copies next is a K-tile of some pair of
 //! planes, in a chunk of k.
 
-use ptx_gemm_dsl::terms::{Fast, Param, Side};
-use ptx_gemm_dsl::types::Batch;
+use ptx_gemm_dsl::terms::Side;
 
 use super::copy::Copies;
-use super::{Lowered, Lowering, WorkTile, letter};
+use super::{Lowering, WorkTile, letter};
 use crate::kernel::Expr;
 use crate::tile::Note;
 
@@ -28,22 +26,6 @@ pub(super) struct Walked {
     place: Place,
     /// Bytes from the first plane of each operand to that of the pair.
     planes: Vec<(Side, Expr)>,
-}
-
-/// A matrix as copies of K-tiles find it in memory: the operand itself, or its first plane.
-pub(super) struct Source {
-    /// Its first element.
-    pub(super) base: Expr,
-    /// Bytes between its rows, and the contiguous dimension.
-    pub(super) row_bytes: Expr,
-    pub(super) fast: Fast,
-    /// Bytes from one plane to the next, if there are several.
-    pub(super) plane_bytes: Option<Expr>,
-}
-
-/// The distance of rows of a packed copy, in bytes: they begin at multiples of `align` elements.
-pub(super) fn packed_pitch(run: Expr, align: u32, element: u32) -> Expr {
-    ((run.wide() + (align - 1)) / align) * (align * element)
 }
 
 impl Lowering<'_> {
@@ -88,7 +70,10 @@ impl Lowering<'_> {
     pub(super) fn walk_planes(&mut self, work_tile: &WorkTile, copies: &[&Copies]) -> Option<Walked> {
         let copied = copies.iter().filter_map(|copies| Some((copies.side(), copies.plane_bytes()?.clone())));
         let copied: Vec<(Side, Expr)> = copied.collect();
-        let place = self.first_place(&Expr::Const(0), |_| work_tile.k.clone()).filter(|_| !copied.is_empty())?;
+        if copied.is_empty() {
+            return None;
+        }
+        let place = self.first_place(&Expr::Const(0), |_| work_tile.k.clone())?;
         let k = self.b.variable(Expr::Const(0), u64::from(u32::MAX));
         let mut planes = Vec::new();
         for (side, bytes) in copied {
@@ -126,8 +111,8 @@ impl Lowering<'_> {
             let Some(bytes) = copies.plane_bytes() else { continue };
             let plane = self.plane_of(copies.side(), &walked.place);
             let plane = self.b.set(plane.wide() * bytes.clone());
-            self.b
-                .origin(&walk.note, &format!("{}: first K-tile of the chunk, in other planes", letter(copies.side())));
+            let what = format!("{}: first K-tile of the chunk, in other planes", letter(copies.side()));
+            self.b.origin(&walk.note, &what);
             let to = self.b.set(plane.clone() + copies.along_k(walked.k.clone()));
             let distance = self.b.set(to - (offset.clone() + copies.along_k(next.clone())));
             self.move_by(copies, &distance);
@@ -136,26 +121,5 @@ impl Lowering<'_> {
         let then = self.b.close();
         self.b.origin(&walk.note, "was it the last K-tile of these planes in the chunk?");
         self.b.branch(through, then, Vec::new());
-    }
-
-    /// Where copies of an operand's K-tiles by threads find it.
-    pub(super) fn source(&mut self, work_tile: &WorkTile, side: Side) -> Lowered<Source> {
-        let operand = side.operand();
-        let fast = self.program.copied_fast(side);
-        let bytes = self.program.element(side).bytes();
-        let Some((pack, planes)) = self.program.packed(side).and_then(|pack| Some((pack, pack.planes?))) else {
-            let base = self.matrix(work_tile, operand)?;
-            let ld = self.wide_arg(&Param::Ld(operand))?;
-            return Ok(Source { base, row_bytes: self.b.set(ld * bytes), fast, plane_bytes: None });
-        };
-        let own = if side == Side::A { self.args.m.clone() } else { self.args.n.clone() };
-        let (run, rows) = if fast == Fast::K { (self.args.k.clone(), own) } else { (own, self.args.k.clone()) };
-        let row_bytes = self.b.set(packed_pitch(run, pack.align(self.program), bytes));
-        let plane_bytes = self.b.set(rows.wide() * row_bytes.clone());
-        let mut base = self.wide_arg(&Param::Packed(operand))?;
-        if self.program.problem.batch == Batch::Strided {
-            base = self.b.set(base + work_tile.product.clone().wide() * (plane_bytes.clone() * planes.count));
-        }
-        Ok(Source { base, row_bytes, fast, plane_bytes: Some(plane_bytes) })
     }
 }
