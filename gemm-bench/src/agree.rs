@@ -92,7 +92,7 @@ impl Reference {
 
     fn agrees(&self, operands: &Operands, extras: &Extras, d: &Host) -> Agreement {
         let bound = Bound::of(operands);
-        let plain = extras.is_plain(Rounding::of(operands.problem.types.acc));
+        let plain = extras.is_plain(Rounding::of(operands.problem.types.epilogue()));
         let vectors = extras.vectors();
         for &Sample { place, index, value, magnitude } in &self.samples {
             let got = d.get(index);
@@ -137,7 +137,7 @@ fn finished(
     [product, row, col]: [usize; 3],
     acc: Estimate,
 ) -> (f64, f64) {
-    let (rounding, stored) = (Rounding::of(operands.problem.types.acc), Rounding::of(operands.problem.types.d));
+    let (rounding, stored) = (Rounding::of(operands.problem.types.epilogue()), Rounding::of(operands.problem.types.d));
     let c = extras.c(product, row, col);
     let element = epilogue::Operands { acc, c, row, col, scalars: &extras.scalars, vectors };
     let value = epilogue::evaluate(&extras.epilogue, &element, rounding, APPROXIMATE).stored(stored);

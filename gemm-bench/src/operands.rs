@@ -86,7 +86,7 @@ impl Operands {
         let Size { m, n, batch, .. } = self.size;
         let epilogue = &problem.epilogue;
         let scalars: Vec<f64> = epilogue.scalars.iter().map(|name| if name == "beta" { beta } else { 1.0 }).collect();
-        let acc = problem.types.acc;
+        let acc = problem.types.epilogue();
         let vector = |(index, vector): (usize, &ptx_gemm::builder::Vector)| {
             let len = if vector.axis == Axis::M { m } else { n };
             let (shape, stack) = packed(1, len, ptx_gemm::Layout::Row, 1);

@@ -81,12 +81,19 @@ impl Estimate {
     }
 
     /// An accumulator after `terms` fused multiply-adds: `sum` of the products, and the sum of their `magnitude`s.
+    ///
+    /// Tensor cores alone add in f16. They add the exact products of four steps of k at least at once, and round that sum to
+    /// nearest; what they cut off before, below 2^-24 of the largest of up to 17 terms, is less than 2^-8 of a rounding.
     pub fn accumulated(sum: f64, magnitude: f64, terms: usize, acc: Rounding, exact: bool) -> Estimate {
         // Each partial sum is a number of the type if they all are integers below the first one that is not.
         if exact && magnitude * acc.unit <= 1.0 {
             return Estimate::exact(sum);
         }
-        Estimate { value: sum, error: acc.gamma(terms) * magnitude + terms as f64 * acc.tiny }
+        let (roundings, cut) = match acc.dtype {
+            DType::F16 => (terms.div_ceil(4), 1.0 + 2f64.powi(-8)),
+            _ => (terms, 1.0),
+        };
+        Estimate { value: sum, error: cut * acc.gamma(roundings) * magnitude + roundings as f64 * acc.tiny }
     }
 
     /// x + y

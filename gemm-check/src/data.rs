@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use ptx_gemm_dsl::DType;
+use ptx_gemm_dsl::types::Types;
 use ptx_gemm_runtime::random::SplitMix64;
 use ptx_gemm_runtime::{AnyMut, AnyRef, AsMatrix, AsMatrixMut, Shape, Stack, Strides};
 
@@ -26,6 +27,7 @@ pub enum Data {
     /// Integers in 1..=10: every partial sum is exact as long as 100 K < 2^24, and so any order of summation gives the
     /// same bits, and every dropped, doubled or misplaced product shows. For a D of 16 bits they have both signs, and up
     /// to 3 in magnitude for bf16, so that most sums are numbers of that type; the others must be rounded to nearest even.
+    /// For sums in f16 they are up to 2 in magnitude, so that sums of up to about 900 products are exact.
     Exact,
 }
 
@@ -41,15 +43,16 @@ pub struct Values {
 }
 
 impl Values {
-    /// Values of an element type, the same for the same seed, for a product that is stored as `stored`.
-    pub fn generate(data: Data, dtype: DType, stored: DType, rows: usize, cols: usize, seed: u64) -> Values {
+    /// Values of an element type, the same for the same seed, for a product of these types.
+    pub fn generate(data: Data, dtype: DType, types: Types, rows: usize, cols: usize, seed: u64) -> Values {
         let mut numbers = SplitMix64::new(seed);
         let low = if dtype == DType::U8 { 0 } else { -10 };
         let mut next = || match data {
             // A sum of K products of both signs grows like the square root of K: with these, a dropped product changes
             // D where |D| <= 256 (bf16 has 8 significant bits) or 2048 (f16 has 11).
-            Data::Exact if stored == DType::Bf16 => signed(&mut numbers, 3),
-            Data::Exact if stored == DType::F16 => signed(&mut numbers, 10),
+            Data::Exact if types.acc == DType::F16 => signed(&mut numbers, 2),
+            Data::Exact if types.d == DType::Bf16 => signed(&mut numbers, 3),
+            Data::Exact if types.d == DType::F16 => signed(&mut numbers, 10),
             Data::Exact | Data::Infinite => numbers.next_in(1, 10) as f64,
             Data::Random | Data::Special | Data::Nans if dtype.is_integer() => numbers.next_in(low, 10) as f64,
             Data::Random | Data::Special | Data::Nans => round(dtype, numbers.next_signed()),

@@ -63,7 +63,7 @@ impl Given<'_> {
             call = call.set(name, *value);
         }
         for (vector, bytes) in problem.epilogue.vectors.iter().zip(&vectors) {
-            call = call.vector_bytes(&vector.name, problem.types.acc, bytes);
+            call = call.vector_bytes(&vector.name, problem.types.epilogue(), bytes);
         }
         if let (Some(d), Output::InPlace) = (&c, request.output) {
             let mut d = d.clone();
@@ -112,7 +112,7 @@ impl Given<'_> {
                 product.c(c);
             }
             for (vector, bytes) in problem.epilogue.vectors.iter().zip(&vectors[index]) {
-                product.vector_bytes(&vector.name, problem.types.acc, bytes);
+                product.vector_bytes(&vector.name, problem.types.epilogue(), bytes);
             }
         }
         let run = group.run()?;
@@ -122,7 +122,7 @@ impl Given<'_> {
     /// The vectors of a product as bytes.
     fn vectors(&self, product: usize) -> Vec<Vec<u8>> {
         let vectors = self.input.vectors_of(product).iter();
-        vectors.map(|vector| encode_all(self.problem.types.acc, vector)).collect()
+        vectors.map(|vector| encode_all(self.problem.types.epilogue(), vector)).collect()
     }
 
     /// The reference of each element, row by row. `relative` is the error permitted for functions that hardware
@@ -130,7 +130,7 @@ impl Given<'_> {
     pub(crate) fn references(&self, product: usize, relative: f64, sums: Sums) -> Result<Vec<Estimate>, CheckError> {
         let Given { problem, request, input, .. } = self;
         let size = request.size(product);
-        let (acc, stored) = (Rounding::of(problem.types.acc), Rounding::of(problem.types.d));
+        let [acc, computed, stored] = [problem.types.acc, problem.types.epilogue(), problem.types.d].map(Rounding::of);
         let doubled = problem.types.acc == DType::F64;
         let precision = if doubled { Precision::Doubled } else { Precision::Single };
         let products = Product::of(&input.a[product], &input.b[product], precision);
@@ -154,8 +154,8 @@ impl Given<'_> {
                 scalars: &input.scalars,
                 vectors: input.vectors_of(product),
             };
-            let mut reference = epilogue::evaluate(&problem.epilogue, &operands, acc, relative);
-            if problem.types.d != problem.types.acc {
+            let mut reference = epilogue::evaluate(&problem.epilogue, &operands, computed, relative);
+            if problem.types.d != problem.types.epilogue() {
                 reference = reference.stored(stored);
             }
             if doubled && reference.error > 0.0 {
@@ -243,7 +243,7 @@ impl Input {
             if given.is_none() {
                 named_scalars.push((name.clone(), value));
             }
-            scalars.push(round(types.acc, value));
+            scalars.push(round(types.epilogue(), value));
         }
         // A matrix that a scalar of 0 drops is filled with values that would be noticed.
         let (reads_acc, reads_c) = epilogue::reads(epilogue, &scalars);
@@ -252,7 +252,7 @@ impl Input {
         let mut values = |dtype, rows, cols, (first, infinite): (f64, Chosen), is_read: bool| {
             sequence += 1;
             let seed = seed.wrapping_mul(64).wrapping_add(sequence);
-            let values = Values::generate(data, dtype, types.d, rows, cols, seed);
+            let values = Values::generate(data, dtype, types, rows, cols, seed);
             match data {
                 _ if !is_read => values.poisoned(dtype),
                 Data::Special => values.beginning_with(first, dtype),
@@ -280,7 +280,7 @@ impl Input {
         let c = with_c.map(|size| values(types.c, size.m, size.n, in_c, reads_c)).collect();
         let extent = |size: Size, axis| if axis == ptx_gemm_dsl::epilogue::Axis::M { size.m } else { size.n };
         let in_vector = (f64::NEG_INFINITY, nowhere as Chosen);
-        let mut vector = |size: Size, axis| values(types.acc, 1, extent(size, axis), in_vector, true).elements;
+        let mut vector = |size: Size, axis| values(types.epilogue(), 1, extent(size, axis), in_vector, true).elements;
         // A batch without products has vectors as well.
         let sets = if problem.batch == Batch::Grouped { sizes } else { vec![request.size(0)] };
         let of_product = |size: &Size| epilogue.vectors.iter().map(|of| vector(*size, of.axis)).collect();

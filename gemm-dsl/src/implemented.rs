@@ -5,7 +5,7 @@
 
 use std::any::Any;
 
-use crate::clause::{Atom, Clause, TypesClause};
+use crate::clause::{Atom, Clause};
 use crate::epilogue::{Expr, Function};
 use crate::keys::Key;
 use crate::types::DType;
@@ -40,7 +40,6 @@ const UNKNOWN: &[Key] = &[];
 /// The parts of a clause that do not work, apart from words of [`crate::words`].
 pub(crate) fn lacking(key: Key) -> &'static [&'static str] {
     match key {
-        Key::Atom => &["sums in f16"],
         Key::Warp => &["a depth"],
         _ => &[],
     }
@@ -58,7 +57,6 @@ pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
             _ => false,
         })
     };
-    let by_matrix = clauses.iter().any(|clause| matches!(clause, Clause::Atom(Atom::Mma(..) | Atom::Wgmma(..))));
     let mut list = Vec::new();
     for &clause in clauses {
         let mut lacks = |what: String, instead: &[&str]| {
@@ -72,10 +70,6 @@ pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
         match clause {
             Clause::Types(t) if [t.all, t.a, t.b, t.acc, t.c, t.d].iter().flatten().any(|dtype| !works(dtype)) => {
                 lacks(whole, &["types(f32)", "types(bf16)", "types(f32); atom(fma); thread(8, 8)"]);
-            }
-            Clause::Types(t) if by_matrix && t.acc == Some(DType::F16) => {
-                let wider = Clause::Types(TypesClause { acc: Some(DType::F32), ..*t });
-                lacks("acc = f16 with tensor cores".into(), &[&wider.to_string()]);
             }
             // Their approximations are of f32.
             Clause::Epilogue(epilogue) if sums_in(DType::F64) => {

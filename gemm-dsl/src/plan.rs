@@ -273,16 +273,21 @@ impl Plan {
     }
 
     /// The parameters of an entry, in order: with TMA a tensor map takes the place of a matrix's address, and contains its
-    /// leading dimension and batch stride.
+    /// leading dimension and batch stride. Without TMA the address of its planes does, where it is split: the distances
+    /// between their rows and between them follow from the extents.
     pub fn params_of(&self, variant: &Variant) -> Vec<Param> {
         let by_tma = |operand: Operand| match operand {
             Operand::A | Operand::B => variant.load == Load::Tma,
             Operand::C => false,
             Operand::D => variant.staged.is_some_and(|staged| staged.box_lines.is_some()),
         };
+        let in_planes = |operand: Operand| {
+            self.emulate.is_some() && variant.load != Load::Tma && matches!(operand, Operand::A | Operand::B)
+        };
         let with_map = |param: &Param| match *param {
             Param::Matrix(operand) if by_tma(operand) => Some(Param::Map(operand)),
-            Param::Ld(operand) | Param::BatchStride(operand) if by_tma(operand) => None,
+            Param::Matrix(operand) if in_planes(operand) => Some(Param::Packed(operand)),
+            Param::Ld(operand) | Param::BatchStride(operand) if by_tma(operand) || in_planes(operand) => None,
             ref other => Some(other.clone()),
         };
         self.params.iter().filter_map(with_map).collect()

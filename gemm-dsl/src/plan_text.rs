@@ -334,7 +334,7 @@ impl Plan {
                 let text = vector.map(|v| {
                     format!(
                         "u64, address of {}, one per {}",
-                        types.acc,
+                        types.epilogue(),
                         if v.axis == Axis::M { "row" } else { "column" }
                     )
                 });
@@ -348,7 +348,9 @@ impl Plan {
             Param::K => ("k".into(), "u32".into()),
             Param::Ld(operand) => (format!("ld{}", operand.name()), "u64, elements".into()),
             Param::BatchStride(operand) => (format!("stride_{}", operand.name()), "u64, elements".into()),
-            Param::Scalar(index) => (epilogue.scalars.get(*index).cloned().unwrap_or_default(), types.acc.to_string()),
+            Param::Scalar(index) => {
+                (epilogue.scalars.get(*index).cloned().unwrap_or_default(), types.epilogue().to_string())
+            }
             Param::Batch => ("batch".into(), "u32, products".into()),
             Param::Problems => ("problems".into(), "u64, address of the list of products".into()),
             Param::Workspace => ("workspace".into(), "u64, address".into()),

@@ -99,6 +99,8 @@ impl Plan {
         let k_tiles = tiles * u64::from(SAMPLE_DEPTH);
         let warps = u64::from(threads.div_ceil(WARP));
         let fma = u64::from(thread.m * thread.n * self.block.k) * warps * k_tiles;
+        // Of every pair of planes.
+        let k_tiles = k_tiles * self.pairs();
         let stored_tiles = k_tiles + tiles * self.past_the_end();
         let mut sample = Sample { fma, stored_tiles, ..Sample::default() };
         for (operand, copy) in [(&self.a, &variant.a), (&self.b, &variant.b)] {
@@ -125,6 +127,11 @@ impl Plan {
             }
         }
         sample
+    }
+
+    /// Pairs of planes that are multiplied; 1 without planes.
+    fn pairs(&self) -> u64 {
+        self.emulate.map_or(1, |emulate| emulate.by.pairs().len() as u64)
     }
 
     /// K-tiles past the end of k that a tile's pipeline stores, all zeros: a loop that copies for later iterations does
@@ -307,10 +314,11 @@ impl Plan {
                 });
                 (accesses, sectors)
             });
-            // Each tile is loaded for every tile of D that needs it.
-            sample.loads += accesses * u64::from(SAMPLE_TILES);
-            sample.sectors += sectors * u64::from(SAMPLE_TILES);
-            sample.register_loads += if self.load == Load::CpAsync { 0 } else { accesses * u64::from(SAMPLE_TILES) };
+            // Each tile is loaded for every tile of D that needs it, and its planes for every pair.
+            let times = u64::from(SAMPLE_TILES) * self.pairs();
+            sample.loads += accesses * times;
+            sample.sectors += sectors * times;
+            sample.register_loads += if self.load == Load::CpAsync { 0 } else { accesses * times };
         }
     }
 

@@ -102,7 +102,7 @@ pub struct Types {
     pub a: DType,
     /// Elements of B.
     pub b: DType,
-    /// The accumulator, in which the epilogue computes too.
+    /// The accumulator; see [`Types::epilogue`].
     pub acc: DType,
     /// Elements of C.
     pub c: DType,
@@ -111,6 +111,11 @@ pub struct Types {
 }
 
 impl Types {
+    /// The type in which the epilogue computes, and of its scalars and vectors: the accumulator's, or f32 where that is f16.
+    pub fn epilogue(&self) -> DType {
+        if self.acc == DType::F16 { DType::F32 } else { self.acc }
+    }
+
     /// The element type of one matrix.
     pub fn of(&self, operand: Operand) -> DType {
         match operand {

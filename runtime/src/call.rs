@@ -224,7 +224,7 @@ impl<'a> Call<'a> {
         output: Output,
     ) -> Result<Prepared, ArgumentError> {
         let problem = self.gemm.problem();
-        let acc = problem.types.acc;
+        let acc = problem.types.epilogue();
         for (operand, matrix) in [(Operand::A, Some(a)), (Operand::B, Some(b)), (Operand::C, c), (Operand::D, Some(d))]
         {
             if let Some(matrix) = matrix {

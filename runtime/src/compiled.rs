@@ -212,7 +212,7 @@ impl CompiledGemm {
     /// Extents and arguments of a product on device memory, if shapes and names fit the schedule.
     pub(crate) fn resolve(&self, call: &DeviceCall<'_>) -> Result<(checks::Extents, Arguments), Error> {
         let epilogue = &self.problem().epilogue;
-        let acc = self.problem().types.acc;
+        let acc = self.problem().types.epilogue();
         let laid = |matrix: DeviceMatrix| Laid { shape: matrix.shape, stack: matrix.stack };
         let extents = checks::extents(self.interface(), laid(call.a), laid(call.b), call.c.map(laid), laid(call.d))?;
         let scalars = checks::resolve_scalars(epilogue, acc, call.scalars)?;

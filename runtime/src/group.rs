@@ -291,7 +291,7 @@ impl CompiledGemm {
 
     fn ready_list(&self, list: &DeviceList<'_>) -> Result<Option<Ready>, Error> {
         let (problem, at) = (self.problem(), (list.address, list.count));
-        let scalars = checks::resolve_scalars(&problem.epilogue, problem.types.acc, list.scalars)?;
+        let scalars = checks::resolve_scalars(&problem.epilogue, problem.types.epilogue(), list.scalars)?;
         let launch = checks::list(self.interface(), at, list.tiles, list.aligned, scalars)?;
         Ok(launch.map(|launch| Ready { launch: self.in_one_wave(launch), workspace: None }))
     }

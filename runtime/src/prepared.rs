@@ -149,7 +149,7 @@ impl ResidentCall<'_, '_> {
                 return Err(ArgumentError::OtherDevice { operand, got, expected });
             }
         }
-        let acc = problem.types.acc;
+        let acc = problem.types.epilogue();
         for (name, vector) in self.vectors {
             let got = vector.dtype();
             if !element::holds(got, acc) {

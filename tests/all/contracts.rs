@@ -6,7 +6,7 @@ use ptx_gemm_dsl::Figure;
 use ptx_gemm_dsl::clause::{Metric, Relation};
 use ptx_gemm_dsl::contract::FigureSource;
 use ptx_gemm_dsl::plan::OperandPlan;
-use ptx_gemm_dsl::terms::{Extent3, Operand};
+use ptx_gemm_dsl::terms::{Extent3, Load, Operand};
 
 /// Schedules with accesses that no case has: other skews, orders, types, layouts, producers, ragged warps and
 /// transposed asynchronous copies.
@@ -82,7 +82,11 @@ fn differences(name: &str, schedule: &Schedule) -> Vec<String> {
     // of A and B, which contracts are about.
     let others = scaled || plan.split_k.is_some() || plan.problem.batch == Batch::Grouped;
     let of_a_and_b = |counted, planned| if others { planned } else { counted };
-    let sectors = [Operand::A, Operand::B].map(|operand| counted.traffic(operand).loads.sectors);
+    // Planes that threads copy are in the workspace.
+    let in_workspace = plan.emulate.is_some() && plan.load != Load::Tma;
+    let of_operands: u64 = [Operand::A, Operand::B].iter().map(|operand| counted.traffic(*operand).loads.sectors).sum();
+    let of_a_b = sample.sectors + 4 * (words + split);
+    let sectors = if in_workspace { of_a_and_b(loads.sectors, of_a_b) } else { of_operands };
     let figures = [
         ("multiply-adds", sample.fma, counted.fma),
         ("reads", sample.reads.accesses + sample.d_reads.accesses + copies + found, reads.accesses),
@@ -97,7 +101,7 @@ fn differences(name: &str, schedule: &Schedule) -> Vec<String> {
             sample.register_loads + copies + split,
             of_a_and_b(mix.load_global, sample.register_loads + copies + split),
         ),
-        ("sectors", sample.sectors + 4 * (words + split), sectors.iter().sum()),
+        ("sectors", of_a_b, sectors),
     ];
     let different = figures.into_iter().filter(|(_, planned, counted)| planned != counted);
     different.map(|(what, planned, counted)| format!("{name}: {what}: {planned}, counted {counted}")).collect()

@@ -6,14 +6,26 @@ use ptx_gemm_dsl::promise::Line;
 use ptx_gemm_dsl::words::Word;
 use ptx_gemm_runtime::{CompiledGemm, Device, Matrix};
 
-const TILE: &str = "tile(64, 64, 32); atom(wgmma(64, 64, 16)); load(tma); stages(3); specialize(producers = 1 warp)";
+/// Planes that TMA copies, and planes that threads copy.
+const TILES: [&str; 2] = [
+    "tile(64, 64, 32); atom(wgmma(64, 64, 16)); load(tma); stages(3); specialize(producers = 1 warp)",
+    "tile(64, 64, 32); warp(32, 32); atom(mma(16, 8, 16)); load(cp_async); stages(3)",
+];
 
 /// Elements of k between two promotions.
 const EVERY: u32 = 64;
 
-fn gemm(mode: &str) -> CompiledGemm {
-    let schedule = format!("emulate({mode}); promote(every = {EVERY}); {TILE}").parse().unwrap();
-    CompiledGemm::new(&schedule, &Device::interpreter()).unwrap()
+fn gemms(mode: &str) -> [CompiledGemm; 2] {
+    TILES.map(|tile| {
+        let schedule = format!("emulate({mode}); promote(every = {EVERY}); {tile}").parse().unwrap();
+        CompiledGemm::new(&schedule, &Device::interpreter()).unwrap()
+    })
+}
+
+/// Every mode with every tile, and its planes.
+fn all() -> impl Iterator<Item = (&'static str, usize, CompiledGemm)> {
+    let modes = [("bf16x3", 2), ("bf16x6", 3), ("bf16x9", 4), ("f16x3", 2)];
+    modes.into_iter().flat_map(|(mode, planes)| gemms(mode).map(|gemm| (mode, planes, gemm)))
 }
 
 /// Replaces text in the lines of the PTX whose comment ends like this; returns whether exact data show it.
@@ -30,8 +42,7 @@ fn shows(gemm: &CompiledGemm, comment: &str, edit: impl Fn(&str) -> String) -> b
 
 #[test]
 fn a_wrong_plane_shows() {
-    for (mode, planes) in [("bf16x3", 2), ("bf16x6", 3), ("bf16x9", 4), ("f16x3", 2)] {
-        let gemm = gemm(mode);
+    for (mode, planes, gemm) in all() {
         assert!(check(&gemm, &Request::exact(70, 66, 130)).unwrap().is_right(), "{mode}");
         for operand in ["A", "B"] {
             let comment = format!("plane of {operand}");
@@ -56,8 +67,7 @@ fn a_wrong_plane_shows() {
 /// The kernels that write planes: each plane of each operand left out, and exchanged with another.
 #[test]
 fn a_dropped_plane_shows() {
-    for (mode, planes) in [("bf16x3", 2), ("bf16x6", 3), ("bf16x9", 4), ("f16x3", 2)] {
-        let gemm = gemm(mode);
+    for (mode, planes, gemm) in all() {
         for operand in ["a", "b"] {
             let stores = plane_stores(gemm.ptx(), operand);
             assert_eq!(stores.len() % planes, 0, "{mode}: {} stores of {operand}", stores.len());
@@ -114,12 +124,15 @@ fn plane_stores<'a>(ptx: &'a str, operand: &str) -> Vec<(usize, &'a str)> {
 
 #[test]
 fn a_forgotten_scale_shows() {
-    let gemm = gemm("f16x3");
+    let [gemm, other] = gemms("f16x3");
     let without = |op: &'static str| {
         move |line: &str| if line.trim_start().starts_with(op) { String::new() } else { line.to_string() }
     };
     // The product with the inverse of a scale; and the scale that planes are written with.
-    assert!(shows(&gemm, "undo the scales of A and B", without("mul")));
+    for gemm in [&gemm, &other] {
+        assert!(shows(gemm, "undo the scales of A and B", without("mul")));
+    }
+    // The kernels that write planes are the same.
     let unscaled = |line: &str| match line.trim_start().starts_with("mul.rn.f32") {
         false => line.to_string(),
         true => {
@@ -134,9 +147,10 @@ fn a_forgotten_scale_shows() {
 
 #[test]
 fn sums_that_are_not_promoted_show() {
-    let gemm = gemm("bf16x6");
     let without = |line: &str| if line.trim_start().starts_with("add") { String::new() } else { line.to_string() };
-    assert!(shows(&gemm, "add one set of accumulators to the other", without));
+    for gemm in gemms("bf16x6") {
+        assert!(shows(&gemm, "add one set of accumulators to the other", without));
+    }
 }
 
 /// Every mode.
@@ -182,9 +196,9 @@ fn element(kind: usize, k: usize, seed: usize) -> f32 {
 fn every_mode_keeps_its_promise_on_the_whole_range() {
     let a = Matrix::from_fn(KINDS, DEPTH, |row, k| element(row, k, 1));
     let b = Matrix::from_fn(DEPTH, KINDS, |k, col| element(col, k, 2));
-    for mode in MODES {
+    for (mode, tile) in MODES.into_iter().flat_map(|mode| [(mode, 0), (mode, 1)]) {
         let (promise, mode) = (mode.promise(), mode.word());
-        let d = gemm(mode).multiply(&a, &b).unwrap();
+        let d = gemms(mode)[tile].multiply(&a, &b).unwrap();
         let mut compared = [0; 2];
         for (row, col) in (0..KINDS).flat_map(|row| (0..KINDS).map(move |col| (row, col))) {
             let terms = |k: usize| (f64::from(a.get(row, k).unwrap()), f64::from(b.get(k, col).unwrap()));
@@ -232,7 +246,7 @@ fn powers_of_two_pass_through_rows_and_columns() {
     let scaled_a = Matrix::from_fn(EXTENT, DEPTH, |row, k| a.get(row, k).unwrap() * row_scale(row));
     let scaled_b = Matrix::from_fn(DEPTH, EXTENT, |k, col| b.get(k, col).unwrap() * col_scale(col));
     for mode in MODES.map(Word::word) {
-        let gemm = gemm(mode);
+        let [gemm, _] = gemms(mode);
         let (plain, scaled) = (gemm.multiply(&a, &b).unwrap(), gemm.multiply(&scaled_a, &scaled_b).unwrap());
         for (row, col) in (0..EXTENT).flat_map(|row| (0..EXTENT).map(move |col| (row, col))) {
             let (plain, scaled) = (plain.get(row, col).unwrap(), scaled.get(row, col).unwrap());
@@ -244,7 +258,7 @@ fn powers_of_two_pass_through_rows_and_columns() {
 /// An element times 2^100 in a product of its own.
 fn passed(mode: &str, x: f32) -> f32 {
     let (a, b) = (Matrix::from_fn(1, 1, |_, _| x), Matrix::from_fn(1, 1, |_, _| 2f32.powi(100)));
-    gemm(mode).multiply(&a, &b).unwrap().get(0, 0).unwrap()
+    gemms(mode)[0].multiply(&a, &b).unwrap().get(0, 0).unwrap()
 }
 
 /// bf16 ends at 2^-133, and so do the planes: what remains of an element below half of that is lost, and nothing else. Rows

@@ -87,7 +87,9 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     (WARPS, "holds 2:n1 2:m8", "holds 2:m8 2:n1", "not held as `mma` leaves them"),
     (WARPS, "4:n8 2:m16", "2:m16 4:n8", "not held as `mma` leaves them"),
     (WARPS, "threads 4:n2 8:m1", "threads 8:m1 4:n2", "not held as `mma` leaves them"),
-    (WARPS, "types a bf16", "types a f16", "adds in f32, not f16 by bf16 in f32"),
+    (WARPS, "types a bf16", "types a f16", "or f16 in f16, not f16 by bf16 in f32"),
+    (WARPS, "acc f32", "acc f16", "not bf16 by bf16 in f16"),
+    (WARPS_SHORT, "acc f32", "acc f16", ""),
     (WARPS_PLAIN, "module sm_80", "module sm_75", "`mma` needs sm_80, not sm_75"),
     (WARPS_PLAIN, "[k 32] pitch 40", "[k 32] pitch 36", "the rows of As are 72 B apart"),
     // Rows of several products of a warp group.

@@ -32,7 +32,8 @@ impl Emitter<'_> {
     /// `mma.m16n8k16`, or `.m16n8k8`.
     pub(super) fn warp_product(&mut self, acc: &[Reg], a: &[Reg], b: &[Reg], factor: Type) {
         let (shape, overflow, of) = (Shape::new(16, 8, 4 * a.len() as u16), Overflow::Wrap, element(factor));
-        let op = Opcode::Mma { shape, overflow, d: Element::F32, a: of, b: of, c: Element::F32 };
+        let sums = self.sums(acc);
+        let op = Opcode::Mma { shape, overflow, d: sums, a: of, b: of, c: sums };
         let operands = [acc, a, b, acc].map(|regs| self.vector(regs));
         self.entry.emit(op, operands);
     }
@@ -41,12 +42,18 @@ impl Emitter<'_> {
     pub(super) fn group_product(&mut self, acc: &[Reg], [a, b, add]: [Reg; 3], shape: &GroupShape) {
         let factor = element(shape.factor);
         let extents = Shape::new(64, shape.columns as u16, shape.depth as u16);
-        let op = Opcode::Wgmma { shape: extents, overflow: Overflow::Wrap, d: Element::F32, a: factor, b: factor };
+        let op = Opcode::Wgmma { shape: extents, overflow: Overflow::Wrap, d: self.sums(acc), a: factor, b: factor };
         let mut operands = vec![self.vector(acc)];
         operands.extend([a, b, add].map(|reg| Operand::from(self.reg(reg))));
         operands.extend([Operand::Int(1), Operand::Int(1)]);
         operands.extend(shape.transposed.map(|transposed| Operand::Int(transposed.into())));
         self.entry.emit(op, operands);
+    }
+
+    /// The type in which products are added up: that of their registers, or f16, where these hold two.
+    fn sums(&self, acc: &[Reg]) -> Element {
+        let pairs = acc.first().is_some_and(|reg| self.kernel.ty(*reg) == Type::Pair);
+        if pairs { Element::F16 } else { Element::F32 }
     }
 
     /// Registers in braces, however many.

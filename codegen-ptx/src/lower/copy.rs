@@ -12,10 +12,10 @@ use ptx_gemm_dsl::terms::{Fast, Side, Tail};
 
 use super::extent::register;
 use super::shared::SharedAddress;
+use super::source::Source;
 use super::{Lowered, Lowering, WorkTile, broken, index, letter};
 use crate::kernel::{Access, Address, Dim, Expr, Guard, Math, Memory, Op, Reach, Reg, Value};
 use crate::tile::{Buffer, Mover, Note};
-use ptx_gemm_dsl::terms::Param;
 
 /// How a tile is divided into chunks.
 #[derive(Clone, Copy)]
@@ -68,8 +68,10 @@ pub(super) struct Copies {
     global_fast: Fast,
     /// Bytes of an element.
     bytes: u32,
-    /// Address of the matrix.
+    /// Address of the matrix, or of its first plane.
     matrix: Expr,
+    /// Bytes from one plane to the next, if there are several.
+    plane_bytes: Option<Expr>,
     passes: Vec<Pass>,
     /// Addresses in slot 0, prepared for every access of the passes that start at them.
     shared: Vec<SharedAddress>,
@@ -97,14 +99,11 @@ impl Lowering<'_> {
         let widths = by.chunk().ok_or_else(|| broken("no thread copies elements by tma"))?;
         let tile = self.program.buffers[buffer].clone();
         let side = tile.side;
-        let global_fast = self.program.problem.layouts.fast(side);
-        let chunks = Chunks::of(&tile, global_fast, widths, self.threads);
-        let bytes = self.bytes(side.operand());
+        let bytes = self.program.element(side).bytes();
         let note = self.program.block_note.clone();
         self.b.origin(&note, &format!("address of this thread's part of {}", letter(side)));
-        let base = self.matrix(work_tile, side.operand())?;
-        let ld = self.wide_arg(&Param::Ld(side.operand()))?;
-        let row_bytes = self.b.set(ld * bytes);
+        let Source { base, row_bytes, fast: global_fast, plane_bytes } = self.source(work_tile, side)?;
+        let chunks = Chunks::of(&tile, global_fast, widths, self.threads);
         let own = work_tile.own(side).0.clone();
         let own_bytes = match global_fast {
             Fast::K => own.wide() * row_bytes.clone(),
@@ -115,7 +114,10 @@ impl Lowering<'_> {
             Fast::K => work_tile.k0.clone().wide() * bytes,
             Fast::Mn => work_tile.k0.clone().wide() * row_bytes.clone(),
         };
-        let tile_base = self.b.set(tile_base + first_k);
+        let mut tile_base = self.b.set(tile_base + first_k);
+        if let Some(plane_bytes) = &plane_bytes {
+            tile_base = self.b.set(tile_base + plane_bytes.clone() * self.first_plane(side));
+        }
         let advance = match global_fast {
             Fast::K => Expr::Const(u64::from(tile.depth * bytes)),
             Fast::Mn => self.b.set(row_bytes.clone() * tile.depth),
@@ -140,6 +142,7 @@ impl Lowering<'_> {
             global_fast,
             bytes,
             matrix: base,
+            plane_bytes,
             passes,
             shared,
             pointers,
@@ -263,8 +266,13 @@ impl Lowering<'_> {
     /// Advances an operand's pointers to the next K-tile.
     pub(super) fn advance(&mut self, copies: &Copies, note: &Note) {
         self.b.origin(note, &format!("{}: advance to the next K-tile", letter(copies.side)));
+        self.move_by(copies, &copies.advance);
+    }
+
+    /// Moves an operand's pointers.
+    pub(super) fn move_by(&mut self, copies: &Copies, distance: &Expr) {
         for pointer in &copies.pointers {
-            self.b.assign(pointer, pointer.clone() + copies.advance.clone());
+            self.b.assign(pointer, pointer.clone() + distance.clone());
         }
     }
 
@@ -387,6 +395,24 @@ impl Copies {
     fn chunk(&self, pass: usize) -> &[Reg] {
         let width = (self.chunks.width / self.per_register) as usize;
         &self.staging[pass * width..(pass + 1) * width]
+    }
+
+    /// The operand.
+    pub(super) fn side(&self) -> Side {
+        self.side
+    }
+
+    /// Bytes from one plane of the operand to the next, if there are several.
+    pub(super) fn plane_bytes(&self) -> Option<&Expr> {
+        self.plane_bytes.as_ref()
+    }
+
+    /// Bytes that an address advances by for so much of k.
+    pub(super) fn along_k(&self, k: Expr) -> Expr {
+        match self.global_fast {
+            Fast::K => k.wide() * self.bytes,
+            Fast::Mn => k.wide() * self.row_bytes.clone(),
+        }
     }
 
     /// True if the same dimension is contiguous in global and in shared memory.

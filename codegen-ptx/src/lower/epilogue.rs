@@ -110,7 +110,8 @@ impl Lowering<'_> {
             local: col,
             rem: work_tile.rem_n.clone(),
         };
-        let held = Held { regs: self.held(acc, &map, &rows, &cols)?, columns: cols.count(), note: note.clone() };
+        let held =
+            Held { regs: self.held(acc, &map, (&rows, &cols), note)?, columns: cols.count(), note: note.clone() };
         self.unscale(work_tile, &held, (&rows, &cols))?;
         let layouts = self.program.problem.layouts;
         let d = match staged {
@@ -153,10 +154,30 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// The accumulators, row by row of the thread's elements.
-    fn held(&self, acc: usize, map: &Map, rows: &Axis, cols: &Axis) -> Lowered<Vec<Reg>> {
-        let mut held = vec![None; self.acc[acc].len()];
-        for (element, reg) in self.acc[acc].iter().enumerate() {
+    /// The accumulators in the type that the epilogue computes in, as their map numbers them.
+    fn sums(&mut self, acc: usize, note: &Note) -> Vec<Reg> {
+        let held = self.acc[acc].clone();
+        if self.types.sums == self.types.acc {
+            return held;
+        }
+        self.b.origin(note, "sums of f16 in f32");
+        let mut sums = Vec::new();
+        for pair in held {
+            for half in [Math::First, Math::Second] {
+                let [narrow, wide] = [self.families.half, self.families.sum].map(|family| self.b.fresh(family));
+                self.b.math(half, narrow, vec![Value::Reg(pair)]);
+                self.b.math(Math::Convert, wide, vec![Value::Reg(narrow)]);
+                sums.push(wide);
+            }
+        }
+        sums
+    }
+
+    /// The same, row by row of the thread's elements.
+    fn held(&mut self, acc: usize, map: &Map, (rows, cols): (&Axis, &Axis), note: &Note) -> Lowered<Vec<Reg>> {
+        let sums = self.sums(acc, note);
+        let mut held = vec![None; sums.len()];
+        for (element, reg) in sums.iter().enumerate() {
             let (m, n) = map.position(element as u32);
             let at = (rows.positions.binary_search(&m).ok()).zip(cols.positions.binary_search(&n).ok());
             let (i, j) = at.ok_or_else(|| broken("an accumulator is outside its own map"))?;

@@ -53,7 +53,8 @@ impl Lowering<'_> {
 
     /// An access to an operand, with its reach along its own dimension and along k.
     pub(super) fn operand_access(&self, side: Side, own: Reach, k: Reach) -> Lowered<Access> {
-        self.touch(&Param::Matrix(side.operand()), [Some(own), Some(k)])
+        let param = if self.program.planes(side).is_some() { Param::Packed } else { Param::Matrix };
+        self.touch(&param(side.operand()), [Some(own), Some(k)])
     }
 
     /// An access to a tile of C or D.

@@ -48,13 +48,14 @@ impl<'a> Lowering<'a> {
         };
         self.b.push(Op::FenceProducts);
         let parts = (self.program.block.n / columns) as usize;
+        let of_product = (columns / 2 / self.types.per_register()) as usize;
         for k in steps.clone().step_by(depth as usize) {
             let columns_of_b = (0..parts as u32).map(|part| self.moved(&b, fetches, Side::B, (part * columns, k)));
             let at_b: Vec<Reg> = columns_of_b.collect::<Lowered<_>>()?;
-            for (row, held) in held.chunks((columns / 2) as usize * parts).enumerate() {
+            for (row, held) in held.chunks(of_product * parts).enumerate() {
                 let at_a = self.moved(&a, fetches, Side::A, (row as u32 * WGMMA_ROWS, k))?;
                 self.b.origin(note, &format!("multiply, steps {k} to {}", k + depth - 1));
-                for (acc, b) in held.chunks((columns / 2) as usize).zip(&at_b) {
+                for (acc, b) in held.chunks(of_product).zip(&at_b) {
                     let add = if k == steps.start { add_first } else { add };
                     self.b.push(Op::GroupProduct { acc: acc.to_vec(), a: at_a, b: *b, add, shape });
                 }

@@ -25,6 +25,7 @@ mod multiplier;
 mod output;
 pub(crate) mod pack;
 mod pipeline;
+mod planes;
 mod reduce;
 mod registers;
 mod ring;
@@ -32,6 +33,7 @@ pub(crate) mod scale;
 mod scheduler;
 mod shared;
 mod slot;
+mod source;
 mod stage;
 
 mod steps;
@@ -48,7 +50,9 @@ use ptx_gemm_dsl::types::Batch;
 use crate::Violation;
 use crate::kernel::build::Builder;
 use crate::kernel::{self, Expr, Kernel, Locality, Origin, Reg};
-use crate::tile::{Division, Instruction, Map, Note, Op, Program, Role, SWIZZLE_PERIOD, Stager, Statement, verify};
+use crate::tile::{
+    Accumulator, Division, Instruction, Map, Note, Op, Program, Role, SWIZZLE_PERIOD, Stager, Statement, verify,
+};
 use arguments::Args;
 use expression::Dropping;
 use registers::{Families, Types};
@@ -95,8 +99,8 @@ pub fn lower(program: &Program) -> Lowered<Kernel> {
     let mut builder = Builder::new(kernel);
     let types = Types::of(program)?;
     let families = Families::declare(&mut builder, &types);
-    let acc =
-        program.accumulators.iter().map(|set| builder.fresh_many(families.acc, set.map.elements() as usize)).collect();
+    let count = |set: &Accumulator| (set.map.elements() / types.per_register()) as usize;
+    let acc = program.accumulators.iter().map(|set| builder.fresh_many(families.acc, count(set))).collect();
     let args = Args::read(&mut builder, program, families.scalar);
     let lowering = Lowering {
         b: builder,
@@ -412,7 +416,7 @@ impl<'a> Lowering<'a> {
 
     /// What follows the elements of a K-tile in memory: the next K-tiles, if the operand is contiguous along k.
     fn locality(&self, side: Side) -> Locality {
-        match self.program.problem.layouts.fast(side) {
+        match self.program.copied_fast(side) {
             Fast::K => Locality::NextTiles,
             Fast::Mn => Locality::Unknown,
         }

@@ -13,6 +13,7 @@ use ptx_gemm_dsl::types::{Batch, DType};
 use super::arguments;
 use super::extent::{self, register};
 use super::registers::register_type;
+use super::source::packed_pitch;
 use super::{Lowered, broken, letter};
 use crate::kernel::build::Builder;
 use crate::kernel::expr::UNBOUNDED;
@@ -283,7 +284,7 @@ impl Packing<'_> {
         }
         let (run, rows) = if pack.fast == Fast::K { (k, own) } else { (own, k) };
         let align = pack.align(program);
-        let packed_pitch = self.b.set(((run.wide() + (align - 1)) / align) * (align * copied));
+        let packed_pitch = self.b.set(packed_pitch(run, align, copied));
         let mut to = self.argument(&Param::Packed(operand))?;
         let planes = pack.planes.map_or(1, |planes| planes.count);
         let mut matrix = rows.wide() * packed_pitch.clone();

@@ -1,6 +1,7 @@
 //! The state of a role within one tile of D: where it is in each ring, and what its copies need.
 
 use super::copy::Copies;
+use super::planes::{Place, Walked};
 use super::ring::{Cursor, Kept};
 use super::slot::FragmentBase;
 use super::{Lowered, Lowering, broken};
@@ -22,6 +23,8 @@ pub(super) struct RingState<'a> {
     pub(super) kept: Option<Kept>,
     /// What the role copies into it by TMA.
     pub(super) boxes: Option<Boxes>,
+    /// Where the role is among planes that its threads copy themselves.
+    pub(super) walked: Option<Walked>,
     /// Whether slots and mbarriers are those after the previous tile's, and not the ring's first.
     pub(super) carried: bool,
 }
@@ -64,15 +67,6 @@ pub(super) struct Boxes {
     pub(super) k: Expr,
     /// With planes, where the next K-tile is among them.
     pub(super) place: Option<Place>,
-}
-
-/// The place of a K-tile in the order in which planes are multiplied.
-pub(super) struct Place {
-    /// First k of its chunk, and the end of the sum.
-    pub(super) chunk: Expr,
-    pub(super) end: Expr,
-    /// The pair of planes, by its number.
-    pub(super) pair: Expr,
 }
 
 /// The boxes of one buffer.

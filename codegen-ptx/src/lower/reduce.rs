@@ -39,6 +39,9 @@ impl<'a> Lowering<'a> {
         body: &'a [Statement],
         note: &'a Note,
     ) -> Lowered<()> {
+        if self.types.sums != self.types.acc {
+            return Err(broken("blocks exchange sums of the type that the epilogue computes in"));
+        }
         let parts = match self.program.scheduler.division {
             Division::Whole => return Err(broken("a reduction, but k is not split")),
             Division::Stream => return self.reduce_streamed(work_tile, units, acc, body, note),

@@ -29,7 +29,10 @@ pub(super) struct Types {
     pub b: Type,
     pub c: Type,
     pub d: Type,
+    /// What the epilogue computes in.
     pub acc: Type,
+    /// Registers of sums: of that type, or of two in f16.
+    pub sums: Type,
 }
 
 impl Types {
@@ -40,8 +43,14 @@ impl Types {
             b: register_type(program.element(Side::B))?,
             c: register_type(types.c)?,
             d: register_type(types.d)?,
-            acc: register_type(types.acc)?,
+            acc: register_type(types.epilogue())?,
+            sums: if types.acc == DType::F16 { Type::Pair } else { register_type(types.acc)? },
         })
+    }
+
+    /// Sums in a register.
+    pub fn per_register(&self) -> u32 {
+        if self.sums == Type::Pair { 2 } else { 1 }
     }
 
     pub fn side(&self, side: Side) -> Type {
@@ -68,6 +77,9 @@ pub(super) struct Families {
     pub scalar: Family,
     pub vector: Family,
     pub c: Family,
+    /// Accumulators in the type that the epilogue computes in, if it differs; and their halves on the way.
+    pub sum: Family,
+    pub half: Family,
     pub value: Family,
     pub out: Family,
     /// Two elements of D.
@@ -78,7 +90,7 @@ impl Families {
     pub fn declare(b: &mut Builder, types: &Types) -> Families {
         let acc = types.acc;
         Families {
-            acc: b.family("acc", acc, "accumulators, row by row of the thread tile"),
+            acc: b.family("acc", types.sums, "accumulators, row by row of the thread tile"),
             fragment: [b.family("a", types.a, "fragment of A"), b.family("b", types.b, "fragment of B")],
             matrix: [b.family("ma", Type::Pair, "matrices of A"), b.family("mb", Type::Pair, "matrices of B")],
             converted: [
@@ -96,6 +108,8 @@ impl Families {
             scalar: b.family("s", acc, "run-time scalars"),
             vector: b.family("v", acc, "elements of the epilogue's vectors"),
             c: b.family("c", types.c, "elements of C"),
+            sum: b.family("sum", acc, "accumulators in the epilogue's type"),
+            half: b.family("half", Type::F16, "accumulators, one in a register"),
             value: b.family("e", acc, "values of the epilogue"),
             out: b.family("d", types.d, "elements of D"),
             word: b.family("hd", Type::Pair, "pairs of elements of D"),

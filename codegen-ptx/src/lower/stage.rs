@@ -9,11 +9,17 @@ use ptx_gemm_dsl::terms::Tail;
 
 use super::copy::Copies;
 use super::pipeline::{Pipeline, RingState};
+use super::planes::Walked;
 use super::ring::Carried;
 use super::tma;
 use super::{Lowered, Lowering, WorkTile, broken, misplaced};
 use crate::kernel::{Arrival, Expr, Op as KernelOp, Reg};
-use crate::tile::{self, Empty, Full, Hold, Index, Mover, Note, Op, Statement};
+use crate::tile::{self, Empty, Full, Hold, Index, Mover, Note, Op, Ring, Statement};
+
+/// What a role copies into a ring by its threads.
+fn copies_into<'c>(copies: &'c [Copies], ring: &Ring) -> Vec<&'c Copies> {
+    copies.iter().filter(|copies| ring.buffers.contains(&copies.buffer)).collect()
+}
 
 impl<'a> Lowering<'a> {
     /// Lowers the statements that run only if there is something to sum over.
@@ -83,7 +89,7 @@ impl<'a> Lowering<'a> {
             .iter()
             .filter(|(_, by)| by.chunk().is_some())
             .map(|(buffer, by)| self.copies(work_tile, *buffer, *by))
-            .collect::<Lowered<_>>()?;
+            .collect::<Lowered<Vec<_>>>()?;
         let boxes =
             program.rings.iter().map(|ring| self.boxes(work_tile, ring, &movers)).collect::<Lowered<Vec<_>>>()?;
         let bases = read
@@ -91,14 +97,22 @@ impl<'a> Lowering<'a> {
             .filter(|buffer| !described.contains(buffer))
             .map(|buffer| Ok((*buffer, self.fragment_base(work_tile, *buffer, body)?)))
             .collect::<Lowered<Vec<_>>>()?;
-        let needs = distances.into_iter().map(|distance| (distance, self.need(work_tile, distance))).collect();
+        // Planes are copied by what is left of k in them.
+        let of_planes = program.walk.is_some();
+        let need = |this: &mut Self, distance| this.need(work_tile, if of_planes { 0 } else { distance });
+        let needs = distances.into_iter().map(|distance| (distance, need(self, distance))).collect();
+        let walked = program.rings.iter().map(|ring| {
+            let copies: Vec<&Copies> = copies_into(&copies, ring);
+            self.walk_planes(work_tile, &copies)
+        });
+        let walked: Vec<Option<Walked>> = walked.collect();
         let start = |used: bool| used.then_some(Expr::Const(0));
         let rings = program
             .rings
             .iter()
-            .zip(boxes)
+            .zip(boxes.into_iter().zip(walked))
             .zip(self.carried.clone())
-            .map(|((ring, boxes), carried)| match carried {
+            .map(|((ring, (boxes, walked)), carried)| match carried {
                 None => RingState {
                     ring,
                     write: start(ring.buffers.iter().any(|b| copied.contains(b))),
@@ -107,13 +121,15 @@ impl<'a> Lowering<'a> {
                     producer: None,
                     consumer: None,
                     boxes,
+                    walked,
                     kept: None,
                     carried: false,
                 },
                 Some(Carried { write, read }) => {
                     let (write, producer) = write.unzip();
                     let (read, consumer) = read.unzip();
-                    RingState { ring, write, read, ahead: 0, producer, consumer, boxes, kept: None, carried: true }
+                    let (kept, carried) = (None, true);
+                    RingState { ring, write, read, ahead: 0, producer, consumer, boxes, walked, kept, carried }
                 }
             })
             .collect();
@@ -307,7 +323,7 @@ impl<'a> Lowering<'a> {
         run: &'a [Statement],
     ) -> Lowered<()> {
         let mut operands: Vec<(&Copies, &Note)> = Vec::new();
-        let mut slot = None;
+        let (mut slot, mut walked) = (None, None);
         for statement in run {
             let Op::Copy { buffer, .. } = &statement.op else { return Err(misplaced(statement)) };
             let copies = pipeline.copies.iter().find(|copies| copies.buffer == *buffer);
@@ -324,6 +340,7 @@ impl<'a> Lowering<'a> {
                 return Err(broken("adjacent copies of one K-tile must fill one slot by the same mechanism"));
             }
             slot = Some(state.write.as_ref());
+            walked = state.walked.as_ref();
             operands.push((copies, &statement.note));
         }
         let Some(Some(slot)) = slot else { return Err(broken("a copy into a ring that the role does not fill")) };
@@ -335,11 +352,15 @@ impl<'a> Lowering<'a> {
             }
             Index::At(n) => (n, None),
         };
+        let (rem, distance) = match walked {
+            Some(walked) => (self.left_in_planes(work_tile, walked), 0),
+            None => (pipeline.rem.clone(), distance),
+        };
         // If sizes are multiples of the tile, only the tile past the end needs a guard, and the copy of the loop's own
-        // tile is never past the end.
-        let always = self.program.tail == Tail::None && tile == Index::Ahead(0);
-        let full = (!always).then(|| self.lies_inside(work_tile, &pipeline.rem, distance, need));
-        self.copy(work_tile, &operands, full, (&pipeline.rem, distance * depth), slot)
+        // tile is never past the end; of planes, the loop's condition says nothing about what is left of k.
+        let always = self.program.tail == Tail::None && tile == Index::Ahead(0) && walked.is_none();
+        let full = (!always).then(|| self.lies_inside(work_tile, &rem, distance, need));
+        self.copy(work_tile, &operands, full, (&rem, distance * depth), slot)
     }
 
     /// Tests whether the K-tile `distance` tiles ahead is inside the operands.
@@ -380,8 +401,7 @@ impl<'a> Lowering<'a> {
             return Err(broken("a commit of a slot that the role does not fill"));
         };
         let ring = state.ring;
-        let copies: Vec<&Copies> =
-            pipeline.copies.iter().filter(|copies| ring.buffers.contains(&copies.buffer)).collect();
+        let copies = copies_into(&pipeline.copies, ring);
         for copies in copies.iter().filter(|copies| !copies.is_async) {
             self.land(copies, &write, note)?;
         }
@@ -391,8 +411,9 @@ impl<'a> Lowering<'a> {
         }
         // Not directly after the copies: with copies through registers the multiply is in between, and the assembler
         // would keep two copies of each pointer across it.
-        for copies in &copies {
-            self.advance(copies, note);
+        match &state.walked {
+            Some(walked) => self.advance_planes(walked, &copies, note),
+            None => copies.iter().for_each(|copies| self.advance(copies, note)),
         }
         let when = if copies.iter().any(|c| c.is_async) { Arrival::WhenCopied } else { Arrival::Now };
         let cursor = self.next_to_fill(state, in_loop);

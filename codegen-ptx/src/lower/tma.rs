@@ -9,7 +9,8 @@ use ptx_gemm_dsl::target::WARP;
 use ptx_gemm_dsl::terms::{Extent2, Fast, Param, Side};
 use ptx_gemm_dsl::types::Batch;
 
-use super::pipeline::{Boxed, Boxes, Pipeline, Place, Share};
+use super::pipeline::{Boxed, Boxes, Pipeline, Share};
+use super::planes::Place;
 use super::{Lowered, Lowering, WorkTile, broken, letter, misplaced};
 use crate::kernel::{Address, Arrival, Expr, Guard, Op as KernelOp, Reg};
 use crate::tile::{Buffer, Empty, Index, Mover, Op, Ring, Statement};
@@ -48,45 +49,28 @@ impl<'a> Lowering<'a> {
         let leader = self.b.set_reg(self.tid.clone().lt(1u32));
         self.b.origin(&self.program.block_note, "first k of the next K-tile");
         let k = self.b.variable(work_tile.k0.clone(), u64::from(u32::MAX));
-        let place = self.program.walk.as_ref().map(|walk| {
-            self.b.origin(&walk.note, "first chunk of k, and first planes");
-            let end = self.b.set(work_tile.k0.clone() + work_tile.k.clone());
-            let chunk = self.b.variable(work_tile.k0.clone(), u64::from(u32::MAX));
-            Place { chunk, end, pair: self.b.variable(Expr::Const(0), walk.pairs.len() as u64 - 1) }
-        });
+        let place =
+            self.first_place(&work_tile.k0, |lowering| lowering.b.set(work_tile.k0.clone() + work_tile.k.clone()));
         Ok(Some(Boxes { operands, leader, k, place }))
     }
 
-    /// Advances to the next K-tile: of the same planes, else of the next pair of planes in the chunk, else of the next chunk.
+    /// Advances to the next K-tile, with planes that of [`Lowering::advance_place`].
     fn advance_boxes(&mut self, boxes: &Boxes) {
-        let depth = self.program.block.k;
-        let (Some(walk), Some(Place { chunk, end, pair })) = (&self.program.walk, &boxes.place) else {
-            return self.b.assign(&boxes.k, boxes.k.clone() + depth);
-        };
-        let next = self.b.set(boxes.k.clone() + depth);
-        let chunk_end = self.b.set((chunk.clone() + walk.chunk).min(end.clone()));
-        let through = self.b.set(next.clone().ge(chunk_end));
-        let last = self.b.set(through.clone().and(pair.clone().ge(walk.pairs.len() as u32 - 1)));
-        self.b.assign(chunk, last.clone().select(chunk.clone() + walk.chunk, chunk.clone()));
-        // The minimum changes nothing, and states the bound to the verifier.
-        let turned = last.select(0u32, (pair.clone() + 1u32).min((walk.pairs.len() as u32 - 1).into()));
-        self.b.assign(pair, through.clone().select(turned, pair.clone()));
-        self.b.assign(&boxes.k, through.select(chunk.clone(), next));
+        match &boxes.place {
+            None => self.b.assign(&boxes.k, boxes.k.clone() + self.program.block.k),
+            Some(place) => {
+                self.advance_place(&boxes.k, place);
+            }
+        }
     }
 
     /// The matrix that boxes are of, among those of the tensor map: the product of a batch, or a plane of it.
     fn matrix_of(&mut self, operand: &Boxed, place: Option<&Place>) -> Option<Expr> {
         let side = self.program.buffers[operand.buffer].side;
-        let planes = self.program.planes(side);
-        let (Some(planes), Some(walk), Some(Place { pair, .. })) = (planes, &self.program.walk, place) else {
+        let (Some(planes), Some(place)) = (self.program.planes(side), place) else {
             return operand.product.clone();
         };
-        let plane = |index: usize| if side == Side::A { walk.pairs[index].0 } else { walk.pairs[index].1 };
-        let last = walk.pairs.len() - 1;
-        self.b.origin(&walk.note, &format!("plane of {}", letter(side)));
-        let plane = (0..last).rev().fold(Expr::Const(plane(last).into()), |others, index| {
-            pair.clone().lt(index as u32 + 1).select(Expr::Const(plane(index).into()), others)
-        });
+        let plane = self.plane_of(side, place);
         Some(self.b.set(match &operand.product {
             Some(product) => product.clone() * planes.count + plane,
             None => plane,

@@ -164,7 +164,8 @@ impl<'a> Lowering<'a> {
             let (of_a, of_b) = (self.matrix_set(a, step), self.matrix_set(b, step));
             let columns = of_b.len() / parts;
             let factor = self.types.a;
-            for (tile, sums) in self.acc[acc].clone().chunks(4).enumerate() {
+            let held = 4 / self.types.per_register() as usize;
+            for (tile, sums) in self.acc[acc].clone().chunks(held).enumerate() {
                 let (row, column) = (tile / columns, tile % columns);
                 let a = of_a[2 * parts * row..][..2 * parts].to_vec();
                 let b = of_b[parts * column..][..parts].to_vec();

@@ -175,7 +175,8 @@ impl<'p> Builder<'p> {
     /// Operands that are copied first, in the order of the buffers that they are copied into afterwards.
     fn packs(&self) -> Vec<Pack> {
         let plan = self.plan;
-        let packed = |operand: &&OperandPlan| self.variant.load == Load::Tma && plan.pack.contains(&operand.side);
+        let copied = self.variant.load == Load::Tma || plan.emulate.is_some();
+        let packed = |operand: &&OperandPlan| copied && plan.pack.contains(&operand.side);
         let pack = |operand: &OperandPlan| Pack {
             side: operand.side,
             extent: PACK_TILE,

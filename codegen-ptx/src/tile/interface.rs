@@ -260,7 +260,7 @@ impl Entry {
             workspace: workspace(program),
             record: Record::of(program),
             emulated: emulated(program),
-            packings: program.packs.iter().enumerate().filter_map(|(i, pack)| packing(program, i, pack)).collect(),
+            packings: program.packs.iter().enumerate().map(|(i, pack)| packing(program, i, pack)).collect(),
             launches: program.packs.iter().flat_map(|pack| pack_launches(program, pack)).chain([main]).collect(),
         };
         entry.asked(&program.problem)
@@ -483,16 +483,18 @@ fn emulated(program: &Program) -> Option<Emulated> {
     Some(Emulated { dtype, planes: count, products: walk.pairs.len() as u32, chunk: walk.chunk })
 }
 
-fn packing(program: &Program, index: usize, pack: &Pack) -> Option<Packing> {
+fn packing(program: &Program, index: usize, pack: &Pack) -> Packing {
     let operand = pack.side.operand();
-    let requires = requires(program).into_iter().find(|requires| requires.operand == operand)?;
+    let found = requires(program).into_iter().find(|requires| requires.operand == operand);
+    let bytes = program.problem.types.of(operand).bytes();
+    let requires = found.unwrap_or(Requires { operand, elements: 1, bytes });
     let always = pack.transposes(program) || pack.planes.is_some();
     let (dtype, planes) = (program.element(pack.side), pack.planes.map_or(1, |planes| planes.count));
     let kernels = |pack: &Pack| if pack.scales() { 2 } else { 1 };
     let first = program.packs[..index].iter().map(kernels).sum();
     let launches = first..first + kernels(pack);
     let (scaled, align) = (pack.scales(), pack.align(program));
-    Some(Packing { operand, launches, fast: pack.fast, always, dtype, planes, scaled, requires, align })
+    Packing { operand, launches, fast: pack.fast, always, dtype, planes, scaled, requires, align }
 }
 
 fn pack_launches(program: &Program, pack: &Pack) -> Vec<KernelLaunch> {

@@ -358,8 +358,8 @@ impl Program {
         self.packs.iter().find(|pack| pack.side == side)
     }
 
-    /// The contiguous dimension of an operand as TMA finds it in memory: of the copy, if it is packed.
-    pub fn boxed_fast(&self, side: Side) -> Fast {
+    /// The contiguous dimension of an operand as copies of K-tiles find it in memory: of the packed copy, if there is one.
+    pub fn copied_fast(&self, side: Side) -> Fast {
         self.packed(side).map_or(self.problem.layouts.fast(side), |pack| pack.fast)
     }
 

@@ -59,7 +59,7 @@ impl TensorMap {
         let (inner, outer) = match (operand, problem.layouts.d) {
             (Operand::D, Layout::Row) => (n.as_str(), m.as_str()),
             (Operand::D, Layout::Col) => (m.as_str(), n.as_str()),
-            _ if program.boxed_fast(side) == Fast::K => ("k", own),
+            _ if program.copied_fast(side) == Fast::K => ("k", own),
             _ => (own, "k"),
         };
         let name = problem.asked_operand(*operand).name();

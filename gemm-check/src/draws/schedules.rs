@@ -287,11 +287,20 @@ fn of_group(schedule: String) -> String {
 
 const GROUPED: &str = "batch(grouped)";
 
-/// Types that `wgmma` multiplies; sums are f32.
-const GROUP_TYPES: [&str; 5] =
-    ["bf16", "f16", "bf16", "a = bf16, b = bf16, d = f32", "a = f16, b = f16, c = f32, d = f16"];
+/// Types that tensor cores multiply.
+const GROUP_TYPES: [&str; 8] = [
+    "bf16",
+    "f16",
+    "bf16",
+    "a = bf16, b = bf16, d = f32",
+    "a = f16, b = f16, c = f32, d = f16",
+    "bf16",
+    SUMS_IN_F16,
+    "a = f16, b = f16, acc = f16, c = bf16, d = f32",
+];
+const SUMS_IN_F16: &str = "a = f16, b = f16, acc = f16, d = f16";
 
-/// f32 products from planes, which TMA copies; K-tiles divide what is promoted at once.
+/// f32 products from planes; K-tiles divide what is promoted at once.
 const EMULATED: [&str; 7] = [
     "emulate(bf16x9)",
     "emulate(bf16x6)",
@@ -313,6 +322,13 @@ fn batch_of(batch: Option<&'static str>, emulated: bool) -> Option<&'static str>
     if emulated { batch.map(|_| "batch(strided)") } else { batch }
 }
 
+/// Whether a clause goes with products of tensor cores of some types: the order of multiply-adds does not, and blocks do not
+/// exchange sums of f16.
+fn goes(clause: &str, types: &str) -> bool {
+    let divides = clause.starts_with("split_k") || clause.contains("stream_k");
+    !clause.starts_with("order") && !clause.starts_with("target") && !(divides && types.contains("acc = f16"))
+}
+
 /// How the tiles of products of warps are copied.
 const OF_WARPS: [&str; 6] = [
     "stages(1)",
@@ -321,6 +337,19 @@ const OF_WARPS: [&str; 6] = [
     "load(cp_async); stages(3)",
     "load(cp_async); stages(4); pace(free)",
     "load(cp_async); stages(3); specialize(producers = 1 warp)",
+];
+
+/// The same of planes.
+const OF_PLANES: [&str; 9] = [
+    "load(cp_async); stages(3)",
+    "load(cp_async); stages(1)",
+    "load(cp_async); stages(2)",
+    "load(cp_async); stages(4); pace(free)",
+    "load(cp_async); stages(3); specialize(producers = 1 warp)",
+    "load(tma); stages(3)",
+    "load(tma); stages(2); specialize(producers = 1 warp)",
+    "double_buffer",
+    "stages(1)",
 ];
 
 /// A schedule whose products tensor cores compute, warp by warp.
@@ -335,13 +364,13 @@ fn of_warps() -> impl Strategy<Value = String> {
         maybe(60, of(&EPILOGUES)),
         maybe(15, of(&["batch(strided)", "batch(grouped)"])),
     );
-    let steps = (of(&[16, 32, 48, 64]), of(&OF_WARPS), maybe(30, of(&["prefetch(0)"])));
-    let product = (of(&[16, 16, 16, 8]), emulated(20));
+    let steps = (of(&[16, 32, 48, 64]), of(&OF_WARPS), of(&OF_PLANES), maybe(30, of(&["prefetch(0)"])));
+    let product = (of(&[16, 16, 16, 8]), emulated(30));
     (warp, steps, problem, others(), product).prop_map(
-        |((m, n, rows, columns), (depth, copies, ahead), problem, others, (k, emulated))| {
+        |((m, n, rows, columns), (depth, copies, of_planes, ahead), problem, others, (k, emulated))| {
             let (types, layouts, epilogue, batch) = problem;
             let batch = batch_of(batch, emulated.is_some());
-            let copies = emulated.map_or(copies.to_string(), |(emulate, _)| format!("load(tma); stages(3); {emulate}"));
+            let copies = emulated.map_or(copies.to_string(), |(emulate, _)| format!("{of_planes}; {emulate}"));
             let types = emulated.map_or(types, |(_, types)| types);
             let depth = if emulated.is_some() && depth == 48 { 64 } else { depth };
             let mut clauses = vec![
@@ -352,8 +381,7 @@ fn of_warps() -> impl Strategy<Value = String> {
             let epilogue = epilogue.map(|epilogue| format!("epilogue({epilogue})"));
             let words = [ahead, batch].map(|clause| clause.map(str::to_string));
             clauses.extend(words.into_iter().chain([layouts, epilogue]).flatten());
-            let fma = |clause: &String| clause.starts_with("order") || clause.starts_with("target");
-            clauses.extend(others.into_iter().flatten().filter(|clause| !fma(clause)));
+            clauses.extend(others.into_iter().flatten().filter(|clause| goes(clause, types)));
             clauses.join("; ")
         },
     )
@@ -452,8 +480,7 @@ fn of_warp_groups() -> impl Strategy<Value = String> {
             clauses.extend(emulated.map(|(emulate, _)| emulate.to_string()));
             let epilogue = epilogue.map(|epilogue| format!("epilogue({epilogue})"));
             clauses.extend([roles, orders, pace, layouts, epilogue, batch.map(str::to_string)].into_iter().flatten());
-            let fma = |clause: &String| clause.starts_with("order") || clause.starts_with("target");
-            clauses.extend(others.into_iter().flatten().filter(|clause| !fma(clause)));
+            clauses.extend(others.into_iter().flatten().filter(|clause| goes(clause, types)));
             clauses.join("; ")
         },
     )

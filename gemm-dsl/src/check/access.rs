@@ -66,6 +66,7 @@ pub(super) fn global_fast(side: Side, layout: Layout) -> Fast {
 pub(super) struct Input {
     pub side: Side,
     pub dtype: DType,
+    /// Contiguous dimension of what is copied or read: of the matrix, or of its planes.
     pub global_fast: Fast,
     pub extent: u32,
     pub depth: u32,
@@ -84,10 +85,15 @@ pub(super) fn inputs(
     staging: Option<&Staging>,
 ) -> [Input; 2] {
     let (layouts, vector) = (settings.problem.layouts, settings.vector);
+    // Planes are written in the order that they are staged in.
+    let planes = settings.emulation.is_some() && settings.load != Load::Tma;
+    let fast = |side, layout, placement: Option<Placement>| {
+        placement.filter(|_| planes).map_or(global_fast(side, layout), |placement| placement.fast)
+    };
     let input = |side, layout, extent, fragment, demand, placement| Input {
         side,
         dtype: settings.factor(side),
-        global_fast: global_fast(side, layout),
+        global_fast: fast(side, layout, placement),
         extent,
         depth: block.k,
         fragment,
@@ -220,7 +226,7 @@ fn staged_tile(
     let matrices = settings.atom != Atom::Fma
         && target.capability >= STMATRIX
         && types.d.bytes() == 2
-        && types.acc == DType::F32
+        && types.epilogue() == DType::F32
         && matrices_add_up(settings, geometry, lines, pitch);
     (settings.store != Store::Direct).then_some(StagedTile { offset_bytes, pitch, swizzle, width, matrices, box_lines })
 }
@@ -300,5 +306,15 @@ pub(super) fn variants(
         return entries;
     }
     let widest = variant(load, a_width, b_width, (c_width, d_width), true);
+    if settings.emulation.is_some() {
+        // Planes are aligned whatever the operands are.
+        let of_planes = |(c_width, d_width): (u32, u32), aligned| Variant {
+            entry: format!("gemm_v{}", c_width.max(d_width)),
+            ..variant(load, a_width, b_width, (c_width, d_width), aligned)
+        };
+        let mut entries = vec![of_planes((c_width, d_width), true), of_planes((1, 1), false)];
+        entries.dedup();
+        return entries;
+    }
     if widest == scalar { vec![scalar] } else { vec![widest, scalar] }
 }

@@ -89,7 +89,7 @@ pub(super) fn plan(settings: &Settings, geometry: Geometry, staging: Option<Stag
         stage_bytes: clamp(staging.map_or(0, |s| s.stage_bytes)),
         slots_bytes: clamp(staging.map_or(0, |s| s.slots_bytes(settings.stages))),
         shared_bytes: clamp(staging.map_or(0, |s| s.shared_bytes)),
-        accumulator_registers: accumulators * settings.problem.types.acc.bytes().div_ceil(4) * settings.sums(),
+        accumulator_registers: (accumulators * settings.problem.types.acc.bytes()).div_ceil(4) * settings.sums(),
         variants,
         params: params(settings),
         clauses: provenance(settings, unroll, prefetch),

@@ -2,13 +2,13 @@
 
 use crate::check::finding::{Finding, Findings};
 use crate::check::settings::Settings;
-use crate::clause::{Atom, Clause};
+use crate::clause::{Atom, Clause, TypesClause};
 use crate::diagnostic::Diagnostic;
 use crate::keys::KeySet;
 use crate::schedule::Schedule;
 use crate::table::Key;
 use crate::terms::{Load, Operands, Reads, Reduce, SplitK, Store};
-use crate::types::Batch;
+use crate::types::{Batch, DType};
 
 pub(super) fn check(schedule: &Schedule, settings: &Settings, findings: &mut Findings) {
     twice(schedule, findings);
@@ -213,9 +213,28 @@ fn companions(settings: &Settings, findings: &mut Findings) {
             .set("store(direct)", "store(direct) needs no other thread");
     }
     grouped(settings, findings);
+    narrow_sums(settings, findings);
     if let (Some(split), Some(stream)) = (settings.get(Key::SplitK), settings.get(Key::StreamK)) {
         let message = format!("{split} conflicts with {stream}: both divide K among blocks");
         findings.error("conflict", Key::SplitK, &[Key::StreamK], message).remove("stream_k", "leave stream_k out");
+    }
+}
+
+/// Sums in f16 stay in registers, two in each.
+fn narrow_sums(settings: &Settings, findings: &mut Findings) {
+    if settings.problem.types.acc != DType::F16 {
+        return;
+    }
+    for key in [Key::SplitK, Key::StreamK] {
+        let Some(clause) = settings.get(key) else { continue };
+        let types = settings.text(Key::Types, "");
+        let message = format!("{clause} conflicts with {types}: blocks exchange sums of f32, and these are f16");
+        let finding = findings.error("narrow-sums", key, &[Key::Types], message);
+        finding.remove(clause.name(), format!("leave {} out", clause.name()));
+        if let Some(Clause::Types(types)) = settings.get(Key::Types) {
+            let wide = Clause::Types(TypesClause { acc: Some(DType::F32), ..*types });
+            finding.set(&wide, format!("{wide} goes with {}", clause.name()));
+        }
     }
 }
 

@@ -5,22 +5,13 @@ use crate::check::settings::Settings;
 use crate::clause::{Clause, TileClause};
 use crate::limits;
 use crate::table::Key;
-use crate::terms::{Load, Operand};
+use crate::terms::Operand;
 use crate::types::{Batch, DType};
 
 pub(super) fn check(settings: &Settings, findings: &mut Findings) {
     let Some(clause) = settings.get(Key::Emulate) else { return };
     types(settings, clause, findings);
     promoted(settings, findings);
-    if settings.load != Load::Tma {
-        let load = settings.text(Key::Load, "load(registers)");
-        let message = format!("{clause} needs load(tma): {load} does not go from plane to plane");
-        findings
-            .error("emulate-load", Key::Emulate, &[Key::Load], message)
-            .set("load(tma)", "load(tma) does")
-            .set("load(tma); stages(2)", "load(tma) does")
-            .remove("emulate", "leave emulate out");
-    }
     if let (Batch::Grouped, Some(batch)) = (settings.problem.batch, settings.get(Key::Batch)) {
         let message =
             format!("{clause} conflicts with {batch}: the planes of a group's operands have no place in its list");

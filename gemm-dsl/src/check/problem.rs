@@ -137,7 +137,7 @@ fn significand(dtype: DType) -> u32 {
 
 fn epilogue(settings: &Settings, types_are_fine: bool, findings: &mut Findings) {
     let epilogue = &settings.asked.epilogue;
-    let acc = settings.asked.types.acc;
+    let acc = settings.asked.types.epilogue();
     if types_are_fine {
         literals(&epilogue.expr, acc, findings);
         if acc.is_integer() {

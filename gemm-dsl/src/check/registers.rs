@@ -21,8 +21,9 @@ const INSTRUCTION_DEPENDS: [Key; 5] = [Key::Atom, Key::Tile, Key::Types, Key::Sp
 /// schedule has `spills(allow)`; those of one `wgmma` do in any case, since ptxas cannot spill them.
 pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Findings) {
     let acc = settings.problem.types.acc;
-    let words = acc.bytes().div_ceil(4);
-    let kept = geometry.thread.m * geometry.thread.n * words * settings.sums();
+    // Two in a register where they are f16.
+    let words = |part: Extent2| (part.m * part.n * acc.bytes()).div_ceil(4) * settings.sums();
+    let kept = words(geometry.thread);
     let threads = settings.threads(geometry);
     let limit =
         settings.registers.map_or(registers_per_thread(threads, 1), |(_, consumer)| consumer.min(MAX_REGISTERS));
@@ -51,7 +52,7 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
     let finding = findings.error("registers", key, &DEPENDS, message);
     // Smaller thread tiles make more threads, each with fewer registers: which of those below the limit are compatible
     // with the other clauses is found out by trying them.
-    let fits = |part: &Extent2| part.m * part.n * words * settings.sums() + besides <= limit;
+    let fits = |part: &Extent2| words(*part) + besides <= limit;
     let smaller = if settings.atom == Atom::Fma { parts(geometry.thread) } else { Vec::new() };
     for Extent2 { m, n } in smaller.into_iter().filter(fits).take(12) {
         let text = format!("thread({m}, {n})");

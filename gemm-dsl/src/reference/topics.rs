@@ -126,7 +126,9 @@ fn types() -> String {
     let mut text = table_of(["type", "size", "what it is", "state"], rows);
     text.push_str(
         "\nA and B are of types that one multiply instruction takes; the accumulator is at least as wide as they are. Sums of \
-         integers wrap around.\n\nWith `atom(fma)` each operand is converted to the accumulator's type in registers, so A and B \
+         integers wrap around. With tensor cores products of f16 can be added up in f16, `acc = f16`: in half as many registers, \
+         rounded to nearest after each instruction's products, and infinite beyond 65504. The epilogue, its scalars and its \
+         vectors are f32 then.\n\nWith `atom(fma)` each operand is converted to the accumulator's type in registers, so A and B \
          may have different floating-point types; bf16 and f16 are converted exactly. What D stores is rounded once, from the \
          accumulator's type to nearest even; what an f16 cannot hold becomes infinite. C is read in its own type.\n",
     );
@@ -197,7 +199,7 @@ const EPILOGUE: &str = "\
 | `2`, `0.5`, `1e-3` | a number                                     |
 
 The operators are `+ - * /` and parentheses with their usual precedence, and a sign before an operand. All are of the
-accumulator's type; `x * y + z` is one fused multiply-add. A scalar that is 0 in a call and multiplies `acc` or `c` drops that
+accumulator's type, or of f32 where that is f16; `x * y + z` is one fused multiply-add. A scalar that is 0 in a call and multiplies `acc` or `c` drops that
 operand: it is not read and counts as 0, as BLAS has it. Every other 0 times NaN is NaN.
 
 ";

@@ -137,14 +137,15 @@ clauses! {
     /// group, with its shape.
     ///
     /// With `mma` each warp computes what `warp` says, which is required: pieces of 16 x 8 of D, from fragments of bf16 or f16
-    /// that it reads from shared memory four matrices of 8 x 8 at a time (`ldmatrix`), and adds in f32. So the tile's k is a
-    /// multiple of 16, and rows in shared memory are multiples of 16 bytes. It needs sm_80. Clauses about the work of one thread
-    /// (`thread`, `fragment`, `lanes`, `operands`, `unroll`, `order`) do not go with it.
+    /// that it reads from shared memory four matrices of 8 x 8 at a time (`ldmatrix`), and adds in f32, or those of f16 in f16
+    /// with `types(f16, acc = f16)`. So the tile's k is a multiple of 16, and rows in shared memory are multiples of 16 bytes. It
+    /// needs sm_80. Clauses about the work of one thread (`thread`, `fragment`, `lanes`, `operands`, `unroll`, `order`) do not go
+    /// with it.
     ///
     /// With `wgmma` the tensor cores read the tiles of A and B from shared memory themselves, and each warp group of four
     /// warps computes 64 rows of the tile. So the tile's m is a multiple of 64, its n one of the instruction's n, and its k
-    /// one of the instruction's k. It needs `load(tma)` and takes bf16 or f16, which it adds in f32. Both operands are
-    /// staged as they are in memory and swizzled, and packed where TMA cannot copy them: `shared` and `pack` may be left
+    /// one of the instruction's k. It needs `load(tma)` and takes bf16 or f16, which it adds in f32 or f16 as `mma` does. Both
+    /// operands are staged as they are in memory and swizzled, and packed where TMA cannot copy them: `shared` and `pack` may be left
     /// out. `pace(free)` is the default. Clauses about the work of one thread and about its fragments (`thread`,
     /// `fragment`, `lanes`, `warp`, `operands`, `unroll`, `order`, `prefetch`) do not go with it.
     atom Atom {
@@ -429,8 +430,8 @@ clauses! {
         ],
         example: "promote(every = 64)" in "target(sm_90a); tile(128, 128, 64); atom(wgmma(64, 128, 16)); load(tma); stages(3); emulate(bf16x6)",
     }
-    /// f32 products from several products of a 16-bit type on tensor cores, for `types(f32)` and `load(tma)`. Kernels of their
-    /// own first write each operand as a sum of planes into the workspace, each of them what the ones before it leave, rounded:
+    /// f32 products from several products of a 16-bit type on tensor cores, `atom(mma)` or `atom(wgmma)`, for `types(f32)`, every
+    /// layout and every alignment: copies of K-tiles find planes aligned, whichever way they `load`. Kernels of their own first write each operand as a sum of planes into the workspace, each of them what the ones before it leave, rounded:
     /// two of bf16 for `bf16x3`; three for `bf16x6` and `bf16x9`, which have every bit of an f32; and for `f16x3` two of f16,
     /// of rows of A and columns of B that are scaled by powers of two, which the store undoes. The products of planes are
     /// added up from the smallest to the largest, and smaller ones are left out, except by `bf16x9`. Its last plane is

@@ -293,6 +293,7 @@ pub const WRONG: &[&str] = &[
     "emulate(bf16x6); atom(wgmma(64, 128, 16)); tile(128, 128, 48); load(tma); stages(3)",
     "emulate(bf16x6); atom(wgmma(64, 128, 16)); tile(128, 128, 128); load(tma); promote(every = 64)",
     "emulate(bf16x6); atom(mma(16, 8, 16)); tile(128, 128, 32); warp(64, 64); load(cp_async); stages(3)",
+    "emulate(bf16x6); atom(mma(16, 8, 16)); tile(128, 128, 32); warp(64, 32); load(cp_async); stages(3); vector(1)",
     "emulate(f16x3); atom(wgmma(64, 128, 16)); tile(128, 128, 64); load(tma); stages(3); batch(grouped)",
     "emulate(f16x3); types(f64); atom(wgmma(64, 128, 16)); tile(128, 128, 64); load(tma); stages(3)",
     "emulate(bf16x6); atom(wgmma(64, 256, 16)); tile(128, 256, 64); load(tma); stages(3); specialize(producers = 1); \
@@ -301,7 +302,7 @@ pub const WRONG: &[&str] = &[
     "types(bf16); atom(wgmma(64, 100, 16)); tile(128, 96, 64); load(tma)",
     "types(bf16); atom(wgmma(4294967295, 4294967295, 4294967295)); tile(128, 128, 64); load(tma)",
     "types(bf16); atom(wgmma(0, 0, 0)); tile(128, 128, 64); load(tma)",
-    "types(f16, acc = f16); atom(wgmma(64, 128, 16)); tile(128, 128, 64); load(tma)",
+    "types(f16, acc = f16); atom(wgmma(64, 128, 16)); tile(128, 128, 64); load(tma); split_k(2)",
     "types(bf16, acc = f16); atom(wgmma(64, 128, 16)); tile(128, 128, 64); load(tma)",
     "types(bf16, acc = f64); atom(wgmma(64, 64, 16)); tile(64, 64, 64); load(tma)",
     // Products of warps.
@@ -314,7 +315,7 @@ pub const WRONG: &[&str] = &[
     "types(bf16); atom(mma(16, 8, 16)); tile(128, 128, 32); warp(64, 64); shared(a = mk + pad(1), b = kn)",
     "types(bf16); atom(mma(16, 8, 8)); tile(128, 128, 32); warp(64, 64); target(sm_75)",
     "types(bf16); atom(mma(16, 8, 16)); tile(128, 128, 32); warp(64, 64); shared(none)",
-    "types(f16, acc = f16); atom(mma(16, 8, 16)); tile(128, 128, 32); warp(64, 64)",
+    "types(f16, acc = f16); atom(mma(16, 8, 16)); tile(128, 128, 32); warp(64, 64); stream_k",
     "types(f16); atom(mma(16, 8, 16)); tile(128, 128, 32); warp(64, 64); unroll(16); order(snake); operands(shared)",
     "types(f64); tile(16, 16, 8); thread(2, 2); epilogue(|acc| gelu(acc))",
     "types(tf32); atom(wgmma(64, 128, 8)); tile(128, 128, 32); load(tma)",

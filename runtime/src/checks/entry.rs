@@ -207,7 +207,7 @@ pub(crate) fn values(problem: &Problem, params: &[Param], extents: Extents, argu
         Param::M => Value::U32(extents.m),
         Param::N => Value::U32(extents.n),
         Param::K => Value::U32(extents.k),
-        Param::Scalar(index) => scalar(problem.types.acc, arguments.scalars.get(index).copied().unwrap_or(0.0)),
+        Param::Scalar(index) => scalar(problem.types.epilogue(), arguments.scalars.get(index).copied().unwrap_or(0.0)),
         Param::Batch => Value::U32(extents.batch),
         Param::BatchStride(operand) => {
             Value::U64(arguments.matrix(operand).map_or(0, |matrix| matrix.stack.stride as u64))

@@ -109,7 +109,7 @@ pub(crate) fn list(
     let value = |param: &Param| match *param {
         Param::Problems => Value::U64(address),
         Param::Batch => Value::U32(count),
-        Param::Scalar(index) => entry::scalar(problem.types.acc, scalars.get(index).copied().unwrap_or(0.0)),
+        Param::Scalar(index) => entry::scalar(problem.types.epilogue(), scalars.get(index).copied().unwrap_or(0.0)),
         _ => Value::U64(0),
     };
     let start = |params: &[Param]| Start { grid, args: params.iter().map(value).collect() };

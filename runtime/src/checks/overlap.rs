@@ -136,7 +136,7 @@ fn matrix(problem: &Problem, operand: Operand, matrix: DeviceMatrix) -> Result<R
 }
 
 fn vector(problem: &Problem, name: &str, vector: DeviceVector) -> Result<Runs, ArgumentError> {
-    let bytes = problem.types.acc.bytes();
+    let bytes = problem.types.epilogue().bytes();
     placed(name, vector.address, vector.len as u64, bytes)?;
     let run = vector.len as u64 * u64::from(bytes);
     Ok(Runs { start: vector.address, run, count: 1, pitch: run, matrices: 1, stride: 0 })

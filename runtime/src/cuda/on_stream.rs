@@ -234,7 +234,7 @@ impl<'a> OnStream<'a> {
             let laid = Laid { shape: matrix.shape, stack: matrix.stack };
             checks::slice(problem, operand, *dtype, laid, *elements)?;
         }
-        let acc = problem.types.acc;
+        let acc = problem.types.epilogue();
         if let Some((name, got, ..)) = self.vectors.iter().find(|(_, dtype, ..)| *dtype != acc) {
             return Err(ArgumentError::VectorType { name: (*name).into(), got: *got, expected: acc }.into());
         }

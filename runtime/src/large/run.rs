@@ -163,7 +163,7 @@ impl Large {
         arguments: &Arguments<'h>,
     ) -> Result<(Constants<'h>, usize), LargeError> {
         let problem = &self.sums.problem;
-        let (epilogue, acc) = (&problem.epilogue, problem.types.acc);
+        let (epilogue, acc) = (&problem.epilogue, problem.types.epilogue());
         let whole = self.sums.schedule(Part::Whole).map(|schedule| CompiledGemm::new(schedule, device)).transpose()?;
         let Some(whole) = whole else { return Ok((Constants::default(), 0)) };
         let laid = |matrix: AnyRef<'_>| Laid { shape: matrix.shape, stack: Stack::ONE };

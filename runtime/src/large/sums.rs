@@ -93,7 +93,7 @@ impl Sums {
 /// The clauses in which a part differs from the schedule.
 fn changes(problem: &Problem, part: Part, epilogue: &Epilogue) -> Schedule {
     let (types, layouts) = (problem.types, problem.layouts);
-    let sum = types.acc;
+    let sum = types.epilogue();
     let (c, d) = match part {
         Part::Whole => (types.c, types.d),
         Part::First => (types.c, sum),

@@ -1,12 +1,13 @@
 //! The rules of planes.
 
-use super::{GROUP, PACKED};
+use super::{DIRECT, GROUP, PACKED};
 
 const PLANES: &str = "emulate(bf16x6); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); stages(3); \
                       specialize(producers = 1 warp); persistent";
 const ALL: &str = "emulate(bf16x9); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); stages(3); \
                    specialize(producers = 1 warp)";
 const SCALED: &str = "emulate(f16x3); tile(64, 64, 64); warp(32, 32); atom(mma(16, 8, 16)); load(tma); stages(3)";
+const COPIED: &str = "emulate(bf16x6); tile(64, 64, 32); warp(32, 32); atom(mma(16, 8, 16)); load(cp_async); stages(3)";
 
 /// As [`super::ROWS`].
 pub(super) const ROWS: &[(&str, &str, &str, &str)] = &[
@@ -62,5 +63,17 @@ pub(super) const ROWS: &[(&str, &str, &str, &str)] = &[
     (SCALED, "entry gemm_tma_v2", "entry scale_b", "scale_b is the name of a kernel that packs"),
     (SCALED, ", scales_b", "", "the parameter `scales_b` is given 0 times instead of once"),
     (SCALED, "promote part into acc", "; nothing", "0 times instead of once"),
+    (COPIED, "params packed_a", "params a", "the parameter `packed_a` is given 0 times instead of once"),
+    (COPIED, "params ", "params lda, ", "nothing reads the parameter `lda`"),
+    (COPIED, "pack a [m 64][k 64]", "pack a [k 64][m 64]", "cannot store 8 of 8 elements at a time, across"),
+    (COPIED, "by cp_async width 8 piece 8", "by cp_async width 1 piece 1", "no asynchronous copy of 2 B"),
+    (COPIED, "promote part into acc", "; nothing", "0 times instead of once"),
+    (COPIED, "multiply part", "multiply acc", "acc has products of the chunk before this one"),
+    (
+        DIRECT,
+        "a, b, d, m, n, k, lda, ldb, ldd\n    raster group 16 along n",
+        "packed_a, b, d, m, n, k, ldb, ldd\n    raster group 16 along n\n    pack a [m 64][k 64] threads 256 planes 3 bf16",
+        "a is split into planes, and they are not copied",
+    ),
     (PACKED, "params ", "params scales_a, ", "nothing reads the parameter `scales_a`"),
 ];

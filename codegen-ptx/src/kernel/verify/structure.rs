@@ -148,28 +148,24 @@ impl Structure<'_> {
                 src.iter().try_for_each(|reg| self.typed(*reg, Type::Pair))
             }
             Op::WarpProduct { acc, a, b, factor } => {
-                rule(matches!((acc.len(), a.len(), b.len()), (4, 4, 2) | (4, 2, 1)), || {
+                let held = 4 / self.sums(acc, *factor)?;
+                rule(acc.len() == held && matches!((a.len(), b.len()), (4, 2) | (2, 1)), || {
                     "registers of another shape than m16n8k16 and m16n8k8".to_string()
                 })?;
                 rule(matches!(factor, Type::F16 | Type::Bf16), || format!("a product of {factor:?}"))?;
                 a.iter().chain(b).try_for_each(|reg| self.typed(*reg, Type::Pair))?;
-                acc.iter().try_for_each(|reg| {
-                    self.typed(*reg, Type::F32)?;
-                    self.define_data(*reg).map(drop)
-                })
+                acc.iter().try_for_each(|reg| self.define_data(*reg).map(drop))
             }
             Op::GroupProduct { acc, a, b, add, shape } => {
                 [a, b].into_iter().try_for_each(|reg| self.typed(*reg, Type::U64))?;
                 self.typed(*add, Type::Pred)?;
                 // PTX ISA, "wgmma.mma_async": one of 128 threads holds this part of 64 rows.
-                let held = acc.len() as u32 == shape.columns / 2 && shape.columns.is_multiple_of(8);
+                let per_register = self.sums(acc, shape.factor)? as u32;
+                let held = acc.len() as u32 == shape.columns / 2 / per_register && shape.columns.is_multiple_of(8);
                 rule(held, || format!("{} accumulators of a product with {} columns", acc.len(), shape.columns))?;
                 let factors = matches!(shape.factor, Type::F16 | Type::Bf16) && shape.depth == 16;
                 rule(factors, || format!("a product of {:?} over {} of k", shape.factor, shape.depth))?;
-                acc.iter().try_for_each(|reg| {
-                    self.typed(*reg, Type::F32)?;
-                    self.define_data(*reg).map(drop)
-                })
+                acc.iter().try_for_each(|reg| self.define_data(*reg).map(drop))
             }
             Op::FenceProducts | Op::CommitProducts => Ok(()),
             // PTX ISA, "wgmma.wait_group".
@@ -334,6 +330,14 @@ impl Structure<'_> {
         let family = self.kernel.families.get(reg.family.0 as usize);
         let right = family.is_some_and(|family| family.ty == ty && reg.index < family.count);
         if right && self.defined[self.numbering.of(reg)] { Ok(()) } else { self.not_as(reg, ty) }
+    }
+
+    /// The sums that each accumulator of a product holds: one in f32, or of f16 two.
+    fn sums(&self, acc: &[Reg], factor: Type) -> Result<usize, Violation> {
+        let pairs = factor == Type::F16 && acc.first().is_some_and(|reg| self.kernel.ty(*reg) == Type::Pair);
+        let ty = if pairs { Type::Pair } else { Type::F32 };
+        acc.iter().try_for_each(|reg| self.typed(*reg, ty))?;
+        Ok(if pairs { 2 } else { 1 })
     }
 
     #[cold]

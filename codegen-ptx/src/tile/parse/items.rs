@@ -100,6 +100,7 @@ pub(super) fn params(cursor: &mut Cursor<'_>, problem: &Problem) -> Parsed<Vec<P
     let mut all = vec![Param::M, Param::N, Param::K, Param::Batch, Param::Problems, Param::Workspace];
     all.extend(problem.matrices().flat_map(|o| [Param::Matrix(o), Param::Ld(o), Param::BatchStride(o)]));
     all.extend([Operand::A, Operand::B, Operand::D].map(Param::Map));
+    all.extend([Operand::A, Operand::B].map(Param::Packed));
     all.extend([Operand::A, Operand::B].map(Param::Scales));
     all.extend((0..problem.epilogue.vectors.len()).map(Param::Vector));
     all.extend((0..problem.epilogue.scalars.len()).map(Param::Scalar));

@@ -24,7 +24,7 @@ pub(super) fn check(program: &Program, role: &Role, index: usize, by: Mover, sit
         return if multicast { shared(program, index, rows, site) } else { Ok(()) };
     }
     let bytes = program.element(buffer.side).bytes();
-    let global_fast = program.problem.layouts.fast(buffer.side);
+    let global_fast = program.copied_fast(buffer.side);
     let row = match global_fast {
         Fast::K => buffer.depth,
         Fast::Mn => buffer.extent,
@@ -97,7 +97,7 @@ fn boxes(program: &Program, index: usize, rows: u32, site: Site) -> Check {
     let (name, element) = (&buffer.name, program.element(buffer.side).bytes());
     let at = || site.clone();
     rule(program.target.capability >= 90, at(), || format!("{} has no tensor memory accelerator", program.target))?;
-    let global_fast = program.boxed_fast(buffer.side);
+    let global_fast = program.copied_fast(buffer.side);
     rule(buffer.fast == global_fast, at(), || {
         format!("tma does not transpose, and {name} has another order than the matrix in memory")
     })?;

@@ -25,11 +25,17 @@ pub(super) fn check(program: &Program, index: usize, pack: &Pack) -> Check {
     rule(program.packs[..index].iter().all(|other| other.side != pack.side), site(), || {
         format!("{operand} is packed twice")
     })?;
-    let boxed = program.statements().iter().any(|statement| match statement.op {
-        Op::Copy { buffer, by: Mover::Tma { .. }, .. } => program.buffers[buffer].side == pack.side,
+    let copied = program.statements().iter().any(|statement| match statement.op {
+        Op::Copy { buffer, by, .. } => {
+            let by_tma = matches!(by, Mover::Tma { .. });
+            (by_tma || pack.planes.is_some()) && program.buffers[buffer].side == pack.side
+        }
         _ => false,
     });
-    rule(boxed, site(), || format!("{operand} is packed, and tma does not copy it"))?;
+    rule(copied, site(), || match pack.planes {
+        None => format!("{operand} is packed, and tma does not copy it"),
+        Some(_) => format!("{operand} is split into planes, and they are not copied"),
+    })?;
     let (extents, threads) = ([pack.extent, pack.depth], pack.threads);
     let whole = threads.is_multiple_of(WARP) && (WARP..=MAX_THREADS).contains(&threads);
     rule(whole, site(), || format!("{threads} threads are not 1 to {} warps", MAX_THREADS / WARP))?;

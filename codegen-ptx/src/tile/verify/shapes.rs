@@ -99,8 +99,15 @@ fn params(program: &Program) -> Check {
         Operand::D => program.writes_by_tma(),
         Operand::A | Operand::B | Operand::C => mapped(operand),
     };
-    let plain: Vec<_> = matrices.iter().copied().filter(|matrix| !mapped(matrix)).collect();
-    let address = |matrix: &Operand| if mapped(matrix) { Param::Map(*matrix) } else { Param::Matrix(*matrix) };
+    // The shape of planes follows from the extents.
+    let split =
+        |operand: &Operand| program.packs.iter().any(|pack| pack.side.operand() == *operand && pack.planes.is_some());
+    let plain: Vec<_> = matrices.iter().copied().filter(|matrix| !mapped(matrix) && !split(matrix)).collect();
+    let address = |matrix: &Operand| match matrix {
+        _ if mapped(matrix) => Param::Map(*matrix),
+        _ if split(matrix) => Param::Packed(*matrix),
+        _ => Param::Matrix(*matrix),
+    };
     let mut needed: Vec<Param> = (0..epilogue.scalars.len()).map(Param::Scalar).collect();
     if problem.batch == Batch::Grouped {
         // The rest is in the records.

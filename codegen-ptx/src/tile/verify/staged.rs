@@ -69,8 +69,9 @@ fn matrices(program: &Program, stage: &Stage, map: &Map, site: Site) -> Check {
     let at = || site.clone();
     let (element, atom) = (program.problem.types.d, Map::m16n8());
     rule(program.target.capability >= 90, at(), || format!("`stmatrix` needs sm_90, not {}", program.target))?;
-    rule(element.bytes() == 2 && program.problem.types.acc == DType::F32, at(), || {
-        format!("matrices are of 16-bit elements, converted from f32, not {element} from {}", program.problem.types.acc)
+    let computed = program.problem.types.epilogue();
+    rule(element.bytes() == 2 && computed == DType::F32, at(), || {
+        format!("matrices are of 16-bit elements, converted from f32, not {element} from {computed}")
     })?;
     let rest = map.element.get(atom.element.len()..).unwrap_or_default();
     let apart = |digit: &Digit| (digit.m == 0 && digit.n >= MATRIX) || (digit.n == 0 && digit.m >= 2 * MATRIX);

@@ -132,8 +132,15 @@ fn fetch(program: &Program, map: &Map, fetch: &Fetch, all: bool, (start, unroll)
 fn multiplies(program: &Program, site: Site) -> Check {
     let types = program.problem.types;
     let [a, b] = [Side::A, Side::B].map(|side| program.element(side));
-    let multiplies = a == b && matches!(a, DType::F16 | DType::Bf16) && types.acc == DType::F32;
-    rule(multiplies, site, || format!("it multiplies f16 or bf16 and adds in f32, not {a} by {b} in {}", types.acc))
+    let multiplies = a == b
+        && match types.acc {
+            DType::F32 => matches!(a, DType::F16 | DType::Bf16),
+            DType::F16 => a == DType::F16,
+            _ => false,
+        };
+    rule(multiplies, site, || {
+        format!("it multiplies f16 or bf16 and adds in f32, or f16 in f16, not {a} by {b} in {}", types.acc)
+    })
 }
 
 /// The rules of `mma` (PTX ISA, "Matrix multiply-accumulate operation using mma"): its target, and the registers that hold

@@ -91,7 +91,7 @@ fn seconds(request: &Request, geometry: &Geometry) -> f64 {
     let [rows, cols] = geometry.block.map(|extent| extent as f64);
     let rounds = geometry.rounds.map(|rounds| rounds as f64).iter().product::<f64>();
     let (k, devices) = (*k as f64, *devices as f64);
-    let sums = 2.0 * geometry.slabs as f64 * rows * cols * size(types.acc);
+    let sums = 2.0 * geometry.slabs as f64 * rows * cols * size(types.epilogue());
     let products = rounds * (2.0 * rows * cols * k / rates.flops + sums / rates.memory);
     // Devices of a row of the grid share its slab of A, if they are linked.
     let shared = |others: usize| if request.links.join(0, others) { others as f64 } else { 1.0 };

@@ -79,8 +79,8 @@ impl Plan {
                 Action::Multiply(product) => {
                     let (elements, depth) = (product.d.region.elements(), product.a.region.cols as u64);
                     traffic.flops[*device] += 2 * elements * depth;
-                    let read = product.c.map_or(0, |_| size(types.acc));
-                    traffic.sums[*device] += elements * (read + size(types.acc));
+                    let read = product.c.map_or(0, |_| size(types.epilogue()));
+                    traffic.sums[*device] += elements * (read + size(types.epilogue()));
                 }
                 Action::Download { from, .. } => traffic.down[*device] += from.region.elements() * size(types.d),
                 Action::Record(_) | Action::Wait(_) => {}

@@ -106,14 +106,14 @@ impl Geometry {
             buffers.insert(buffer, matrix(dtype, rows, cols, layout));
         };
         if self.slabs > 1 || homes.result == Buffer::Sum {
-            block(Buffer::Sum, types.acc, layouts.d);
+            block(Buffer::Sum, types.epilogue(), layouts.d);
         }
         if homes.result == Buffer::Result {
             block(Buffer::Result, types.d, layouts.d);
         }
         match homes.addend {
             Some(Buffer::Addend) => block(Buffer::Addend, types.c, layouts.c),
-            Some(_) => block(Buffer::Sum, types.acc, layouts.d),
+            Some(_) => block(Buffer::Sum, types.epilogue(), layouts.d),
             None => {}
         }
         buffers
@@ -146,8 +146,8 @@ pub(super) struct Homes {
 impl Homes {
     pub(super) fn of(request: &Request) -> Homes {
         let (types, layouts) = (request.types, request.layouts);
-        let result = if types.d == types.acc { Buffer::Sum } else { Buffer::Result };
-        let alike = types.c == types.acc && layouts.c == layouts.d;
+        let result = if types.d == types.epilogue() { Buffer::Sum } else { Buffer::Result };
+        let alike = types.c == types.epilogue() && layouts.c == layouts.d;
         let addend = if alike { Buffer::Sum } else { Buffer::Addend };
         Homes { result, addend: (request.addend == Addend::Read).then_some(addend) }
     }

@@ -53,7 +53,7 @@ impl fmt::Display for Plan {
         let devices = if request.devices == 1 { "device" } else { "devices" };
         writeln!(f, "{} x {} x {} on {} {devices}", request.m, request.n, request.k, request.devices)?;
         let c = if request.addend == Addend::Read { format!(", c {}", types.c) } else { String::new() };
-        writeln!(f, "types      a {}, b {}{c}, d {}, sums {}", types.a, types.b, types.d, types.acc)?;
+        writeln!(f, "types      a {}, b {}{c}, d {}, sums {}", types.a, types.b, types.d, types.epilogue())?;
         if self.operations.is_empty() {
             return writeln!(f, "nothing to compute");
         }
