@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::kernel::Kernel;
 use crate::launch::Launch;
 use crate::view::{AnyMut, AnyRef};
+use crate::work::Step;
 
 /// The limits of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,6 +99,19 @@ pub(crate) trait Backend: Any + fmt::Debug + Send + Sync {
 
     /// Makes a kernel ready to launch.
     fn load(&self, kernel: &Arc<Kernel>) -> Result<Arc<dyn Module>, Error>;
+
+    /// Runs launches one after another, and waits for the last one.
+    fn launch(&self, steps: &[Step]) -> Result<Execution, Error> {
+        let mut all = Execution { time: Duration::ZERO, counts: None };
+        for step in steps {
+            let Execution { time, counts } = step.module.launch(&step.launch)?;
+            all.time += time;
+            if let Some(counts) = counts {
+                *all.counts.get_or_insert_default() += counts;
+            }
+        }
+        Ok(all)
+    }
 
     /// Reserves memory for a matrix or vector of elements of `element` bytes each; the pointer is a multiple of that.
     fn allocate(&self, label: &str, bytes: u64, element: u32, lifetime: Lifetime) -> Result<u64, Error>;

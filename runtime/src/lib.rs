@@ -46,11 +46,13 @@ mod prepared;
 pub mod random;
 mod resident;
 mod shape;
+pub mod strassen;
 #[cfg(feature = "cuda")]
 mod store;
 #[cfg(feature = "cuda")]
 mod versions;
 mod view;
+mod work;
 
 pub use arguments::{DeviceMatrix, DeviceVector};
 pub use backend::{Counts, Limits};

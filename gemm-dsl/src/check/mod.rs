@@ -23,6 +23,7 @@ mod roles;
 mod settings;
 mod staging;
 mod steps;
+mod strassen;
 mod tensor;
 mod tma;
 mod values;
@@ -83,6 +84,7 @@ fn judge(schedule: &Schedule, question: Question) -> Verdict {
     problem::check(&settings, &mut findings);
     tensor::check(&settings, &mut findings);
     emulation::check(&settings, &mut findings);
+    strassen::check(&settings, &mut findings);
     let geometry = geometry::derive(&settings, &mut findings);
     let staging = staging::derive(&settings);
     steps::check(&settings, &mut findings);
@@ -109,6 +111,10 @@ fn judge(schedule: &Schedule, question: Question) -> Verdict {
     let plan = geometry.filter(|_| fine).and_then(|geometry| assemble::plan(&settings, geometry, staging, target));
     // Contracts are checked only once nothing else is wrong with the plan.
     let mut broken = Findings::default();
+    if let Some(plan) = &plan {
+        strassen::kernels(schedule, plan, &mut broken);
+        broken.list.retain(|finding| !finding.depends.meets(unknown));
+    }
     if let Some(plan) = plan.as_ref().filter(|_| !settings.expect.is_empty()) {
         contracts::check(&settings, plan, &mut broken);
         broken.list.retain(|finding| !finding.depends.meets(unknown));

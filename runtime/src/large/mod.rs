@@ -26,7 +26,6 @@ mod region;
 mod run;
 mod sequential;
 pub(crate) mod site;
-mod sums;
 #[cfg(test)]
 mod tests;
 
@@ -39,4 +38,4 @@ pub use plan::{Plan, PlanError};
 pub use product::{Large, OnFailure};
 pub use region::Region;
 pub use run::LargeRun;
-pub use sums::Part;
+pub use ptx_gemm_dsl::sums::Part;

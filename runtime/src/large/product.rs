@@ -3,12 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use ptx_gemm_codegen::tile::interface;
 use ptx_gemm_dsl::Schedule;
 
 use super::error::LargeError;
 use super::plan::{Addend, Division, Links, Plan, Rates, Request, Tuning};
-use super::sums::{Part, Sums};
+use ptx_gemm_dsl::sums::{Part, Sums};
 use crate::compiled::CompiledGemm;
 use crate::device::{Device, DeviceKind};
 use crate::kernel::Kernel;
@@ -195,8 +194,7 @@ impl Large {
                 None => {
                     let kernel = Kernel::compile_for(schedule, None)?;
                     needs.push(Box::new(move |m, n, k| {
-                        let extents = interface::Extents { m: m as u64, n: n as u64, k: k as u64, batch: 1 };
-                        kernel.interface().workspace_bytes(extents, |_| BLOCKS)
+                        kernel.workspace_on(m, n, k, BLOCKS)
                     }));
                 }
             }

@@ -15,7 +15,7 @@ use super::product::{Large, OnFailure};
 use super::region::Region;
 use super::sequential::Sequential;
 use super::site::{Constants, HostVector, Site};
-use super::sums::Part;
+use ptx_gemm_dsl::sums::Part;
 use crate::checks::{self, GivenVector};
 use crate::compiled::CompiledGemm;
 use crate::device::Device;

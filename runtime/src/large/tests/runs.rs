@@ -11,7 +11,7 @@ use crate::large::plan::{Addend, Links, Tuning};
 use crate::large::races::races;
 use crate::large::run::executor;
 use crate::large::site::{Constants, Site};
-use crate::large::sums::Sums;
+use ptx_gemm_dsl::sums::Sums;
 use crate::large::{Action, Arguments, Failure, Large, LargeError, Plan, PlanError, shuffled};
 use crate::matrix::Matrix;
 use crate::shape::Shape;
