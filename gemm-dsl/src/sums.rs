@@ -19,7 +19,7 @@
 //! the others do not contain it. Any other is applied to products whose K is a single slab.
 //!
 //! With `strassen` some sums are part of several quadrants of D, and so none has C or scalars in it: `first` and `middle` are
-//! those of an epilogue without C, and so is `last`, which exists for such an epilogue alone.
+//! those of an epilogue without C, and so is `last`, which exists for epilogues without C and scalars alone.
 
 use crate::clause::{Clause, TypesClause, VectorClause};
 use crate::diagnostics::Diagnostics;
@@ -87,7 +87,7 @@ impl Sums {
     pub fn of_quadrants(schedule: &Schedule, plan: &Plan) -> Sums {
         let problem = plan.problem.asked();
         let base = schedule.clone().without(Key::Expect).without(Key::Strassen);
-        let last = (!problem.epilogue.uses_c()).then_some(Part::Last);
+        let last = takes_sums(&problem.epilogue).then_some(Part::Last);
         let parts = [Part::First, Part::Middle].into_iter().chain(last).zip(of_acc(&problem.epilogue));
         let of_part = |(part, epilogue): (Part, Epilogue)| {
             let wanted = base.clone().with(changes(&problem, part, &epilogue));
@@ -134,6 +134,12 @@ fn changes(problem: &Problem, part: Part, epilogue: &Epilogue) -> Schedule {
     // The sums have the layout of D.
     let c = if part == Part::First { layouts.c } else { layouts.d };
     Schedule::new().types_of(types).layout(Layouts { c, ..layouts }).clause(Clause::Epilogue(epilogue.clone()))
+}
+
+/// Whether an epilogue can be that of `acc + c`, where `c` are sums: it reads no C of its own, and no scalar of 0 drops `acc`,
+/// which is a factor of nothing in a sum.
+pub fn takes_sums(epilogue: &Epilogue) -> bool {
+    !epilogue.uses_c() && epilogue.scalars.is_empty()
 }
 
 /// The schedule with the defaults of what depends on the type of D.

@@ -104,3 +104,36 @@ fn params(problem: &Problem) -> Vec<Param> {
     }
     params
 }
+
+#[cfg(test)]
+mod tests {
+    use ptx_gemm_dsl::target::Target;
+
+    use super::build;
+    use crate::compile_text;
+    use crate::tile::print::print;
+
+    /// Replaces text in the programs of a sum of f32.
+    #[track_caller]
+    fn check(from: &str, to: &str, expected: &str) {
+        let plan: ptx_gemm_dsl::Schedule =
+            "tile(16, 16, 8); thread(2, 2); epilogue(|acc, c| acc - c); target(sm_80)".parse().unwrap();
+        let problem = plan.plan(None).unwrap().problem;
+        let text = print(&build(problem, Target::SM_80, "a sum"));
+        assert!(text.contains(from), "{text}");
+        let edited = compile_text(&text.replace(from, to), None);
+        match edited {
+            Ok(_) => assert_eq!(expected, "", "{from} -> {to} is accepted"),
+            Err(errors) => assert!(!expected.is_empty() && errors.to_string().contains(expected), "{errors}"),
+        }
+    }
+
+    #[test]
+    fn rules() {
+        check("read acc <- a width 4", "read acc <- a width 2", "");
+        check("read acc <- a width 4", "read acc <- a width 8", "A is read 8 f32 at a time");
+        check("layout a row", "layout a col", "a and d must have the same layout");
+        check("read acc <- a width 4", "clear acc", "0 times instead of once");
+        check("read acc <- a width 4", "read acc <- b width 4", "expected `a`");
+    }
+}

@@ -111,10 +111,6 @@ fn judge(schedule: &Schedule, question: Question) -> Verdict {
     let plan = geometry.filter(|_| fine).and_then(|geometry| assemble::plan(&settings, geometry, staging, target));
     // Contracts are checked only once nothing else is wrong with the plan.
     let mut broken = Findings::default();
-    if let Some(plan) = &plan {
-        strassen::kernels(schedule, plan, &mut broken);
-        broken.list.retain(|finding| !finding.depends.meets(unknown));
-    }
     if let Some(plan) = plan.as_ref().filter(|_| !settings.expect.is_empty()) {
         contracts::check(&settings, plan, &mut broken);
         broken.list.retain(|finding| !finding.depends.meets(unknown));

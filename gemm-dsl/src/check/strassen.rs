@@ -1,10 +1,7 @@
-//! The rules of `strassen`: what its sums can be of, and whether the kernels that it launches are legal.
+//! The rules of `strassen`: what its sums can be of.
 
 use crate::check::finding::Findings;
 use crate::check::settings::Settings;
-use crate::plan::Plan;
-use crate::schedule::Schedule;
-use crate::sums::Sums;
 use crate::table::Key;
 use crate::terms::Operand;
 use crate::types::{Batch, DType};
@@ -28,23 +25,5 @@ pub(super) fn check(settings: &Settings, findings: &mut Findings) {
         findings
             .error("strassen-types", Key::Strassen, &[Key::Types], message)
             .remove("strassen", "leave strassen out");
-    }
-}
-
-/// Checks the kernels that leave sums in the workspace, once the schedule itself has a plan.
-pub(super) fn kernels(schedule: &Schedule, plan: &Plan, findings: &mut Findings) {
-    let Some(levels) = plan.strassen else { return };
-    for part in Sums::of_quadrants(schedule, plan).schedules() {
-        let Err(errors) = part.plan(Some(plan.target)) else { continue };
-        let epilogue = part.get(Key::Epilogue).map_or_else(String::new, ToString::to_string);
-        let why = errors.errors().next().map_or_else(String::new, |error| format!(": {}", error.message));
-        let message = format!(
-            "strassen(levels = {levels}) needs the schedule with {epilogue} as well, and sums in {}, which is not legal{why}",
-            plan.problem.types.acc
-        );
-        findings
-            .error("strassen-kernel", Key::Strassen, &[], message)
-            .remove("strassen", "leave strassen out");
-        return;
     }
 }

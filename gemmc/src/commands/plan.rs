@@ -29,7 +29,8 @@ pub(crate) fn run(args: &Compile) -> Result<Reply, Failure> {
         json["contracts"] = contracts.iter().map(contract).collect();
     }
     if plan.strassen.is_some() {
-        let (launches, bytes) = strassen(&loaded.kernel()?);
+        let kernel = loaded.kernel()?;
+        let (launches, bytes) = strassen(&kernel);
         text.push_str(&format!("\nlaunches of {SIZE} x {SIZE} x {SIZE}, with a workspace of {bytes} bytes\n"));
         launches.iter().for_each(|launch| text.push_str(&format!("  {launch}\n")));
         json["launches"] = launches.into();

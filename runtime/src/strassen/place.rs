@@ -3,6 +3,7 @@
 use ptx_gemm_codegen::Interface;
 use ptx_gemm_codegen::tile::interface::WORKSPACE_ALIGN;
 use ptx_gemm_dsl::epilogue::Axis;
+use ptx_gemm_dsl::sums;
 use ptx_gemm_dsl::terms::{Operand, Tail};
 use ptx_gemm_dsl::types::{DType, Problem};
 
@@ -31,8 +32,9 @@ impl Placed {
         let problem = (*interface.problem).clone();
         let Extents { m, n, k, batch } = extents;
         let [m, n, k] = [m, n, k].map(|extent| extent as usize);
-        let (granule, reads_c) = (granule(interface), problem.epilogue.uses_c());
-        let plan = Plan::new(Request { m, n, k, levels, granule, reads_c });
+        let (granule, reads_c, takes_sums) =
+            (granule(interface), problem.epilogue.uses_c(), sums::takes_sums(&problem.epilogue));
+        let plan = Plan::new(Request { m, n, k, levels, granule, reads_c, takes_sums });
         let (mut buffers, mut bytes) = (Vec::new(), 0);
         for buffer in &plan.buffers {
             let element = u64::from(dtype(&problem, Matrix::Buffer(0), buffer.like).bytes());
@@ -65,8 +67,8 @@ impl Placed {
     pub(crate) fn arguments(&self, step: &Step, problem: &Problem, given: &Arguments, workspace: u64) -> Arguments {
         let place = |view: View| self.matrix(view, given, workspace);
         let a = place(step.a).unwrap_or(given.a);
-        let nothing = Shape { rows: 0, cols: 0, ..given.b.shape };
-        let b = step.b.and_then(place).unwrap_or(DeviceMatrix { shape: nothing, ..given.b });
+        let nothing = DeviceMatrix { shape: Shape { rows: 0, cols: 0, ..a.shape }, ..a };
+        let b = step.b.and_then(place).unwrap_or(nothing);
         let own = |name: &str| self.problem.epilogue.scalars.iter().position(|own| own == name);
         let scalars = problem.epilogue.scalars.iter().filter_map(|name| given.scalars.get(own(name)?).copied());
         let vector = |vector: &ptx_gemm_dsl::epilogue::Vector| {

@@ -34,8 +34,10 @@ pub struct Request {
     pub levels: u32,
     /// What the m, n and k of quadrants are multiples of, so that these are aligned like the matrices.
     pub granule: [usize; 3],
-    /// Whether the epilogue reads C, so that no product can have sums as its C.
+    /// Whether the epilogue reads C.
     pub reads_c: bool,
+    /// Whether it can be applied to a product and sums together: see [`ptx_gemm_dsl::sums::takes_sums`].
+    pub takes_sums: bool,
 }
 
 /// A matrix: one of the caller's, or one in the workspace, by its index in [`Plan::buffers`].
@@ -264,7 +266,7 @@ impl Planner {
         self.last_sum([y, z], target.part, goal(2, 2));
     }
 
-    /// D = epilogue(sums + A B, C). Where the epilogue reads C already, the sum is made in `scratch` first.
+    /// D = epilogue(sums + A B, C). Where the epilogue does not take sums, the sum is made in `scratch` first.
     fn last_product(
         &mut self,
         level: u32,
@@ -283,7 +285,7 @@ impl Planner {
         }
     }
 
-    /// D = epilogue(first + second, C). Where the epilogue reads C already, the second becomes the sum first.
+    /// D = epilogue(first + second, C). Where the epilogue does not take sums, the second becomes the sum first.
     fn last_sum(&mut self, [first, second]: [View; 2], part: Part, (d, c): (View, Option<View>)) {
         match self.with_sums(part) {
             Some(part) => self.step(Piece::Epilogue(part), [Some(first), None, Some(second)], d),
@@ -294,11 +296,11 @@ impl Planner {
         }
     }
 
-    /// The part whose epilogue is this one's of `acc + c`, if it reads no C itself.
+    /// The part whose epilogue is this one's of `acc + c`, if there is one.
     fn with_sums(&self, part: Part) -> Option<Part> {
         match part {
             Part::First => Some(Part::Middle),
-            Part::Whole if !self.request.reads_c => Some(Part::Last),
+            Part::Whole if self.request.takes_sums => Some(Part::Last),
             Part::Whole | Part::Middle | Part::Last => None,
         }
     }

@@ -11,7 +11,7 @@ use crate::interp::{Checks, Options, WarpOrder};
 use crate::{CompiledGemm, DeviceCall, Device, InterpreterOptions, Matrix};
 
 fn plan([m, n, k]: [usize; 3], levels: u32, reads_c: bool) -> Plan {
-    Plan::new(Request { m, n, k, levels, granule: [2; 3], reads_c })
+    Plan::new(Request { m, n, k, levels, granule: [2; 3], reads_c, takes_sums: !reads_c })
 }
 
 #[test]
