@@ -46,9 +46,9 @@ mod prepared;
 pub mod random;
 mod resident;
 mod shape;
-pub mod strassen;
 #[cfg(feature = "cuda")]
 mod store;
+pub mod strassen;
 #[cfg(feature = "cuda")]
 mod versions;
 mod view;

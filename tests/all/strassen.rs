@@ -80,7 +80,9 @@ fn errors_are_within_the_bound() {
     let (a, b) = (Matrix::<f32>::random(size, depth, 1), Matrix::<f32>::random(depth, size, 2));
     let mut exact = vec![0.0; size * size];
     for (index, sum) in exact.iter_mut().enumerate() {
-        let of = |i: usize| f64::from(a.as_slice()[index / size * depth + i]) * f64::from(b.as_slice()[i * size + index % size]);
+        let of = |i: usize| {
+            f64::from(a.as_slice()[index / size * depth + i]) * f64::from(b.as_slice()[i * size + index % size])
+        };
         *sum = (0..depth).map(of).sum();
     }
     let u = 2f64.powi(-24);

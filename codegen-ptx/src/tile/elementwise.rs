@@ -40,7 +40,9 @@ fn program(problem: &Arc<Problem>, target: Target, (run, width): (u32, u32), not
     let by_rows = problem.layouts.d == Layout::Row;
     let lines = ELEMENTS / run;
     let (along, across) = (WARP * run, WARPS * lines);
-    let digit = |runs_along: bool, extent, step| if runs_along == by_rows { Digit::n(extent, step) } else { Digit::m(extent, step) };
+    let digit = |runs_along: bool, extent, step| {
+        if runs_along == by_rows { Digit::n(extent, step) } else { Digit::m(extent, step) }
+    };
     let map = Map::new(
         vec![digit(true, WARP, run)],
         vec![digit(false, WARPS, 1)],

@@ -20,8 +20,8 @@ use crate::error::{ArgumentError, Error};
 use crate::launch::{Launch, MapBytes, Start, Value};
 
 pub(crate) use entry::notes;
-pub(crate) use overlap::check as overlap;
 pub(crate) use group::{group, in_product, list, maps};
+pub(crate) use overlap::check as overlap;
 pub(crate) use scalars::{GivenVector, check_c, resolve_scalars, resolve_vectors};
 pub(crate) use shapes::{Extents, extents, slice};
 

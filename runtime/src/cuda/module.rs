@@ -7,8 +7,8 @@ use std::fmt;
 use std::ptr;
 use std::sync::{Arc, OnceLock};
 
-use cudarc::driver::sys::{self, CUfunction_attribute as FunctionAttribute};
 use cudarc::driver::result;
+use cudarc::driver::sys::{self, CUfunction_attribute as FunctionAttribute};
 use ptx_gemm_codegen::tile::interface::KernelLaunch;
 
 use super::shared::Shared;

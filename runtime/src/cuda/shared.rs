@@ -39,10 +39,7 @@ impl Shared {
     }
 
     /// Waits for work on the stream, and measures the time that the GPU takes for it, between two events.
-    pub(super) fn timed(
-        &self,
-        work: impl FnOnce(sys::CUstream) -> Result<(), Error>,
-    ) -> Result<Execution, Error> {
+    pub(super) fn timed(&self, work: impl FnOnce(sys::CUstream) -> Result<(), Error>) -> Result<Execution, Error> {
         let failed = |call| move |error| self.failed(call, error);
         let timed = Some(CUevent_flags::CU_EVENT_DEFAULT);
         let start = self.context.new_event(timed).map_err(failed("cuEventCreate"))?;

@@ -7,10 +7,10 @@ use ptx_gemm_dsl::Schedule;
 
 use super::error::LargeError;
 use super::plan::{Addend, Division, Links, Plan, Rates, Request, Tuning};
-use ptx_gemm_dsl::sums::{Part, Sums};
 use crate::compiled::CompiledGemm;
 use crate::device::{Device, DeviceKind};
 use crate::kernel::Kernel;
+use ptx_gemm_dsl::sums::{Part, Sums};
 
 /// Bytes of a device's memory that are used if no budget is given and the device does not say how much is free.
 const DEFAULT_BUDGET: u64 = 1 << 30;
@@ -193,9 +193,7 @@ impl Large {
                 }
                 None => {
                     let kernel = Kernel::compile_for(schedule, None)?;
-                    needs.push(Box::new(move |m, n, k| {
-                        kernel.workspace_on(m, n, k, BLOCKS)
-                    }));
+                    needs.push(Box::new(move |m, n, k| kernel.workspace_on(m, n, k, BLOCKS)));
                 }
             }
         }

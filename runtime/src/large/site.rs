@@ -10,7 +10,6 @@ use ptx_gemm_dsl::{DType, Layout};
 use super::operation::{Action, Place, Product};
 use super::plan::{Allocation, Plan};
 use super::region::Region;
-use ptx_gemm_dsl::sums::{Part, Sums};
 use crate::arguments::{DeviceMatrix, DeviceVector};
 use crate::backend::{self, Backend, Lifetime};
 use crate::compiled::{CompiledGemm, DeviceCall};
@@ -19,6 +18,7 @@ use crate::error::Error;
 use crate::shape::{Shape, Stack};
 use crate::view::AnyRef;
 use crate::work::Step;
+use ptx_gemm_dsl::sums::{Part, Sums};
 
 /// A vector of the epilogue on the host.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use ptx_gemm_dsl::terms::Operand;
 
 use super::plan::{Matrix as Of, Piece, Plan, Request, Sign, View};
 use crate::interp::{Checks, Options, WarpOrder};
-use crate::{CompiledGemm, DeviceCall, Device, InterpreterOptions, Matrix};
+use crate::{CompiledGemm, Device, DeviceCall, InterpreterOptions, Matrix};
 
 fn plan([m, n, k]: [usize; 3], levels: u32, reads_c: bool) -> Plan {
     Plan::new(Request { m, n, k, levels, granule: [2; 3], reads_c, takes_sums: !reads_c })
@@ -231,10 +231,10 @@ fn in_place() {
 #[test]
 fn what_is_not_finite_is_not_lost() {
     let device = Device::interpreter();
-    let (plain, quadrants) = (of("tile(16, 16, 4); thread(2, 2)", &device), of(
-        "tile(16, 16, 4); thread(2, 2); strassen(levels = 1)",
-        &device,
-    ));
+    let (plain, quadrants) = (
+        of("tile(16, 16, 4); thread(2, 2)", &device),
+        of("tile(16, 16, 4); thread(2, 2); strassen(levels = 1)", &device),
+    );
     for value in [f32::NAN, f32::INFINITY] {
         for (row, col) in [(3, 5), (3, 20), (20, 5), (20, 20), (32, 32)] {
             let mut a = filled(Operand::A, 33, 33);

@@ -66,9 +66,7 @@ impl Lowering<'_> {
                 let dst = if converts { self.b.fresh_many(self.families.staging[0], acc.len()) } else { acc.clone() };
                 self.b.origin(&held.note, "elements of the sums");
                 let guard = match (reads, guards.as_ref().map(|guards| guards[first as usize])) {
-                    (Some(reads), Some(inside)) => {
-                        Some(self.b.set_reg(Expr::Reg(reads, 1).and(Expr::Reg(inside, 1))))
-                    }
+                    (Some(reads), Some(inside)) => Some(self.b.set_reg(Expr::Reg(reads, 1).and(Expr::Reg(inside, 1)))),
                     (reads, inside) => reads.or(inside),
                 };
                 if guard.is_some() {
