@@ -14,7 +14,6 @@ use crate::error::Error;
 use crate::kernel::Kernel;
 use crate::launch::Launch;
 use crate::view::{AnyMut, AnyRef};
-use crate::work::Step;
 
 /// The limits of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,6 +147,14 @@ pub(crate) trait Module: fmt::Debug + Send + Sync {
 
     /// Enqueues one launch on a stream and returns; a device without streams runs it to completion.
     fn enqueue(&self, launch: &Launch, stream: StreamHandle) -> Result<(), Error>;
+}
+
+/// One launch of a product, with its addresses.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    pub(crate) kernel: Arc<Kernel>,
+    pub(crate) module: Arc<dyn Module>,
+    pub(crate) launch: Launch,
 }
 
 /// A stream handle of the driver, as a number; only a GPU can use it.

@@ -11,7 +11,7 @@ use ptx_gemm_dsl::types::Batch;
 use ptx_gemm_dsl::{Problem, Schedule, Target};
 
 use crate::arguments::{Arguments, DeviceMatrix, DeviceVector};
-use crate::backend::{Buffer, Counts, Execution, Lifetime, Limits, Module};
+use crate::backend::{Buffer, Counts, Execution, Lifetime, Limits, Module, Step};
 use crate::checks;
 use crate::contracts::{self, Contract, Made, Ran};
 use crate::device::Device;
@@ -21,7 +21,7 @@ use crate::launch::Launch;
 use crate::shape::Laid;
 use crate::strassen::plan::Piece;
 use crate::view::AnyRef;
-use crate::work::{self, Step, Work};
+use crate::work::{self, Work};
 
 /// A schedule, or a tile program, compiled and loaded on a device. Cheap to clone, and shared freely between threads.
 #[derive(Clone, Debug)]

@@ -11,7 +11,8 @@ use ptx_gemm_ptx::module::Module;
 use crate::cache::OncePerKey;
 use crate::contracts::{self, Assembler, Contract, Made, Ran};
 use crate::error::Error;
-use crate::strassen::{self, plan::Piece};
+use crate::strassen::plan::Piece;
+use crate::strassen::{self, Source};
 
 /// The number of kernels kept by the process; one is about 200 KB.
 const KEPT: usize = 128;
@@ -61,7 +62,12 @@ impl Kernel {
         let key = Key::Schedule(schedule.to_string(), plan.target);
         KERNELS.get(&key, || {
             let compiled = ptx_gemm_codegen::compile(&plan)?;
+            let compile = |(piece, source): (Piece, Source)| match source {
+                Source::Schedule(schedule) => Ok((piece, Kernel::unheld(&schedule, Some(plan.target))?)),
+                Source::Tile(programs) => Ok((piece, Kernel::of_tile(&programs)?)),
+            };
             let pieces = strassen::kernels(schedule, &plan)?;
+            let pieces = pieces.into_iter().map(compile).collect::<Result<_, Error>>()?;
             let assembled = OnceLock::new();
             Ok(Arc::new(Kernel { key: key.clone(), plan: Some(plan), compiled, assembled, pieces }))
         })

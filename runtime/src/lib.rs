@@ -48,6 +48,7 @@ mod resident;
 mod shape;
 #[cfg(feature = "cuda")]
 mod store;
+mod steps;
 pub mod strassen;
 #[cfg(feature = "cuda")]
 mod versions;

@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use ptx_gemm_dsl::terms::Operand;
 use ptx_gemm_dsl::types::Problem;
 
-use crate::backend::{Lifetime, StreamHandle};
+use crate::backend::{Lifetime, Step, StreamHandle};
 use crate::compiled::{CompiledGemm, DeviceCall, Ready, Workspace};
 use crate::device::Device;
 use crate::element;
 use crate::error::{ArgumentError, Error, OperandName};
 use crate::resident::Resident;
 use crate::view::AnyRef;
-use crate::work::{self, Step};
+use crate::work;
 
 /// A product whose arguments are checked and whose workspace is reserved. [`crate::cuda::Queue`] launches it at the
 /// cost of only the driver's call.

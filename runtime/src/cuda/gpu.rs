@@ -13,13 +13,12 @@ use ptx_gemm_interp::TensorMapArgs;
 use super::copy::pieces;
 use super::shared::Shared;
 use super::{driver, link, module, tensor_map};
-use crate::backend::{Backend, Execution, Lifetime, Limits, Module, Output, StreamHandle};
+use crate::backend::{Backend, Execution, Lifetime, Limits, Module, Output, Step, StreamHandle};
 use crate::error::{DeviceError, Error};
 use crate::kernel::Kernel;
 use crate::pool::{Capacity, Pool};
 use crate::store::{Key, Origin, Store};
 use crate::view::{AnyMut, AnyRef, HostBytes, HostBytesMut};
-use crate::work::Step;
 
 /// One GPU, with a stream of its own.
 pub(crate) struct Gpu {

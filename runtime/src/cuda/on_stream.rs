@@ -13,13 +13,12 @@ use ptx_gemm_dsl::{DType, Layout};
 
 use super::gpu::Gpu;
 use crate::arguments::{DeviceMatrix, DeviceVector};
-use crate::backend::StreamHandle;
+use crate::backend::{Step, StreamHandle};
 use crate::checks::{self, Extents};
 use crate::compiled::{CompiledGemm, DeviceCall};
 use crate::element::Element;
 use crate::error::{ArgumentError, DeviceError, Error};
 use crate::shape::{Laid, Shape, Stack};
-use crate::work::Step;
 
 /// A slice in device memory as a matrix, or as a stack of them: [`crate::MatrixRef`]'s counterpart.
 pub struct SliceRef<'a, T> {

@@ -11,13 +11,12 @@ use super::operation::{Action, Place, Product};
 use super::plan::{Allocation, Plan};
 use super::region::Region;
 use crate::arguments::{DeviceMatrix, DeviceVector};
-use crate::backend::{self, Backend, Lifetime};
+use crate::backend::{self, Backend, Lifetime, Step};
 use crate::compiled::{CompiledGemm, DeviceCall};
 use crate::device::Device;
 use crate::error::Error;
 use crate::shape::{Shape, Stack};
 use crate::view::AnyRef;
-use crate::work::Step;
 use ptx_gemm_dsl::sums::{Part, Sums};
 
 /// A vector of the epilogue on the host.

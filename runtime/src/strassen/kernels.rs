@@ -1,20 +1,25 @@
-//! The kernels of a plan of launches, besides the schedule's own.
+//! The kernels of a plan of launches, besides the schedule's own: what to compile.
 
-use std::sync::Arc;
-
-use ptx_gemm_codegen::tile::elementwise;
+use ptx_gemm_codegen::tile::{self, elementwise};
 use ptx_gemm_dsl::epilogue::{BinaryOp, Epilogue, Expr};
 use ptx_gemm_dsl::sums::{Part, Sums};
 use ptx_gemm_dsl::terms::Operand;
 use ptx_gemm_dsl::types::{DType, Layouts, Orientation, Problem, Types};
-use ptx_gemm_dsl::{Layout, Plan, Schedule};
+use ptx_gemm_dsl::{Diagnostics, Layout, Plan, Schedule};
 
 use super::plan::{Piece, Sign};
-use crate::error::Error;
-use crate::kernel::Kernel;
+
+/// What a kernel is compiled from.
+pub(crate) enum Source {
+    Schedule(Schedule),
+    Tile(tile::Module),
+}
 
 /// The kernels of a schedule with `strassen`, which has this plan; the schedule's own kernel is not among them.
-pub(crate) fn kernels(schedule: &Schedule, plan: &Plan) -> Result<Vec<(Piece, Arc<Kernel>)>, Error> {
+///
+/// # Errors
+/// A kernel that is not legal.
+pub(crate) fn kernels(schedule: &Schedule, plan: &Plan) -> Result<Vec<(Piece, Source)>, Diagnostics> {
     let Some(levels) = plan.strassen else { return Ok(Vec::new()) };
     let (sums, note) = (Sums::of_quadrants(schedule, plan), format!("strassen(levels = {levels})"));
     let own = plan.problem.asked();
@@ -23,21 +28,19 @@ pub(crate) fn kernels(schedule: &Schedule, plan: &Plan) -> Result<Vec<(Piece, Ar
         let problem = if part == Part::Whole {
             own.clone()
         } else {
-            let kernel = Kernel::unheld(schedule, Some(plan.target))?;
-            let problem = kernel.problem().clone();
-            kernels.push((Piece::Product(part), kernel));
-            problem
+            kernels.push((Piece::Product(part), Source::Schedule(schedule.clone())));
+            schedule.plan(Some(plan.target))?.problem.asked()
         };
         if part != Part::First {
             let problem = of_sums(problem, &own);
-            let kernel = Kernel::of_tile(&elementwise::build(problem, plan.target, &note))?;
-            kernels.push((Piece::Epilogue(part), kernel));
+            let programs = elementwise::build(problem, plan.target, &note);
+            kernels.push((Piece::Epilogue(part), Source::Tile(programs)));
         }
     }
     for operand in [Operand::A, Operand::B] {
         for sign in [Sign::Plus, Sign::Minus, Sign::Reversed] {
-            let kernel = Kernel::of_tile(&elementwise::build(sum(&own, operand, sign), plan.target, &note))?;
-            kernels.push((Piece::Sum(operand, sign), kernel));
+            let programs = elementwise::build(sum(&own, operand, sign), plan.target, &note);
+            kernels.push((Piece::Sum(operand, sign), Source::Tile(programs)));
         }
     }
     Ok(kernels)

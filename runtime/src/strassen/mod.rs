@@ -14,5 +14,5 @@ pub mod plan;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use kernels::kernels;
+pub(crate) use kernels::{Source, kernels};
 pub(crate) use place::{Placed, workspace_bytes};

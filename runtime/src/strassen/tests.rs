@@ -7,8 +7,9 @@ use ptx_gemm_dsl::sums::Part;
 use ptx_gemm_dsl::terms::Operand;
 
 use super::plan::{Matrix as Of, Piece, Plan, Request, Sign, View};
+use crate::backend::StreamHandle;
 use crate::interp::{Checks, Options, WarpOrder};
-use crate::{CompiledGemm, Device, DeviceCall, InterpreterOptions, Matrix};
+use crate::{CompiledGemm, Device, InterpreterOptions, Matrix, ResidentCall};
 
 fn plan([m, n, k]: [usize; 3], levels: u32, reads_c: bool) -> Plan {
     Plan::new(Request { m, n, k, levels, granule: [2; 3], reads_c, takes_sums: !reads_c })
@@ -257,10 +258,10 @@ fn matrices_on_the_device() {
     let (a, b) = (filled(Operand::A, 40, 40), filled(Operand::B, 40, 40));
     let resident = [&a, &b, &filled(Operand::D, 40, 40)].map(|matrix| device.upload(matrix).unwrap());
     let [in_a, in_b, d] = &resident;
-    let call = DeviceCall { a: in_a.matrix(), b: in_b.matrix(), c: None, d: d.matrix(), vectors: &[], scalars: &[] };
-    // SAFETY: the matrices are in the device's memory, and nothing else uses them.
-    #[allow(unsafe_code)]
-    unsafe { gemm.launch(&call) }.unwrap();
+    let call = ResidentCall { a: in_a, b: in_b, c: None, d, vectors: &[], scalars: &[] };
+    let prepared = gemm.prepare_resident(&call).unwrap();
+    prepared.enqueue(StreamHandle(0)).unwrap();
+    prepared.enqueue(StreamHandle(0)).unwrap();
     let mut back = Matrix::from_fn(40, 40, |_, _| 0.0);
     d.download(&mut back).unwrap();
     assert_eq!(back, gemm.multiply(&a, &b).unwrap());
