@@ -3,13 +3,14 @@
 //! Two sums of K products, each added in any order, are within gamma(K + 1) |A||B| of the exact sum, and therefore
 //! within twice that of each other; gamma(n) = n u / (1 - n u) with u the unit roundoff of the accumulator (Higham,
 //! *Accuracy and Stability of Numerical Algorithms*, section 3.1). |A||B| is computed by cuBLAS as well, at the same
-//! size.
+//! size. With `strassen` the bound is that of the language reference, for elements of at most 1.
 
 use ptx_gemm::cuda::{Cublas, Queue};
 use ptx_gemm::random::SplitMix64;
 use ptx_gemm::{CompiledGemm, DType, Device, Error, Resident};
 use ptx_gemm_check::bound::{Estimate, Rounding};
 use ptx_gemm_check::epilogue::{self, APPROXIMATE};
+use ptx_gemm_dsl::promise::Quadrants;
 
 use crate::host::Host;
 use crate::operands::{Extras, Operands};
@@ -73,7 +74,7 @@ impl Reference {
         queue.launch(&operands.prepared_into(gemm, extras, &resident)?)?;
         queue.wait()?;
         resident.download(&mut d)?;
-        Ok(self.agrees(operands, extras, &d))
+        Ok(self.agrees(operands, (extras, gemm.kernel().levels()), &d))
     }
 
     /// Runs the plain product by a library on poisoned memory, and compares what it wrote.
@@ -87,11 +88,11 @@ impl Reference {
         let resident = device.upload(&d)?;
         run(&resident)?;
         resident.download(&mut d)?;
-        Ok(self.agrees(operands, &Extras::none(), &d))
+        Ok(self.agrees(operands, (&Extras::none(), None), &d))
     }
 
-    fn agrees(&self, operands: &Operands, extras: &Extras, d: &Host) -> Agreement {
-        let bound = Bound::of(operands);
+    fn agrees(&self, operands: &Operands, (extras, levels): (&Extras, Option<u32>), d: &Host) -> Agreement {
+        let bound = Bound::of(operands, levels);
         let plain = extras.is_plain(Rounding::of(operands.problem.types.epilogue()));
         let vectors = extras.vectors();
         for &Sample { place, index, value, magnitude } in &self.samples {
@@ -155,26 +156,37 @@ struct Bound {
     sum: f64,
     /// The unit roundoff of D.
     stored: f64,
+    /// The bound on every sum with Strassen's algorithm.
+    quadrants: Option<f64>,
 }
 
 impl Bound {
-    fn of(operands: &Operands) -> Bound {
+    fn of(operands: &Operands, levels: Option<u32>) -> Bound {
         let types = operands.problem.types;
         let n = operands.size.k as f64 + 1.0;
         let unit = unit(types.acc);
         let gamma = n * unit / (1.0 - n * unit).max(0.5);
         let rounded_inputs = if types.a == DType::Tf32 { 2.0 * TF32 } else { 0.0 };
         let stored = if types.d == types.acc { 0.0 } else { self::unit(types.d) };
-        Bound { sum: gamma + rounded_inputs, stored }
+        let quadrants = levels.map(|levels| {
+            let of = Quadrants { levels, operands: [self::unit(types.a), self::unit(types.b)], sums: unit };
+            let product = |depth: usize, [a, b]: [f64; 2]| {
+                let gamma = (depth as f64 + 1.0) * unit * 2.0;
+                (gamma + rounded_inputs) * depth as f64 * a * b
+            };
+            of.bound(operands.size.k, [1.0, 1.0], &product)
+        });
+        Bound { sum: gamma + rounded_inputs, stored, quadrants }
     }
 
     fn to_sum(&self, magnitude: f64) -> f64 {
         // The magnitude is itself rounded, upwards or downwards, so the bound is slightly enlarged.
-        self.sum * magnitude * 1.001
+        self.quadrants.unwrap_or(self.sum * magnitude * 1.001)
     }
 
     fn to_exact(&self, magnitude: f64, value: f64) -> f64 {
-        self.to_sum(magnitude) + self.stored * (value.abs() + self.sum * magnitude)
+        let sum = self.to_sum(magnitude);
+        sum + self.stored * (value.abs() + sum)
     }
 }
 

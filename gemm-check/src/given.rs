@@ -1,6 +1,7 @@
 //! A request and its data, multiplied on a device and by the reference.
 
 use ptx_gemm_dsl::DType;
+use ptx_gemm_dsl::promise::{Line, Quadrants};
 use ptx_gemm_dsl::terms::Operand;
 use ptx_gemm_dsl::types::{Batch, Problem};
 use ptx_gemm_runtime::interface::Emulated;
@@ -33,6 +34,8 @@ pub(crate) struct Given<'a> {
     pub(crate) input: Input,
     /// Where products are of planes of the operands.
     emulated: Option<Emulated>,
+    /// Levels of Strassen's algorithm.
+    levels: Option<u32>,
 }
 
 impl Given<'_> {
@@ -42,8 +45,9 @@ impl Given<'_> {
         supported(&problem)?;
         crate::memory::suffices(&problem, request)?;
         let emulated = gemm.kernel().interface().entries.iter().find_map(|entry| entry.emulated);
-        let input = Input::generate(&problem, request, emulated)?;
-        Ok(Given { problem, request, input, emulated })
+        let levels = gemm.kernel().levels();
+        let input = Input::generate(&problem, request, emulated, levels)?;
+        Ok(Given { problem, request, input, emulated, levels })
     }
 
     /// D, and the entry that ran.
@@ -135,6 +139,7 @@ impl Given<'_> {
         let precision = if doubled { Precision::Doubled } else { Precision::Single };
         let products = Product::of(&input.a[product], &input.b[product], precision);
         let exact = request.data == Data::Exact;
+        let quadrants = self.levels.map(|levels| self.quadrants(product, levels, exact));
         // An operand that a scalar of 0 drops is not finite, and is not summed either.
         let large = |magnitude: &f64| magnitude.is_finite() && magnitude * acc.unit > 1.0;
         if exact && products.magnitude.iter().any(large) {
@@ -145,6 +150,7 @@ impl Given<'_> {
             let (row, col) = (index / size.n, index % size.n);
             let operands = epilogue::Operands {
                 acc: match sums {
+                    _ if quadrants.is_some() => Estimate { value: sum, error: quadrants.unwrap_or_default() },
                     Sums::Free => self.accumulated(product, (row, col), (sum, magnitude), exact),
                     Sums::Fixed => Estimate::exact(sum),
                 },
@@ -184,6 +190,33 @@ impl Given<'_> {
             None => Estimate::accumulated(sum, magnitude, a.cols, acc, exact),
             Some(of) => planes::accumulated((sum, magnitude), of, || planes::line(a, b, (row, col), magnitude), exact),
         }
+    }
+
+    /// The error of every element with Strassen's algorithm.
+    fn quadrants(&self, product: usize, levels: u32, exact: bool) -> f64 {
+        let types = self.problem.types;
+        let acc = Rounding::of(types.acc);
+        let units = [types.a, types.b].map(|dtype| Rounding::of(dtype).unit);
+        let of = Quadrants { levels, operands: units, sums: acc.unit };
+        let largest = |values: &Values| values.elements.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
+        let Input { a, b, .. } = &self.input;
+        let (depth, largest) = (a[product].cols, [largest(&a[product]), largest(&b[product])]);
+        // Integers whose sums all are numbers of the types.
+        let sums = 4f64.powi(levels as i32);
+        let held = |(unit, largest): (&f64, f64)| unit * sums * largest <= 1.0;
+        if exact && units.iter().zip(largest).all(held) && of.magnitude(depth, largest) * acc.unit <= 1.0 {
+            return 0.0;
+        }
+        of.bound(depth, largest, &|terms, [a, b]| {
+            let (count, magnitude) = (terms as f64, terms as f64 * a * b);
+            match self.emulated {
+                None => Estimate::accumulated(0.0, magnitude, terms, acc, false).error,
+                Some(of) => {
+                    let line = Line { terms, magnitude, largest: [a, b], sums: [count * a, count * b] };
+                    planes::accumulated((0.0, magnitude), of, || line, false).error
+                }
+            }
+        })
     }
 }
 
@@ -227,7 +260,12 @@ fn nowhere(_: usize, _: usize) -> bool {
 }
 
 impl Input {
-    fn generate(problem: &Problem, request: &Request, emulated: Option<Emulated>) -> Result<Input, CheckError> {
+    fn generate(
+        problem: &Problem,
+        request: &Request,
+        emulated: Option<Emulated>,
+        levels: Option<u32>,
+    ) -> Result<Input, CheckError> {
         let &Request { data, seed, .. } = request;
         let (types, epilogue) = (problem.types, &problem.epilogue);
         if let Some((name, value)) = request.scalars.iter().find(|(_, value)| value.fract() != 0.0)
@@ -249,22 +287,24 @@ impl Input {
         let (reads_acc, reads_c) = epilogue::reads(epilogue, &scalars);
         // Each matrix has its own random sequence, so that it does not change with the extents of another.
         let mut sequence = 0;
-        let mut values = |dtype, rows, cols, (first, infinite): (f64, Chosen), is_read: bool| {
+        let mut values = |dtype, rows, cols, special: Option<(f64, Chosen)>, is_read: bool| {
             sequence += 1;
             let seed = seed.wrapping_mul(64).wrapping_add(sequence);
             let values = Values::generate(data, dtype, types, rows, cols, seed);
-            match data {
+            match (data, special) {
                 _ if !is_read => values.poisoned(dtype),
-                Data::Special => values.beginning_with(first, dtype),
-                Data::Infinite => values.with_infinities(dtype, seed, infinite),
-                Data::Random | Data::Exact | Data::Nans => values,
+                (Data::Special, Some((first, _))) => values.beginning_with(first, dtype),
+                (Data::Infinite, Some((_, infinite))) => values.with_infinities(dtype, seed, infinite),
+                (Data::Special | Data::Infinite | Data::Random | Data::Exact | Data::Nans, _) => values,
             }
         };
-        let (in_a, in_b) = ((f64::NAN, even_rows as Chosen), (f64::INFINITY, odd_columns as Chosen));
+        // Sums of quadrants take what is not finite to elements that do not depend on it.
+        let special = |first, infinite: Chosen| levels.is_none().then_some((first, infinite));
+        let (in_a, in_b) = (special(f64::NAN, even_rows), special(f64::INFINITY, odd_columns));
         let sizes: Vec<Size> = (0..request.products()).map(|product| request.size(product)).collect();
         let mut a: Vec<Values> = sizes.iter().map(|size| values(types.a, size.m, size.k, in_a, reads_acc)).collect();
         let mut b: Vec<Values> = sizes.iter().map(|size| values(types.b, size.k, size.n, in_b, reads_acc)).collect();
-        if data == Data::Nans && reads_acc {
+        if data == Data::Nans && reads_acc && levels.is_none() {
             let nans = |values: &mut Values, dtype, in_rows| {
                 let seed = request.seed.wrapping_mul(2).wrapping_add(u64::from(in_rows));
                 *values = std::mem::take(values).with_nans(dtype, seed, in_rows);
@@ -272,14 +312,14 @@ impl Input {
             a.iter_mut().for_each(|values| nans(values, types.a, true));
             b.iter_mut().for_each(|values| nans(values, types.b, false));
         }
-        if let (Some(of), Data::Exact, true) = (emulated, data, reads_acc) {
+        if let (Some(of), None, Data::Exact, true) = (emulated, levels, data, reads_acc) {
             a.iter_mut().zip(&mut b).for_each(|(a, b)| planes::fill(a, b, of));
         }
-        let in_c = (f64::NAN, nowhere as Chosen);
+        let in_c = Some((f64::NAN, nowhere as Chosen));
         let with_c = sizes.iter().filter(|_| epilogue.uses_c());
         let c = with_c.map(|size| values(types.c, size.m, size.n, in_c, reads_c)).collect();
         let extent = |size: Size, axis| if axis == ptx_gemm_dsl::epilogue::Axis::M { size.m } else { size.n };
-        let in_vector = (f64::NEG_INFINITY, nowhere as Chosen);
+        let in_vector = Some((f64::NEG_INFINITY, nowhere as Chosen));
         let mut vector = |size: Size, axis| values(types.epilogue(), 1, extent(size, axis), in_vector, true).elements;
         // A batch without products has vectors as well.
         let sets = if problem.batch == Batch::Grouped { sizes } else { vec![request.size(0)] };

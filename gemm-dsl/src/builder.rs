@@ -252,6 +252,11 @@ impl Schedule {
         self.clause(Clause::Emulate(emulation))
     }
 
+    /// `strassen(levels = 1 | 2)`
+    pub fn strassen(self, levels: u32) -> Schedule {
+        self.clause(Clause::Strassen(levels))
+    }
+
     /// `tail(predicate | none)`
     pub fn tail(self, tail: Tail) -> Schedule {
         self.clause(Clause::Tail(tail))

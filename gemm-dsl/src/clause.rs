@@ -84,6 +84,8 @@ pub enum Clause {
     Promote(u32),
     /// `emulate(bf16x6)`
     Emulate(Emulation),
+    /// `strassen(levels = 1)`
+    Strassen(u32),
     /// `tail(predicate)`
     Tail(Tail),
     /// `expect { spills = 0; shared <= 48 KiB }`

@@ -8,7 +8,7 @@
 pub enum Key {
     Types, Layout, Epilogue, Batch, Target, Transposed, Tile, Warp, Thread, Fragment, Lanes, Atom, Vector, Shared, Operands, Load,
     Pack, Stages, Unroll, Order, Prefetch, Pace, BlocksPerSm, Spills, Raster, Persistent, SplitK, StreamK, Cluster, Multicast,
-    Specialize, Registers, Store, Promote, Emulate, Tail, Expect,
+    Specialize, Registers, Store, Promote, Emulate, Strassen, Tail, Expect,
 }
 
 /// A set of [`Key`]s.

@@ -27,6 +27,7 @@ pub mod sample;
 pub mod schedule;
 pub mod space;
 pub mod span;
+pub mod sums;
 pub mod table;
 pub mod target;
 pub mod terms;

@@ -26,6 +26,8 @@ pub const WAVE: RangeInclusive<u32> = 1..=65_535;
 pub const PARTS: RangeInclusive<u32> = 1..=1024;
 /// Elements of k between two promotions.
 pub const EVERY: &[u32] = &[64, 128, 256];
+/// Levels of `strassen`.
+pub const LEVELS: RangeInclusive<u32> = 1..=2;
 /// Blocks of a cluster along one dimension, and all of them.
 pub const CLUSTER: RangeInclusive<u32> = 1..=8;
 /// Warps of a role.

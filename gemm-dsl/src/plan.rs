@@ -234,6 +234,8 @@ pub struct Plan {
     pub stream_k: bool,
     /// How f32 products are made of narrower ones; `None`: products are of the operands' own types.
     pub emulate: Option<Emulate>,
+    /// Levels of Strassen's algorithm above the kernel; `None`: one launch computes the product.
+    pub strassen: Option<u32>,
     /// Contracts, including those that are known to hold.
     pub expect: Vec<Expectation>,
     /// Blocks per multiprocessor to compile for, where the schedule states a number; see [`Plan::resident_blocks`].

@@ -225,6 +225,14 @@ impl Plan {
             Tail::None => "sizes must be multiples of the tile",
         };
         table.row("edges", tail);
+        if let Some(levels) = self.strassen {
+            let products = 7u32.pow(levels);
+            table.row("strassen", format!("{products} products of 1/{} of m, n and k, and sums", 1 << levels));
+            table.row(
+                "workspace",
+                "2 matrices of operands and 3 of D, each a quadrant, for each level; see the launches",
+            );
+        }
         for contract in &self.expect {
             table.row("expected", contract);
         }

@@ -50,6 +50,7 @@ impl Clause {
             Clause::Store(_) => Key::Store,
             Clause::Promote(_) => Key::Promote,
             Clause::Emulate(_) => Key::Emulate,
+            Clause::Strassen(_) => Key::Strassen,
             Clause::Tail(_) => Key::Tail,
             Clause::Expect(_) => Key::Expect,
         }
@@ -129,6 +130,7 @@ impl Display for Clause {
             Clause::Store(store) => Args::default().value(store.word()),
             Clause::Promote(every) => Args::default().named("every", Some(every)),
             Clause::Emulate(emulation) => Args::default().value(emulation.word()),
+            Clause::Strassen(levels) => Args::default().named("levels", Some(levels)),
             Clause::Tail(tail) => Args::default().value(tail.word()),
             Clause::Persistent(blocks) => Args::default().maybe(*blocks),
             Clause::Transposed | Clause::StreamK | Clause::DoubleBuffer => Args::default(),

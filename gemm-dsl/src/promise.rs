@@ -1,5 +1,7 @@
-//! The error that `emulate` promises: the formula of the language reference, which prints it from here, and the tolerance of
-//! everything that checks such products.
+//! The errors that `emulate` and `strassen` promise: the formulas of the language reference, which prints them from here, and
+//! the tolerances of everything that checks such products.
+//!
+//! # Products of planes
 //!
 //! Let u be the unit roundoff of the planes' type. Each plane is what the ones before it leave of an element, rounded, so
 //! plane p is at most u^p of the element in magnitude, and so is what planes 0 to p - 1 leave. Of the product of two elements
@@ -14,6 +16,17 @@
 //!
 //! Sums have the error of as many additions as there are elements of k in a chunk, and of as many as there are chunks. The
 //! products of smaller planes come first, when the sums are small, and add less than as much again.
+//!
+//! # Products of sums
+//!
+//! Let a and b be the largest magnitudes of A and B, and u_A, u_B and u the unit roundoffs of their types and of the sums of
+//! products. In Winograd's form the elements of S1, S3 and T1, T3 are at most 2 a and 2 b, those of S2 and T2 at most 3 a and
+//! 3 b, and those of S4 and T4 at most 4 a and 4 b; roundings change them by at most 2, 2, 5 and 9 u_A a (u_B b). With half of
+//! the depth, k, the sum D12 has the errors of P1 (a, b), P6 (3 a, 3 b), P5 (2 a, 2 b) and P3 (4 a, b); that of its operands,
+//! `k (3 (5 u_A + 5 u_B) + 2 (2 u_A + 2 u_B) + 9 u_A) a b`; and of its three additions, `(10 + 14 + 18) k u a b`. D21 and D22 have
+//! as much, with A and B exchanged, or P7 in place of P3. The factors below contain one more addition, of what is left of K,
+//! and what is smaller still. They are those of Higham, "Accuracy and Stability of Numerical Algorithms", section 23.2.2,
+//! which also shows why the bound cannot be relative to the elements of `|A| |B|`.
 
 use crate::clause::{Emulation, size};
 use crate::types::DType;
@@ -117,6 +130,49 @@ pub(crate) const FORMULA: &str = "\
 (gamma(2 c + K / c + 3) + r) S + 2 (a S_b + b S_a + K (a b + 2^-149))
 ";
 
+/// The bound on the error of `strassen`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Quadrants {
+    /// Levels.
+    pub levels: u32,
+    /// u_A and u_B, the unit roundoffs of the types of A and B.
+    pub operands: [f64; 2],
+    /// u, that of the sums of products.
+    pub sums: f64,
+}
+
+impl Quadrants {
+    /// The largest error of an element of A B, for a depth and the largest magnitudes of A and B. `product` is the bound of one
+    /// launch.
+    pub fn bound(&self, depth: usize, largest: [f64; 2], product: &dyn Fn(usize, [f64; 2]) -> f64) -> f64 {
+        self.at(self.levels, depth, largest, product)
+    }
+
+    fn at(&self, level: u32, depth: usize, [a, b]: [f64; 2], product: &dyn Fn(usize, [f64; 2]) -> f64) -> f64 {
+        if level == 0 {
+            return product(depth, [a, b]);
+        }
+        let half = depth.div_ceil(2);
+        let of = |x: f64, y: f64| self.at(level - 1, half, [x * a, y * b], product);
+        let products = of(1.0, 1.0) + of(2.0, 2.0) + of(3.0, 3.0) + of(4.0, 1.0).max(of(1.0, 4.0)).max(of(2.0, 2.0));
+        let roundings = 30.0 * (self.operands[0] + self.operands[1]) + 64.0 * self.sums;
+        products + half as f64 * a * b * roundings
+    }
+
+    /// The largest magnitude of any sum of products.
+    pub fn magnitude(&self, depth: usize, [a, b]: [f64; 2]) -> f64 {
+        9f64.powi(self.levels as i32) * (depth + (1 << self.levels)) as f64 * a * b
+    }
+}
+
+/// The bound of [`Quadrants`] in words.
+pub(crate) const OF_QUADRANTS: &str = "\
+E_0(K, a, b) = the bound without strassen, for operands whose elements are a and b
+E_l(K, a, b) = E(a, b) + E(2 a, 2 b) + E(3 a, 3 b) + max(E(4 a, b), E(a, 4 b), E(2 a, 2 b))
+               + k a b (30 (u_A + u_B) + 64 u)
+               with k = ceil(K / 2) and E(x, y) = E_(l-1)(k, x, y)
+";
+
 /// `n u / (1 - n u)`: the relative error after n successive roundings in f32.
 fn gamma(n: usize) -> f64 {
     let nu = n as f64 * 2f64.powi(-BITS);
@@ -125,7 +181,7 @@ fn gamma(n: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::Line;
+    use super::{Line, Quadrants};
     use crate::clause::Emulation;
 
     #[test]
@@ -135,6 +191,19 @@ mod tests {
         assert!((-23.1..-22.9).contains(&of(Emulation::Bf16x6)));
         assert!((-20.5..-20.3).contains(&of(Emulation::F16x3)));
         assert_eq!(Emulation::Bf16x9.promise().relative(), 0.0);
+    }
+
+    /// A level multiplies the bound of multiply-adds by 18 / 4, and adds what sums cost.
+    #[test]
+    fn levels_of_sums() {
+        let u = 2f64.powi(-24);
+        let bound = |levels| {
+            let of = Quadrants { levels, operands: [u, u], sums: u };
+            of.bound(4096, [1.0, 1.0], &|depth, [a, b]| (depth as f64).powi(2) * u * a * b)
+        };
+        let (none, one, two) = (bound(0), bound(1), bound(2));
+        assert!((one / none - 4.5 - 124.0 / (2.0 * 4096.0)).abs() < 1e-9, "{}", one / none);
+        assert!((20.25..20.5).contains(&(two / none)), "{}", two / none);
     }
 
     #[test]

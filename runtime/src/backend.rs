@@ -99,6 +99,19 @@ pub(crate) trait Backend: Any + fmt::Debug + Send + Sync {
     /// Makes a kernel ready to launch.
     fn load(&self, kernel: &Arc<Kernel>) -> Result<Arc<dyn Module>, Error>;
 
+    /// Runs launches one after another, and waits for the last one.
+    fn launch(&self, steps: &[Step]) -> Result<Execution, Error> {
+        let mut all = Execution { time: Duration::ZERO, counts: None };
+        for step in steps {
+            let Execution { time, counts } = step.module.launch(&step.launch)?;
+            all.time += time;
+            if let Some(counts) = counts {
+                *all.counts.get_or_insert_default() += counts;
+            }
+        }
+        Ok(all)
+    }
+
     /// Reserves memory for a matrix or vector of elements of `element` bytes each; the pointer is a multiple of that.
     fn allocate(&self, label: &str, bytes: u64, element: u32, lifetime: Lifetime) -> Result<u64, Error>;
 
@@ -134,6 +147,14 @@ pub(crate) trait Module: fmt::Debug + Send + Sync {
 
     /// Enqueues one launch on a stream and returns; a device without streams runs it to completion.
     fn enqueue(&self, launch: &Launch, stream: StreamHandle) -> Result<(), Error>;
+}
+
+/// One launch of a product, with its addresses.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    pub(crate) kernel: Arc<Kernel>,
+    pub(crate) module: Arc<dyn Module>,
+    pub(crate) launch: Launch,
 }
 
 /// A stream handle of the driver, as a number; only a GPU can use it.

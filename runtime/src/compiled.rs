@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ptx_gemm_codegen::tile::interface::{Entry, Extents, WORKSPACE_ALIGN};
+use ptx_gemm_codegen::tile::interface::{Entry, WORKSPACE_ALIGN};
 use ptx_gemm_codegen::tile::record::RECORD_ALIGN;
 use ptx_gemm_codegen::{Interface, tile};
 use ptx_gemm_dsl::terms::Wave;
@@ -11,7 +11,7 @@ use ptx_gemm_dsl::types::Batch;
 use ptx_gemm_dsl::{Problem, Schedule, Target};
 
 use crate::arguments::{Arguments, DeviceMatrix, DeviceVector};
-use crate::backend::{Buffer, Counts, Execution, Lifetime, Limits, Module};
+use crate::backend::{Buffer, Counts, Execution, Lifetime, Limits, Module, Step};
 use crate::checks;
 use crate::contracts::{self, Contract, Made, Ran};
 use crate::device::Device;
@@ -19,7 +19,9 @@ use crate::error::{DeviceError, Error};
 use crate::kernel::Kernel;
 use crate::launch::Launch;
 use crate::shape::Laid;
+use crate::strassen::plan::Piece;
 use crate::view::AnyRef;
+use crate::work::{self, Work};
 
 /// A schedule, or a tile program, compiled and loaded on a device. Cheap to clone, and shared freely between threads.
 #[derive(Clone, Debug)]
@@ -33,6 +35,8 @@ pub struct CompiledGemm {
     ran: Arc<Result<Ran, String>>,
     /// Descriptions of the contracts that cannot be checked here.
     unchecked: Arc<[String]>,
+    /// The other kernels of `strassen`.
+    pieces: Arc<[(Piece, CompiledGemm)]>,
 }
 
 /// The cost of a product.
@@ -108,7 +112,10 @@ impl CompiledGemm {
         };
         let resident = kernel.interface().entries.iter().enumerate().map(held).collect::<Result<_, Error>>()?;
         let ran = Arc::new(Err("nothing was multiplied".into()));
-        let gemm = CompiledGemm { kernel, module, device: device.clone(), resident, ran, unchecked: Arc::default() };
+        let load = |(piece, kernel): &(Piece, Arc<Kernel>)| Ok((*piece, CompiledGemm::loaded(kernel.clone(), device)?));
+        let pieces = kernel.pieces().iter().map(load).collect::<Result<_, Error>>()?;
+        let unchecked = Arc::default();
+        let gemm = CompiledGemm { kernel, module, device: device.clone(), resident, ran, unchecked, pieces };
         let asked = gemm.kernel.plan().is_some_and(|plan| plan.unrun().next().is_some());
         Ok(if asked { CompiledGemm { ran: Arc::new(gemm.multiplied()?), ..gemm } } else { gemm })
     }
@@ -169,14 +176,23 @@ impl CompiledGemm {
     }
 
     /// Bytes of the workspace that a product of these extents needs, whichever entry runs and whatever it packs;
-    /// 0 for a schedule that neither divides K among blocks nor packs.
+    /// 0 for a schedule that neither divides K among blocks nor packs, and has no `strassen`.
     pub fn workspace_bytes(&self, m: usize, n: usize, k: usize, batch: usize) -> u64 {
-        let extents = Extents { m: m as u64, n: n as u64, k: k as u64, batch: batch as u64 };
-        self.largest_workspace(extents)
+        let [m, n, k, batch] = [m, n, k, batch].map(|extent| u32::try_from(extent).unwrap_or(u32::MAX));
+        self.largest_workspace(checks::Extents { m, n, k, batch })
     }
 
-    pub(crate) fn largest_workspace(&self, extents: impl Into<Extents>) -> u64 {
-        self.interface().workspace_bytes(extents.into(), |entry| self.resident[entry])
+    /// Blocks of an entry's last kernel that the device holds at once.
+    pub(crate) fn resident(&self, entry: usize) -> u32 {
+        self.resident[entry]
+    }
+
+    pub(crate) fn pieces(&self) -> &[(Piece, CompiledGemm)] {
+        &self.pieces
+    }
+
+    pub(crate) fn shared_kernel(&self) -> &Arc<Kernel> {
+        &self.kernel
     }
 
     pub(crate) fn module(&self) -> &Arc<dyn Module> {
@@ -192,7 +208,11 @@ impl CompiledGemm {
     /// divides the sums.
     pub fn in_interpreter(&self) -> Result<CompiledGemm, Error> {
         let there = CompiledGemm::from_kernel(self.kernel.clone(), &Device::interpreter())?;
-        Ok(CompiledGemm { resident: self.resident.clone(), ..there })
+        let with = |(piece, there): &(Piece, CompiledGemm), here: &CompiledGemm| {
+            (*piece, CompiledGemm { resident: here.resident.clone(), ..there.clone() })
+        };
+        let pieces = there.pieces.iter().zip(self.pieces.iter()).map(|(there, (_, here))| with(there, here)).collect();
+        Ok(CompiledGemm { resident: self.resident.clone(), pieces, ..there })
     }
 
     /// Runs on matrices that are in device memory already, and waits for completion.
@@ -232,22 +252,26 @@ impl CompiledGemm {
         self.run(self.ready(extents, arguments, Lifetime::Call)?)
     }
 
-    /// Runs a launch to completion.
+    /// Runs the launches of a product to completion.
     pub(crate) fn run(&self, ready: Option<Ready>) -> Result<Run, Error> {
-        let Some(Ready { launch, workspace }) = ready else {
+        let Some(Ready { steps, workspace }) = ready else {
             return Ok(Run::nothing());
         };
-        if let Some(Workspace { buffer, flag_bytes }) = &workspace {
+        if let Some(Workspace { buffer, flag_bytes }) = &workspace
+            && *flag_bytes > 0
+        {
             self.device.backend().zero(buffer.address, *flag_bytes)?;
         }
-        let Execution { time, counts } = self.module.launch(&launch)?;
-        let entry = Some(self.interface().entries[launch.entry].name.clone());
-        let mut notes = checks::notes(self.interface(), &launch);
+        let Execution { time, counts } = self.device.backend().launch(&steps)?;
+        let main = work::main(&steps);
+        let entry = main.map(|step| step.kernel.interface().entries[step.launch.entry].name.clone());
+        let blocks = main.map_or(0, |step| step.launch.blocks());
+        let mut notes = work::notes(&steps);
         notes.extend(self.unchecked.iter().cloned());
-        Ok(Run { entry, blocks: launch.blocks(), time, counts, notes })
+        Ok(Run { entry, blocks, time, counts, notes })
     }
 
-    /// Checks a launch and reserves what it needs; `None` if there is nothing to compute.
+    /// Checks a product and reserves what it needs; `None` if there is nothing to compute.
     pub(crate) fn ready(
         &self,
         extents: checks::Extents,
@@ -255,8 +279,7 @@ impl CompiledGemm {
         lifetime: Lifetime,
     ) -> Result<Option<Ready>, Error> {
         // This comes before the workspace, whose size would be meaningless for a nonsensical grid.
-        let launch = self.launch_of(extents, &arguments)?;
-        self.reserve(launch, extents, lifetime)
+        self.reserve(self.work(extents, &arguments)?, lifetime)
     }
 
     /// The same for the products of a group.
@@ -267,25 +290,18 @@ impl CompiledGemm {
     ) -> Result<Option<Ready>, Error> {
         let launch = self.launch_of_group(products)?;
         let batch = u32::try_from(products.len()).unwrap_or(u32::MAX);
-        self.reserve(launch, checks::Extents { m: 0, n: 0, k: 0, batch }, lifetime)
+        self.reserve(launch.map(|launch| self.one(launch, checks::Extents { m: 0, n: 0, k: 0, batch })), lifetime)
     }
 
-    /// Reserves the workspace of a launch, and writes the list of products to it if there is one.
-    fn reserve(
-        &self,
-        launch: Option<Launch>,
-        extents: checks::Extents,
-        lifetime: Lifetime,
-    ) -> Result<Option<Ready>, Error> {
-        let Some(mut launch) = launch else { return Ok(None) };
-        let workspace = self.workspace(&launch, extents, lifetime)?;
-        if let Some(workspace) = &workspace {
-            self.pass(extents, workspace.buffer.address, &mut launch)?;
-            if !launch.list.is_empty() {
-                self.device.backend().upload(workspace.buffer.address, AnyRef::of_bytes(&launch.list))?;
-            }
+    /// Reserves the workspace of launches, and writes the list of products to it if there is one.
+    fn reserve(&self, work: Option<Work>, lifetime: Lifetime) -> Result<Option<Ready>, Error> {
+        let Some(work) = work else { return Ok(None) };
+        let workspace = self.workspace(&work, lifetime)?;
+        let address = workspace.as_ref().map_or(0, |workspace| workspace.buffer.address);
+        if !work.list().is_empty() {
+            self.device.backend().upload(address, AnyRef::of_bytes(work.list()))?;
         }
-        Ok(Some(Ready { launch, workspace }))
+        Ok(Some(Ready { steps: self.steps(work, address)?, workspace }))
     }
 
     /// Passes a workspace to the kernels of a launch.
@@ -333,32 +349,25 @@ impl CompiledGemm {
         launch
     }
 
-    /// The workspace of a launch, in which the flags of a reduction must be zero at the first one; `None` if it needs
-    /// none.
-    fn workspace(
-        &self,
-        launch: &Launch,
-        extents: checks::Extents,
-        lifetime: Lifetime,
-    ) -> Result<Option<Workspace>, Error> {
-        let entry = &self.interface().entries[launch.entry];
-        let bytes = launch.workspace_bytes(entry, extents);
-        if bytes == 0 {
+    /// The workspace of launches; `None` if they need none.
+    fn workspace(&self, work: &Work, lifetime: Lifetime) -> Result<Option<Workspace>, Error> {
+        if work.bytes == 0 {
             return Ok(None);
         }
-        let (what, align) = match launch.list.is_empty() {
+        let (what, align) = match work.list().is_empty() {
             true => ("the workspace", WORKSPACE_ALIGN),
             false => ("the list of products", RECORD_ALIGN),
         };
-        let buffer = Buffer::new(self.device.backend(), what, bytes.div_ceil(align.into()), align, lifetime)?;
-        Ok(Some(Workspace { buffer, flag_bytes: launch.flag_bytes(entry, extents) }))
+        let chunks = work.bytes.div_ceil(align.into());
+        let buffer = Buffer::new(self.device.backend(), what, chunks, align, lifetime)?;
+        Ok(Some(Workspace { buffer, flag_bytes: work.flag_bytes }))
     }
 }
 
-/// A launch that has passed every check, with the memory it needs besides its operands.
+/// Launches that have passed every check, with the memory that they need besides their operands.
 #[derive(Debug)]
 pub(crate) struct Ready {
-    pub(crate) launch: Launch,
+    pub(crate) steps: Vec<Step>,
     pub(crate) workspace: Option<Workspace>,
 }
 

@@ -293,7 +293,7 @@ impl CompiledGemm {
         let (problem, at) = (self.problem(), (list.address, list.count));
         let scalars = checks::resolve_scalars(&problem.epilogue, problem.types.epilogue(), list.scalars)?;
         let launch = checks::list(self.interface(), at, list.tiles, list.aligned, scalars)?;
-        Ok(launch.map(|launch| Ready { launch: self.in_one_wave(launch), workspace: None }))
+        Ok(launch.map(|launch| Ready { steps: vec![self.step(self.in_one_wave(launch))], workspace: None }))
     }
 
     fn resolve_group(&self, group: &DeviceGroup<'_>) -> Result<Vec<(Extents, Arguments)>, Error> {

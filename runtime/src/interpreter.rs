@@ -256,6 +256,15 @@ impl Module for InterpreterModule {
         let regions = self.kernel.programs().entries.get(launch.entry).map(regions).unwrap_or_default();
         let entry = &self.kernel.interface().entries[launch.entry];
         let main = entry.main();
+        if let Some((address, bytes)) = launch.zero {
+            let zeros = vec![0; bytes as usize];
+            let written = self.memory.write(address, &zeros);
+            written.map_err(|error| DeviceError::Driver {
+                call: "memory",
+                device: "the interpreter".into(),
+                code: error.to_string(),
+            })?;
+        }
         for (kernel, start) in entry.launches.iter().zip(&launch.kernels).filter(|(_, start)| start.grid > 0) {
             let args: Vec<Arg> = start.args.iter().copied().map(argument).collect();
             let request = interp::Launch {

@@ -11,6 +11,8 @@ use ptx_gemm_ptx::module::Module;
 use crate::cache::OncePerKey;
 use crate::contracts::{self, Assembler, Contract, Made, Ran};
 use crate::error::Error;
+use crate::strassen::plan::Piece;
+use crate::strassen::{self, Source};
 
 /// The number of kernels kept by the process; one is about 200 KB.
 const KEPT: usize = 128;
@@ -36,6 +38,8 @@ pub struct Kernel {
     compiled: Compiled,
     /// The result of ptxas, once a contract has needed it.
     assembled: OnceLock<Made>,
+    /// The other kernels of `strassen`.
+    pieces: Vec<(Piece, Arc<Kernel>)>,
 }
 
 impl Kernel {
@@ -58,7 +62,14 @@ impl Kernel {
         let key = Key::Schedule(schedule.to_string(), plan.target);
         KERNELS.get(&key, || {
             let compiled = ptx_gemm_codegen::compile(&plan)?;
-            Ok(Arc::new(Kernel { key: key.clone(), plan: Some(plan), compiled, assembled: OnceLock::new() }))
+            let compile = |(piece, source): (Piece, Source)| match source {
+                Source::Schedule(schedule) => Ok((piece, Kernel::unheld(&schedule, Some(plan.target))?)),
+                Source::Tile(programs) => Ok((piece, Kernel::of_tile(&programs)?)),
+            };
+            let pieces = strassen::kernels(schedule, &plan)?;
+            let pieces = pieces.into_iter().map(compile).collect::<Result<_, Error>>()?;
+            let assembled = OnceLock::new();
+            Ok(Arc::new(Kernel { key: key.clone(), plan: Some(plan), compiled, assembled, pieces }))
         })
     }
 
@@ -71,8 +82,14 @@ impl Kernel {
         let key = Key::Tile(text.into());
         KERNELS.get(&key, || {
             let compiled = ptx_gemm_codegen::compile_text(text, None)?;
-            Ok(Arc::new(Kernel { key: key.clone(), plan: None, compiled, assembled: OnceLock::new() }))
+            let (assembled, pieces) = (OnceLock::new(), Vec::new());
+            Ok(Arc::new(Kernel { key: key.clone(), plan: None, compiled, assembled, pieces }))
         })
+    }
+
+    /// Compiles tile programs, or reuses the kernel if this process has compiled it before.
+    pub(crate) fn of_tile(programs: &tile::Module) -> Result<Arc<Kernel>, Error> {
+        Kernel::compile_text(&tile::print::print(programs))
     }
 
     /// Compiles a schedule for a device: for the target that the schedule names, or else for the newest that the device
@@ -139,8 +156,8 @@ impl Kernel {
         ptx_gemm_interp::Program::from_text(ptx)?;
         let module = ptx_gemm_ptx::parse::parse(ptx).unwrap_or_else(|_| self.compiled.module.clone());
         let compiled = Compiled { ptx: ptx.into(), module, ..self.compiled.clone() };
-        let plan = self.plan.clone();
-        Ok(Arc::new(Kernel { key: Key::Edited(ptx.into()), plan, compiled, assembled: OnceLock::new() }))
+        let (plan, pieces) = (self.plan.clone(), self.pieces.clone());
+        Ok(Arc::new(Kernel { key: Key::Edited(ptx.into()), plan, compiled, assembled: OnceLock::new(), pieces }))
     }
 
     /// How it is launched.
@@ -168,6 +185,21 @@ impl Kernel {
         self.plan.as_ref()
     }
 
+    /// Levels of Strassen's algorithm above it: it is then one of several kernels that a plan launches.
+    pub fn levels(&self) -> Option<u32> {
+        self.plan.as_ref().and_then(|plan| plan.strassen)
+    }
+
+    /// The other kernels of `strassen`.
+    pub(crate) fn pieces(&self) -> &[(Piece, Arc<Kernel>)] {
+        &self.pieces
+    }
+
+    /// Whether it multiplies; kernels that only add do not.
+    pub(crate) fn multiplies(&self) -> bool {
+        self.programs().entries.iter().all(|program| !program.reads_sums())
+    }
+
     /// The PTX text.
     pub fn ptx(&self) -> &str {
         &self.compiled.ptx
@@ -182,7 +214,8 @@ impl Kernel {
     #[cfg(test)]
     pub(crate) fn of_programs(name: &str, programs: &tile::Module) -> Arc<Kernel> {
         let compiled = ptx_gemm_codegen::compile_programs(programs, None).unwrap();
-        Arc::new(Kernel { key: Key::Tile(name.into()), plan: None, compiled, assembled: OnceLock::new() })
+        let (key, assembled) = (Key::Tile(name.into()), OnceLock::new());
+        Arc::new(Kernel { key, plan: None, compiled, assembled, pieces: Vec::new() })
     }
 
     pub(crate) fn key(&self) -> &Key {

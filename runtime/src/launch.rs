@@ -35,6 +35,8 @@ pub(crate) struct Launch {
     pub(crate) kernels: Vec<Start>,
     /// The list of products that the workspace has to hold; otherwise empty.
     pub(crate) list: Vec<u8>,
+    /// Address and length of what must be set to zero right before, if other launches use the same memory.
+    pub(crate) zero: Option<(u64, u64)>,
     /// Why the entry before this one was unsuitable; formatted on demand.
     pub(crate) unsuited: Unsuited,
     /// The product of the list for which it was.

@@ -46,11 +46,14 @@ mod prepared;
 pub mod random;
 mod resident;
 mod shape;
+mod steps;
 #[cfg(feature = "cuda")]
 mod store;
+pub mod strassen;
 #[cfg(feature = "cuda")]
 mod versions;
 mod view;
+mod work;
 
 pub use arguments::{DeviceMatrix, DeviceVector};
 pub use backend::{Counts, Limits};

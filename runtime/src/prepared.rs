@@ -3,21 +3,19 @@
 use crate::arguments::DeviceVector;
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use ptx_gemm_dsl::terms::Operand;
 use ptx_gemm_dsl::types::Problem;
 
-use crate::backend::{Lifetime, Module, StreamHandle};
-use crate::checks;
+use crate::backend::{Lifetime, Step, StreamHandle};
 use crate::compiled::{CompiledGemm, DeviceCall, Ready, Workspace};
 use crate::device::Device;
 use crate::element;
 use crate::error::{ArgumentError, Error, OperandName};
-use crate::launch::Launch;
 use crate::resident::Resident;
 use crate::view::AnyRef;
+use crate::work;
 
 /// A product whose arguments are checked and whose workspace is reserved. [`crate::cuda::Queue`] launches it at the
 /// cost of only the driver's call.
@@ -25,13 +23,12 @@ use crate::view::AnyRef;
 /// Split-K keeps its partial sums in the workspace: launches of one `Prepared` must be ordered on a single queue.
 #[derive(Debug)]
 pub struct Prepared<'a> {
-    module: Arc<dyn Module>,
     device: Device,
     ready: Option<Ready>,
     /// For operands that are copied into the workspace, packed or in planes: the kernels that do so.
     copies: Vec<(Operand, Range<usize>)>,
-    /// The launch without the kernels that copy what stays the same, and whether they have run.
-    again: Option<Launch>,
+    /// The launches without the kernels that copy what stays the same, and whether these have run.
+    again: Option<Vec<Step>>,
     launched: AtomicBool,
     notes: Vec<String>,
     operands: PhantomData<&'a Resident>,
@@ -74,13 +71,17 @@ impl CompiledGemm {
             let zeros = vec![0; *flag_bytes as usize];
             self.device().backend().upload(buffer.address, AnyRef::of_bytes(&zeros))?;
         }
-        let notes = ready.as_ref().map_or_else(Vec::new, |ready| checks::notes(self.interface(), &ready.launch));
-        let entry = ready.as_ref().and_then(|ready| self.interface().entries.get(ready.launch.entry));
+        let notes = ready.as_ref().map_or_else(Vec::new, |ready| work::notes(&ready.steps));
+        // Launches of a plan copy to the same place one after another, so that none finds what it copied before.
+        let entry = match ready.as_ref().map(|ready| ready.steps.as_slice()) {
+            Some([step]) => self.interface().entries.get(step.launch.entry),
+            _ => None,
+        };
         let packings = entry.into_iter().flat_map(|entry| &entry.packings);
         let copies = packings.map(|packing| (packing.operand, packing.launches.clone())).collect();
-        let (module, device) = (self.module().clone(), self.device().clone());
+        let device = self.device().clone();
         let (again, launched) = (None, AtomicBool::new(false));
-        Ok(Prepared { module, device, ready, copies, again, launched, notes, operands: PhantomData })
+        Ok(Prepared { device, ready, copies, again, launched, notes, operands: PhantomData })
     }
 
     /// The same for [`Resident`] matrices.
@@ -102,7 +103,7 @@ impl Prepared<'_> {
 
     /// Blocks of the grid; 0 if there is nothing to compute.
     pub fn blocks(&self) -> u32 {
-        self.ready.as_ref().map_or(0, |ready| ready.launch.blocks())
+        self.ready.as_ref().and_then(|ready| work::main(&ready.steps)).map_or(0, |step| step.launch.blocks())
     }
 
     /// Notes, such as why the aligned entry does not run.
@@ -111,15 +112,16 @@ impl Prepared<'_> {
     }
 
     /// The same with an operand that stays as it is at the first launch, such as the weights of a layer: what that launch copies
-    /// of it into the workspace, packed or in planes, later ones use again. Nothing changes where it is used as it is.
+    /// of it into the workspace, packed or in planes, later ones use again. Nothing changes where it is used as it is, or with
+    /// `strassen`, whose launches share a workspace.
     pub fn keeping(mut self, operand: Operand) -> Self {
-        let launch = self.again.take().or_else(|| self.ready.as_ref().map(|ready| ready.launch.clone()));
-        self.again = launch.map(|mut launch| {
+        let steps = self.again.take().or_else(|| self.ready.as_ref().map(|ready| ready.steps.clone()));
+        self.again = steps.map(|mut steps| {
             let copies = self.copies.iter().filter(|(of, _)| *of == operand);
             for index in copies.flat_map(|(_, kernels)| kernels.clone()) {
-                launch.kernels[index].grid = 0;
+                steps.iter_mut().for_each(|step| step.launch.kernels[index].grid = 0);
             }
-            launch
+            steps
         });
         self
     }
@@ -127,7 +129,8 @@ impl Prepared<'_> {
     pub(crate) fn enqueue(&self, stream: StreamHandle) -> Result<(), Error> {
         let Some(ready) = &self.ready else { return Ok(()) };
         let again = self.again.as_ref().filter(|_| self.launched.load(Relaxed));
-        self.module.enqueue(again.unwrap_or(&ready.launch), stream)?;
+        let steps = again.unwrap_or(&ready.steps);
+        steps.iter().try_for_each(|step| step.module.enqueue(&step.launch, stream))?;
         self.launched.store(true, Relaxed);
         Ok(())
     }

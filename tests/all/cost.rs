@@ -45,10 +45,14 @@ fn every_case_costs_what_it_did() {
 #[test]
 fn bytes_from_global_memory_are_those_of_the_formula() {
     for (name, profile) in profiles() {
-        assert_eq!(profile.bytes(), profile.formula_bytes, "{name}: bytes of A and B");
+        let plan = case(name).unwrap().schedule().unwrap().plan(None).unwrap();
+        // The formula is of one launch.
+        if plan.strassen.is_none() {
+            assert_eq!(profile.bytes(), profile.formula_bytes, "{name}: bytes of A and B");
+        }
         let written = profile.traffic(Operand::D).written;
         let elements = (profile.size.m * profile.size.n) as u64;
-        let bytes = case(name).unwrap().schedule().unwrap().plan(None).unwrap().problem.types.d.bytes();
+        let bytes = plan.problem.types.d.bytes();
         assert_eq!(written, u64::from(bytes) * elements, "{name}: each element of D is stored once");
     }
 }

@@ -19,6 +19,7 @@ mod net;
 mod nvrtc;
 mod random;
 mod special;
+mod strassen;
 mod testing;
 mod tidy;
 mod tile_rules;

@@ -54,6 +54,13 @@ const NARROW: &str = "types(bf16); tile(16, 16, 8); thread(2, 2); store(staged);
 
 /// (schedule, replaced text, replacement, expected error)
 const ROWS: &[(&str, &str, &str, &str)] = &[
+    // Sums in memory.
+    (
+        SPLIT,
+        "clear acc",
+        "read acc <- a width 1",
+        "a program that reads sums from a neither copies nor multiplies, and does not divide k",
+    ),
     // Groups of products.
     (GROUPED, "    persistent ", "    ; nothing ", "blocks walk through the list of a group, and need `persistent`"),
     (GROUPED, "    persistent ", "    persistent blocks 2 ; ", ""),

@@ -8,6 +8,7 @@
 
 mod matrices;
 mod scales;
+mod sums;
 
 use ptx_gemm_dsl::terms::{Operand, Param};
 use ptx_gemm_dsl::types::Layout;
@@ -96,22 +97,10 @@ impl Lowering<'_> {
         note: &Note,
     ) -> Lowered<()> {
         let (staged, by_matrices) = (stager.is_some(), stager == Some(Stager::Matrices));
-        let (row, col) = work_tile.thread()?;
         let map = self.program.accumulators[acc].map.clone();
-        let rows = Axis {
-            positions: map.rows(),
-            start: work_tile.m0.clone() + row.clone(),
-            local: row,
-            rem: work_tile.rem_m.clone(),
-        };
-        let cols = Axis {
-            positions: map.cols(),
-            start: work_tile.n0.clone() + col.clone(),
-            local: col,
-            rem: work_tile.rem_n.clone(),
-        };
-        let held =
-            Held { regs: self.held(acc, &map, (&rows, &cols), note)?, columns: cols.count(), note: note.clone() };
+        let (rows, cols) = self.axes(work_tile, &map)?;
+        let regs = Self::by_rows(&self.sums(acc, note), &map, (&rows, &cols))?;
+        let held = Held { regs, columns: cols.count(), note: note.clone() };
         self.unscale(work_tile, &held, (&rows, &cols))?;
         let layouts = self.program.problem.layouts;
         let d = match staged {
@@ -154,6 +143,19 @@ impl Lowering<'_> {
         Ok(())
     }
 
+    /// The thread's rows and columns of the tile.
+    fn axes(&self, work_tile: &WorkTile, map: &Map) -> Lowered<(Axis, Axis)> {
+        let (row, col) = work_tile.thread()?;
+        let axis = |positions, first: &Expr, local: Expr, rem: &Expr| Axis {
+            positions,
+            start: first.clone() + local.clone(),
+            local,
+            rem: rem.clone(),
+        };
+        let rows = axis(map.rows(), &work_tile.m0, row, &work_tile.rem_m);
+        Ok((rows, axis(map.cols(), &work_tile.n0, col, &work_tile.rem_n)))
+    }
+
     /// The accumulators in the type that the epilogue computes in, as their map numbers them.
     fn sums(&mut self, acc: usize, note: &Note) -> Vec<Reg> {
         let held = self.acc[acc].clone();
@@ -173,9 +175,8 @@ impl Lowering<'_> {
         sums
     }
 
-    /// The same, row by row of the thread's elements.
-    fn held(&mut self, acc: usize, map: &Map, (rows, cols): (&Axis, &Axis), note: &Note) -> Lowered<Vec<Reg>> {
-        let sums = self.sums(acc, note);
+    /// Registers that a map numbers, row by row of the thread's elements.
+    fn by_rows(sums: &[Reg], map: &Map, (rows, cols): (&Axis, &Axis)) -> Lowered<Vec<Reg>> {
         let mut held = vec![None; sums.len()];
         for (element, reg) in sums.iter().enumerate() {
             let (m, n) = map.position(element as u32);
@@ -209,11 +210,16 @@ impl Lowering<'_> {
     /// The predicate of reading C at all; absent if it always is read.
     fn reads_c(&mut self, note: &Note) -> Option<Reg> {
         let scalars = self.dropping.c.clone();
+        self.nonzero(&scalars, "a scalar of 0 skips reading C", note)
+    }
+
+    /// The predicate that none of some scalars is 0; absent if there are none.
+    fn nonzero(&mut self, scalars: &[usize], what: &str, note: &Note) -> Option<Reg> {
         let mut reads: Option<Expr> = None;
         for scalar in scalars {
-            self.b.origin(note, "a scalar of 0 skips reading C");
+            self.b.origin(note, what);
             let dst = self.b.fresh_pred();
-            self.b.push(Op::IsZero { dst, src: self.args.scalars[scalar] });
+            self.b.push(Op::IsZero { dst, src: self.args.scalars[*scalar] });
             let nonzero = Expr::Not(Box::new(Expr::Reg(dst, 1)));
             reads = Some(match reads {
                 Some(other) => other.and(nonzero),

@@ -14,6 +14,7 @@ use crate::tile::interface::TensorMap;
 /// What the verifier needs to know about a parameter.
 pub(super) fn holds(program: &Program, param: &Param) -> Holds {
     match param {
+        Param::Matrix(Operand::A) if program.reads_sums() => Holds::Matrix(Dim::M, Dim::N),
         Param::Matrix(Operand::A) | Param::Packed(Operand::A) => Holds::Matrix(Dim::M, Dim::K),
         Param::Matrix(Operand::B) | Param::Packed(Operand::B) => Holds::Matrix(Dim::N, Dim::K),
         Param::Matrix(Operand::C | Operand::D) | Param::Packed(Operand::C | Operand::D) => {

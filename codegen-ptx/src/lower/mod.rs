@@ -326,6 +326,7 @@ impl<'a> Lowering<'a> {
                 Op::Steps { .. } => self.direct(work_tile, statement)?,
                 Op::Skip { ring } => self.skip(*ring, note)?,
                 Op::Store { acc, width, c_width } => self.store(work_tile, (*acc, None), (*width, *c_width), note)?,
+                Op::Read { acc, width } => self.read_sums(work_tile, *acc, *width, note)?,
                 Op::Stage { acc, by, c_width } => {
                     // Matrices have no width of their own.
                     let width = if let Stager::Registers { width } = by { *width } else { 1 };

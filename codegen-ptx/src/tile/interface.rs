@@ -454,6 +454,7 @@ fn widths(program: &Program) -> [(Operand, u32); 4] {
                 widen(Operand::D, *width);
                 widen(Operand::C, *c_width);
             }
+            Op::Read { width, .. } => widen(Operand::A, *width),
             Op::Stage { c_width, .. } => widen(Operand::C, *c_width),
             Op::Write { by: Writer::Registers { width } } => widen(Operand::D, *width),
             Op::Write { by: Writer::Tma { .. } } => {

@@ -18,6 +18,7 @@
 //! The text form is in [`print`] and [`parse`]; the grammar is at the top of [`parse`]. The rules are in [`verify`].
 
 pub mod build;
+pub mod elementwise;
 mod grid;
 pub mod interface;
 mod lexer;
@@ -346,6 +347,11 @@ impl Program {
     pub fn writers(&self) -> u32 {
         let others = |side| if self.shares(side) { self.scheduler.alike(side).saturating_sub(1) } else { 0 };
         1 + others(Side::A) + others(Side::B)
+    }
+
+    /// Whether the accumulators are read from A, which has the extents of D then, and nothing is multiplied.
+    pub fn reads_sums(&self) -> bool {
+        self.statements().iter().any(|statement| matches!(statement.op, Op::Read { .. }))
     }
 
     /// Whether TMA copies the tile of D to global memory.

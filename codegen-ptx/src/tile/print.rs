@@ -200,6 +200,7 @@ pub fn name(op: &Op) -> &'static str {
         Op::IfChunkEnds { .. } => "if_chunk_ends",
         Op::Loop { .. } => "loop",
         Op::Clear { .. } => "clear",
+        Op::Read { .. } => "read",
         Op::Acquire { .. } => "acquire",
         Op::Copy { .. } => "copy",
         Op::Commit { .. } => "commit",
@@ -234,6 +235,7 @@ fn head(program: &Program, op: &Op) -> String {
         }
         Op::Loop { .. } => format!("{name} kt"),
         Op::Clear { acc: a } => format!("{name} {}", acc(*a)),
+        Op::Read { acc: a, width } => format!("{name} {} <- a width {width}", acc(*a)),
         Op::Acquire { ring: r }
         | Op::Commit { ring: r }
         | Op::Wait { ring: r }

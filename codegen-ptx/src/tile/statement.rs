@@ -145,6 +145,9 @@ pub enum Op {
     IfChunkEnds { body: Vec<Statement> },
     /// Sets the accumulators to zero.
     Clear { acc: usize },
+    /// Sets the accumulators to the elements of A, which then has the extents of D, `width` elements per access: nothing is
+    /// multiplied.
+    Read { acc: usize, width: u32 },
     /// The producer takes the next free slot.
     Acquire { ring: usize },
     /// Starts to fill the acquired slot with a K-tile of one buffer. Zeros are written past the end of k, and beyond m
@@ -261,6 +264,7 @@ impl Op {
             | Op::IfChunkEnds { body }
             | Op::Reduce { body, .. } => body,
             Op::Clear { .. }
+            | Op::Read { .. }
             | Op::Acquire { .. }
             | Op::Copy { .. }
             | Op::Commit { .. }

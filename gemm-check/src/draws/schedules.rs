@@ -257,8 +257,14 @@ fn together(staging: &mut Vec<Option<String>>, others: &mut Vec<Option<String>>,
 /// A schedule that has a good chance to be legal, as text.
 pub(super) fn schedule() -> impl Strategy<Value = String> {
     let direct = prop_oneof![7 => of_threads(), 1 => of_warp_groups(), 1 => of_warps()].prop_map(of_group);
-    (direct, prop::bool::weighted(0.15))
-        .prop_map(|(schedule, transposed)| if transposed { mirrored(&schedule) } else { schedule })
+    let levels = maybe(8, of(&["strassen(levels = 1)", "strassen(levels = 1)", "strassen(levels = 2)"]));
+    (direct, prop::bool::weighted(0.15), levels).prop_map(|(schedule, transposed, levels)| {
+        let schedule = if transposed { mirrored(&schedule) } else { schedule };
+        match levels.filter(|_| !schedule.contains(GROUPED)) {
+            Some(levels) => format!("{schedule}; {levels}"),
+            None => schedule,
+        }
+    })
 }
 
 /// A schedule that computes the transpose of another one's product by the same kernel. Text with errors stays as it is.

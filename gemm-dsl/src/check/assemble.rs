@@ -83,6 +83,7 @@ pub(super) fn plan(settings: &Settings, geometry: Geometry, staging: Option<Stag
         split_k: settings.split_k,
         stream_k: settings.stream_k,
         emulate: settings.emulation.map(|by| Emulate { by, every: settings.promote }),
+        strassen: settings.levels,
         expect: settings.expect.clone(),
         // What one role gives up is for the other role of the same block.
         blocks_per_sm: settings.blocks_per_sm.or(settings.registers.map(|_| 1)),

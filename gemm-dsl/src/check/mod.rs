@@ -23,6 +23,7 @@ mod roles;
 mod settings;
 mod staging;
 mod steps;
+mod strassen;
 mod tensor;
 mod tma;
 mod values;
@@ -83,6 +84,7 @@ fn judge(schedule: &Schedule, question: Question) -> Verdict {
     problem::check(&settings, &mut findings);
     tensor::check(&settings, &mut findings);
     emulation::check(&settings, &mut findings);
+    strassen::check(&settings, &mut findings);
     let geometry = geometry::derive(&settings, &mut findings);
     let staging = staging::derive(&settings);
     steps::check(&settings, &mut findings);

@@ -56,6 +56,8 @@ pub(super) struct Settings<'s> {
     pub cluster: Extent2,
     /// Whether the blocks of a cluster share the loads of A and of B.
     pub multicast: [bool; 2],
+    /// Levels of `strassen`.
+    pub levels: Option<u32>,
     pub store: Store,
     pub specialize: Option<SpecializeClause>,
     /// Registers of producers and of consumers.
@@ -100,6 +102,7 @@ impl<'s> Settings<'s> {
             promote: PROMOTE,
             cluster: Extent2 { m: 1, n: 1 },
             multicast: [false; 2],
+            levels: None,
             store: Store::Direct,
             specialize: None,
             registers: None,
@@ -210,6 +213,7 @@ impl<'s> Settings<'s> {
             }
             Clause::StreamK => self.stream_k = true,
             Clause::Emulate(emulation) => self.emulation = Some(*emulation),
+            Clause::Strassen(levels) => self.levels = Some(*levels),
             Clause::Promote(every) => self.promote = *every,
             Clause::Cluster(extent) => self.cluster = *extent,
             Clause::Multicast(clause) => self.multicast = [clause.a, clause.b].map(|fetch| fetch == Fetch::Multicast),

@@ -56,6 +56,7 @@ impl Values<'_> {
                 self.range("n", s.parts, limits::PARTS, |parts| Clause::SplitK(SplitKClause { parts, ..*s }));
             }
             Clause::Promote(n) if !limits::EVERY.contains(n) => self.every(),
+            Clause::Strassen(n) => self.range("levels", *n, limits::LEVELS, Clause::Strassen),
             Clause::Registers(r) => self.registers(*r),
             Clause::Specialize(s) => self.specialize(*s),
             Clause::Expect(list) => self.contracts(list),

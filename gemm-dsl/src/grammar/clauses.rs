@@ -59,6 +59,7 @@ pub(super) fn parse(args: &mut Args, parentheses: bool) -> Option<Clause> {
         "store" => Clause::Store(args.word()?),
         "promote" => Clause::Promote(args.int("every")),
         "emulate" => Clause::Emulate(args.word()?),
+        "strassen" => Clause::Strassen(args.int("levels")),
         "tail" => Clause::Tail(args.word()?),
         _ => return None,
     })

@@ -4,7 +4,7 @@ use super::table_of;
 use crate::clause::{Emulation, size};
 use crate::epilogue::Function;
 use crate::implemented;
-use crate::promise::FORMULA;
+use crate::promise::{FORMULA, OF_QUADRANTS};
 use crate::table::{self, Info};
 use crate::target::{MAX_REGISTERS, MAX_THREADS, REGISTER_FILE, STATIC_SHARED_BYTES, Target, WARP};
 use crate::types::DType;
@@ -69,6 +69,13 @@ pub static TOPICS: &[Topic] = &[
         clause: "emulate",
         text: emulation,
     },
+    Topic {
+        name: "strassen_errors",
+        summary: "the errors of Strassen's algorithm, and what it does with infinities and NaN",
+        title: "Errors of Strassen's algorithm",
+        clause: "strassen",
+        text: || format!("{OF_SUMS}\n```text\n{OF_QUADRANTS}```\n{MIXED}"),
+    },
 ];
 
 fn emulation() -> String {
@@ -84,6 +91,23 @@ fn emulation() -> String {
     text.push_str(SPECIAL);
     text
 }
+
+const OF_SUMS: &str = "\
+With `strassen(levels = l)`, an element of A B differs from the exact one by at most E_l(K, a, b), where a and b are the largest
+magnitudes of elements of A and of B:
+";
+
+const MIXED: &str = "
+u_A and u_B are the unit roundoffs of the types of A and B, whose quadrants are added in these types, and u is that of the
+accumulator (2^-24 of f32 and tf32, 2^-53 of f64, 2^-11 of f16, 2^-8 of bf16, 0 of i32, whose results are exact as ever). For
+multiply-adds in f32 this is about 4.5^l times the largest bound without the clause, relative to the largest elements of A and B
+(normwise) instead of to `|A| |B|`: elements of D that are much smaller than K a b can have no correct digit. On random data
+errors grow by a factor of two to three a level. Sums of elements of f16 can exceed its range.
+
+An infinity or NaN in A or B makes every element of D infinite or NaN that it would make so without the clause, and others too:
+those in the same row of another quadrant, or in the same column. Infinities may become NaN. A scalar of 0 in the epilogue that
+drops the product drops these as well. Results are the same bits in each run.
+";
 
 const BOUND: &str = "\
 With `emulate`, an element of A B differs from the exact one by at most

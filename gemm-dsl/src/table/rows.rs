@@ -446,6 +446,22 @@ clauses! {
         ],
         example: "types(f32); emulate(bf16x6)" in "target(sm_90a); types(bf16); tile(128, 128, 64); atom(wgmma(64, 128, 16)); load(tma); stages(3)",
     }
+    /// Strassen's algorithm in Winograd's form, above the kernel: seven products of half the size instead of eight, and 15 sums
+    /// of quadrants of A, B and D. A product becomes a plan of launches, which `gemmc plan` prints: the schedule's kernel
+    /// with epilogues that leave sums in the workspace, and small kernels that add. The schedule's own epilogue is applied
+    /// once, by the last launch that writes an element of D. With two levels each of the seven products is computed in the same
+    /// way. Rows, columns and k beyond the largest even part are computed by ordinary launches. It takes any schedule of
+    /// floating-point numbers or of i32, except for a group's, and pays from some size on, where what the sums read and write
+    /// takes less time than the products that they save. The error is larger: `gemmc explain strassen_errors` says how much.
+    strassen Strassen {
+        syntax: "strassen(levels = 1 | 2)",
+        summary: "seven products of half the size instead of eight",
+        default: "one product",
+        arguments: [
+            "levels" in "strassen(levels = {})" => Values::Range(limits::LEVELS),
+        ],
+        example: "strassen(levels = 1)" in "tile(32, 32, 8); thread(4, 4)",
+    }
     /// Guard the edges, so that every size is right, or leave the guards out and require sizes that are multiples of the
     /// tile.
     tail Tail {

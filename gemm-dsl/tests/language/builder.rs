@@ -48,6 +48,7 @@ fn every_clause_has_a_method() {
         .store(Store::Tma)
         .promote(4)
         .emulate(Emulation::Bf16x6)
+        .strassen(1)
         .tail(Tail::None)
         .expect(Metric::Spills, Relation::Equal, 0)
         .expect(Metric::Shared, Relation::AtMost, 48 * 1024)

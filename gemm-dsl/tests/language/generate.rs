@@ -120,6 +120,7 @@ fn steps() -> impl Strategy<Value = Clause> {
         word::<Spills>().prop_map(Clause::Spills),
         word::<Tail>().prop_map(Clause::Tail),
         number().prop_map(Clause::Promote),
+        number().prop_map(Clause::Strassen),
         word::<Emulation>().prop_map(Clause::Emulate),
     ]
 }

@@ -1,5 +1,6 @@
 //! `gemmc plan`: every number that follows from a schedule.
 
+use ptx_gemm::Kernel;
 use serde_json::Value;
 
 use crate::cli::Compile;
@@ -27,5 +28,23 @@ pub(crate) fn run(args: &Compile) -> Result<Reply, Failure> {
         contracts.iter().for_each(|contract| text.push_str(&format!("  {contract}\n")));
         json["contracts"] = contracts.iter().map(contract).collect();
     }
+    if plan.strassen.is_some() {
+        let kernel = loaded.kernel()?;
+        let (launches, bytes) = strassen(&kernel);
+        text.push_str(&format!("\nlaunches of {SIZE} x {SIZE} x {SIZE}, with a workspace of {bytes} bytes\n"));
+        launches.iter().for_each(|launch| text.push_str(&format!("  {launch}\n")));
+        json["launches"] = launches.into();
+        json["workspace_bytes"] = bytes.into();
+    }
     Ok(Reply::fine(text, json))
+}
+
+/// The extents whose launches are shown, and the blocks that a device then holds at once: an H200's multiprocessors.
+const SIZE: usize = 16384;
+const BLOCKS: u32 = 132;
+
+/// The launches of `strassen`, and the bytes of their workspace.
+fn strassen(kernel: &Kernel) -> (Vec<String>, u64) {
+    let launches = kernel.launches(SIZE, SIZE, SIZE).map(|plan| plan.to_string()).unwrap_or_default();
+    (launches.lines().map(str::to_string).collect(), kernel.workspace_on(SIZE, SIZE, SIZE, BLOCKS))
 }

@@ -58,7 +58,7 @@ pub(crate) fn group(interface: &Interface, products: Products<'_>) -> Result<Opt
             list.extend(record.encode(|param| entry::field(param, *extents, arguments)));
         }
     }
-    Ok(Some(Launch { entry, packed: Packed::default(), kernels, list, unsuited, unsuited_product }))
+    Ok(Some(Launch { entry, packed: Packed::default(), kernels, list, zero: None, unsuited, unsuited_product }))
 }
 
 /// Encodes the tensor maps of every product of a group, in its list. One of an empty matrix stays zero, and so do those of a
@@ -115,7 +115,7 @@ pub(crate) fn list(
     let start = |params: &[Param]| Start { grid, args: params.iter().map(value).collect() };
     let kernels = interface.entries[entry].launches.iter().map(|kernel| start(&kernel.params)).collect();
     let (packed, unsuited) = (Packed::default(), [None; 6]);
-    Ok(Some(Launch { entry, packed, kernels, list: Vec::new(), unsuited, unsuited_product: None }))
+    Ok(Some(Launch { entry, packed, kernels, list: Vec::new(), zero: None, unsuited, unsuited_product: None }))
 }
 
 /// The first entry whose requirements hold for every product; and the first product for which those of the one before it

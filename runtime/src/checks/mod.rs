@@ -21,6 +21,7 @@ use crate::launch::{Launch, MapBytes, Start, Value};
 
 pub(crate) use entry::notes;
 pub(crate) use group::{group, in_product, list, maps};
+pub(crate) use overlap::check as overlap;
 pub(crate) use scalars::{GivenVector, check_c, resolve_scalars, resolve_vectors};
 pub(crate) use shapes::{Extents, extents, slice};
 
@@ -44,7 +45,7 @@ pub(crate) fn launch(
         Ok(Start { grid, args: entry::values(&interface.problem, &kernel.params, extents, arguments) })
     };
     let kernels = chosen.launches.iter().enumerate().map(start).collect::<Result<_, ArgumentError>>()?;
-    Ok(Some(Launch { entry, packed, kernels, list: Vec::new(), unsuited, unsuited_product: None }))
+    Ok(Some(Launch { entry, packed, kernels, list: Vec::new(), zero: None, unsuited, unsuited_product: None }))
 }
 
 /// Passes the workspace to every kernel, once there is one, and the copies in it.

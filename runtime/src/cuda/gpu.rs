@@ -13,7 +13,7 @@ use ptx_gemm_interp::TensorMapArgs;
 use super::copy::pieces;
 use super::shared::Shared;
 use super::{driver, link, module, tensor_map};
-use crate::backend::{Backend, Lifetime, Limits, Module, Output};
+use crate::backend::{Backend, Execution, Lifetime, Limits, Module, Output, Step, StreamHandle};
 use crate::error::{DeviceError, Error};
 use crate::kernel::Kernel;
 use crate::pool::{Capacity, Pool};
@@ -193,6 +193,13 @@ impl Backend for Gpu {
             let _ = store.save(key, &cubin);
         }
         Ok(Arc::new(module))
+    }
+
+    fn launch(&self, steps: &[Step]) -> Result<Execution, Error> {
+        self.shared.enter()?;
+        self.shared.timed(|stream| {
+            steps.iter().try_for_each(|step| step.module.enqueue(&step.launch, StreamHandle(stream as usize)))
+        })
     }
 
     fn allocate(&self, label: &str, bytes: u64, _element: u32, lifetime: Lifetime) -> Result<u64, Error> {

@@ -136,7 +136,8 @@ impl<'h, 's> Gpus<'h, 's> {
                     unsafe { result::memset_d8_async(address, 0, bytes as usize, cu_stream) }
                         .map_err(lane.failed("cuMemsetD8Async"))?;
                 }
-                ready.module.enqueue(&ready.launch, StreamHandle(cu_stream as usize))
+                let stream = StreamHandle(cu_stream as usize);
+                ready.steps.iter().try_for_each(|step| step.module.enqueue(&step.launch, stream))
             }
             Action::Download { from, host } => {
                 let Some((dtype, from)) = site.matrix(*from) else { return Ok(()) };

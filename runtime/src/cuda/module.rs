@@ -6,10 +6,9 @@ use std::ffi::{CString, c_void};
 use std::fmt;
 use std::ptr;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
+use cudarc::driver::result;
 use cudarc::driver::sys::{self, CUfunction_attribute as FunctionAttribute};
-use cudarc::driver::{result, sys::CUevent_flags};
 use ptx_gemm_codegen::tile::interface::KernelLaunch;
 
 use super::shared::Shared;
@@ -129,16 +128,7 @@ impl Module for CudaModule {
 
     fn launch(&self, launch: &Launch) -> Result<Execution, Error> {
         self.shared.enter()?;
-        let failed = |call| move |error| self.shared.failed(call, error);
-        let timed = Some(CUevent_flags::CU_EVENT_DEFAULT);
-        let start = self.shared.context.new_event(timed).map_err(failed("cuEventCreate"))?;
-        let end = self.shared.context.new_event(timed).map_err(failed("cuEventCreate"))?;
-        start.record(&self.shared.stream).map_err(failed("cuEventRecord"))?;
-        self.start(launch, self.shared.stream.cu_stream())?;
-        end.record(&self.shared.stream).map_err(failed("cuEventRecord"))?;
-        self.shared.stream.synchronize().map_err(failed("cuStreamSynchronize"))?;
-        let milliseconds = start.elapsed_ms(&end).map_err(failed("cuEventElapsedTime"))?;
-        Ok(Execution { time: Duration::from_secs_f64(f64::from(milliseconds.max(0.0)) / 1e3), counts: None })
+        self.shared.timed(|stream| Ok(self.start(launch, stream)?))
     }
 
     fn enqueue(&self, launch: &Launch, stream: StreamHandle) -> Result<(), Error> {
@@ -150,6 +140,11 @@ impl Module for CudaModule {
 impl CudaModule {
     /// Enqueues the kernels of a launch on a stream of the current context, in order.
     fn start(&self, launch: &Launch, stream: sys::CUstream) -> Result<(), DeviceError> {
+        if let Some((address, bytes)) = launch.zero {
+            // SAFETY: a part of the launch's workspace.
+            let set = unsafe { result::memset_d8_async(address, 0, bytes as usize, stream) };
+            set.map_err(|error| self.shared.failed("cuMemsetD8Async", error))?;
+        }
         let kernels = self.entries[launch.entry].iter().zip(&launch.kernels);
         let mut used = kernels.filter(|(_, start)| start.grid > 0);
         used.try_for_each(|(function, start)| self.start_one(function, start, stream))

@@ -13,7 +13,7 @@ use ptx_gemm_dsl::{DType, Layout};
 
 use super::gpu::Gpu;
 use crate::arguments::{DeviceMatrix, DeviceVector};
-use crate::backend::StreamHandle;
+use crate::backend::{Step, StreamHandle};
 use crate::checks::{self, Extents};
 use crate::compiled::{CompiledGemm, DeviceCall};
 use crate::element::Element;
@@ -238,14 +238,14 @@ impl<'a> OnStream<'a> {
         if let Some((name, got, ..)) = self.vectors.iter().find(|(_, dtype, ..)| *dtype != acc) {
             return Err(ArgumentError::VectorType { name: (*name).into(), got: *got, expected: acc }.into());
         }
-        let Some(mut launch) = self.gemm.launch_of(extents, &arguments)? else {
+        let Some(work) = self.gemm.work(extents, &arguments)? else {
             return Ok(());
         };
         let handle = StreamHandle(self.stream.cu_stream() as usize);
-        let entry = &self.gemm.interface().entries[launch.entry];
-        let needed = launch.workspace_bytes(entry, extents);
+        let enqueue = |steps: Vec<Step>| steps.iter().try_for_each(|step| step.module.enqueue(&step.launch, handle));
+        let needed = work.bytes;
         if needed == 0 {
-            return self.gemm.module().enqueue(&launch, handle);
+            return enqueue(self.gemm.steps(work, 0)?);
         }
         let mut own = self.reserve(needed, extents)?;
         let (address, _in_use) = match (&self.workspace, &mut own) {
@@ -256,10 +256,9 @@ impl<'a> OnStream<'a> {
             }
             (None, None) => return Err(ArgumentError::WorkspaceInCapture { needed }.into()),
         };
-        self.gemm.pass(extents, address, &mut launch)?;
-        self.zero(address, launch.flag_bytes(entry, extents))?;
-        self.write_list(address, &launch.list)?;
-        self.gemm.module().enqueue(&launch, handle)
+        self.zero(address, work.flag_bytes)?;
+        self.write_list(address, work.list())?;
+        enqueue(self.gemm.steps(work, address)?)
     }
 
     /// A workspace for this launch only; `None` if the caller has passed one, which suffices for every entry.

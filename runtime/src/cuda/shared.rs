@@ -2,12 +2,15 @@
 //! alive.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use cudarc::driver::result::DriverError;
+use cudarc::driver::sys::{self, CUevent_flags};
 use cudarc::driver::{CudaContext, CudaStream};
 
 use super::driver;
-use crate::error::DeviceError;
+use crate::backend::Execution;
+use crate::error::{DeviceError, Error};
 use crate::health::Health;
 
 /// The parts of a GPU that its modules keep alive.
@@ -33,6 +36,20 @@ impl Shared {
     pub(super) fn enter(&self) -> Result<(), DeviceError> {
         self.health.check(&self.name)?;
         self.context.bind_to_thread().map_err(|error| self.failed("cuCtxSetCurrent", error))
+    }
+
+    /// Waits for work on the stream, and measures the time that the GPU takes for it, between two events.
+    pub(super) fn timed(&self, work: impl FnOnce(sys::CUstream) -> Result<(), Error>) -> Result<Execution, Error> {
+        let failed = |call| move |error| self.failed(call, error);
+        let timed = Some(CUevent_flags::CU_EVENT_DEFAULT);
+        let start = self.context.new_event(timed).map_err(failed("cuEventCreate"))?;
+        let end = self.context.new_event(timed).map_err(failed("cuEventCreate"))?;
+        start.record(&self.stream).map_err(failed("cuEventRecord"))?;
+        work(self.stream.cu_stream())?;
+        end.record(&self.stream).map_err(failed("cuEventRecord"))?;
+        self.stream.synchronize().map_err(failed("cuStreamSynchronize"))?;
+        let milliseconds = start.elapsed_ms(&end).map_err(failed("cuEventElapsedTime"))?;
+        Ok(Execution { time: Duration::from_secs_f64(f64::from(milliseconds.max(0.0)) / 1e3), counts: None })
     }
 
     /// The context has been ended, for this reason: nothing is given to it any more.

@@ -26,7 +26,6 @@ mod region;
 mod run;
 mod sequential;
 pub(crate) mod site;
-mod sums;
 #[cfg(test)]
 mod tests;
 
@@ -37,6 +36,6 @@ pub use operation::{Access, AccessKind, Action, Buffer, Memory, Operation, Place
 pub use perform::Failure;
 pub use plan::{Plan, PlanError};
 pub use product::{Large, OnFailure};
+pub use ptx_gemm_dsl::sums::Part;
 pub use region::Region;
 pub use run::LargeRun;
-pub use sums::Part;

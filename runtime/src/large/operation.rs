@@ -5,7 +5,7 @@ use std::fmt;
 use ptx_gemm_dsl::terms::Operand;
 
 use super::region::Region;
-use super::sums::Part;
+use ptx_gemm_dsl::sums::Part;
 
 /// The streams of a device. Operations on one stream run in order, on different streams at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

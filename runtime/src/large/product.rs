@@ -3,15 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use ptx_gemm_codegen::tile::interface;
 use ptx_gemm_dsl::Schedule;
 
 use super::error::LargeError;
 use super::plan::{Addend, Division, Links, Plan, Rates, Request, Tuning};
-use super::sums::{Part, Sums};
 use crate::compiled::CompiledGemm;
 use crate::device::{Device, DeviceKind};
 use crate::kernel::Kernel;
+use ptx_gemm_dsl::sums::{Part, Sums};
 
 /// Bytes of a device's memory that are used if no budget is given and the device does not say how much is free.
 const DEFAULT_BUDGET: u64 = 1 << 30;
@@ -194,10 +193,7 @@ impl Large {
                 }
                 None => {
                     let kernel = Kernel::compile_for(schedule, None)?;
-                    needs.push(Box::new(move |m, n, k| {
-                        let extents = interface::Extents { m: m as u64, n: n as u64, k: k as u64, batch: 1 };
-                        kernel.interface().workspace_bytes(extents, |_| BLOCKS)
-                    }));
+                    needs.push(Box::new(move |m, n, k| kernel.workspace_on(m, n, k, BLOCKS)));
                 }
             }
         }

@@ -15,13 +15,13 @@ use super::product::{Large, OnFailure};
 use super::region::Region;
 use super::sequential::Sequential;
 use super::site::{Constants, HostVector, Site};
-use super::sums::Part;
 use crate::checks::{self, GivenVector};
 use crate::compiled::CompiledGemm;
 use crate::device::Device;
 use crate::error::{ArgumentError, Error};
 use crate::shape::{Laid, Shape, Stack};
 use crate::view::{AnyRef, AsMatrix, AsMatrixMut};
+use ptx_gemm_dsl::sums::Part;
 
 /// What a product has cost.
 #[derive(Clone, Debug)]

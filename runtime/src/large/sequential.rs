@@ -89,7 +89,7 @@ impl Sequential<'_, '_> {
                 if ready.flags.1 > 0 {
                     site.backend().zero(ready.flags.0, ready.flags.1)?;
                 }
-                ready.module.launch(&ready.launch).map(drop)
+                site.backend().launch(&ready.steps).map(drop)
             }
             Action::Download { from, host } => {
                 let Some((site, (dtype, DeviceMatrix { address, shape, .. }))) = self.at(device, *from) else {

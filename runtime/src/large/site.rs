@@ -10,15 +10,14 @@ use ptx_gemm_dsl::{DType, Layout};
 use super::operation::{Action, Place, Product};
 use super::plan::{Allocation, Plan};
 use super::region::Region;
-use super::sums::{Part, Sums};
 use crate::arguments::{DeviceMatrix, DeviceVector};
-use crate::backend::{self, Backend, Lifetime, Module};
+use crate::backend::{self, Backend, Lifetime, Step};
 use crate::compiled::{CompiledGemm, DeviceCall};
 use crate::device::Device;
 use crate::error::Error;
-use crate::launch::Launch;
 use crate::shape::{Shape, Stack};
 use crate::view::AnyRef;
+use ptx_gemm_dsl::sums::{Part, Sums};
 
 /// A vector of the epilogue on the host.
 #[derive(Clone, Debug)]
@@ -48,10 +47,9 @@ pub(crate) struct Site {
     origin: [usize; 2],
 }
 
-/// A launch, and how many bytes of its workspace must be zero before it.
+/// The launches of a product, and how many bytes of their workspace must be zero before them.
 pub(crate) struct Ready {
-    pub(crate) module: Arc<dyn Module>,
-    pub(crate) launch: Launch,
+    pub(crate) steps: Vec<Step>,
     /// Address and length; the length is 0 if nothing must be zero.
     pub(crate) flags: (u64, u64),
 }
@@ -135,15 +133,9 @@ impl Site {
         let c = product.c.and_then(matrix);
         let call = DeviceCall { a, b, c, d, vectors: &vectors, scalars: &scalars };
         let (extents, arguments) = kernel.resolve(&call)?;
-        let Some(mut launch) = kernel.launch_of(extents, &arguments)? else { return Ok(None) };
-        let entry = &kernel.interface().entries[launch.entry];
-        let mut flags = (0, 0);
-        if let Some(workspace) = &self.workspace
-            && launch.workspace_bytes(entry, extents) > 0
-        {
-            kernel.pass(extents, workspace.address, &mut launch)?;
-            flags = (workspace.address, launch.flag_bytes(entry, extents));
-        }
-        Ok(Some(Ready { module: kernel.module().clone(), launch, flags }))
+        let Some(work) = kernel.work(extents, &arguments)? else { return Ok(None) };
+        let address = self.workspace.as_ref().map_or(0, |workspace| workspace.address);
+        let flags = (address, work.flag_bytes);
+        Ok(Some(Ready { steps: kernel.steps(work, address)?, flags }))
     }
 }

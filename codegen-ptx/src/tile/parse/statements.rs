@@ -71,6 +71,12 @@ impl<'t> Parser<'t> {
             word => {
                 let op = match word {
                     "clear" => Op::Clear { acc: cursor.find("an accumulator", accumulators())? },
+                    "read" => {
+                        let acc = cursor.find("an accumulator", accumulators())?;
+                        cursor.mark("<-")?;
+                        cursor.word("a")?;
+                        Op::Read { acc, width: cursor.named("width")? }
+                    }
                     "acquire" => Op::Acquire { ring: cursor.find("a ring", rings())? },
                     "skip" => Op::Skip { ring: cursor.find("a ring", rings())? },
                     "take" => Op::Take { turn: cursor.find("a turn", turns())? },

@@ -72,7 +72,11 @@ pub fn accumulators_of(role: &Role) -> Vec<usize> {
     let mut all = Vec::new();
     walk(&role.body, &mut |statement| {
         let used = match &statement.op {
-            Op::Clear { acc } | Op::Reduce { acc, .. } | Op::Stage { acc, .. } | Op::Store { acc, .. } => vec![*acc],
+            Op::Clear { acc }
+            | Op::Read { acc, .. }
+            | Op::Reduce { acc, .. }
+            | Op::Stage { acc, .. }
+            | Op::Store { acc, .. } => vec![*acc],
             Op::Steps { multiply, .. } => vec![multiply.acc],
             Op::Promote { from, into } => vec![*from, *into],
             Op::Tiles { .. }

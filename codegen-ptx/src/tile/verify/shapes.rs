@@ -51,6 +51,7 @@ pub(super) fn check(program: &Program) -> Check {
                     store(program, *acc, *width, node.site())?;
                     read_c(program, *acc, *c_width, node.site())?;
                 }
+                Op::Read { acc, width } => read(program, *acc, *width, node.site())?,
                 Op::Stage { acc, by, c_width } => {
                     staged::stage(program, *acc, *by, node.site())?;
                     read_c(program, *acc, *c_width, node.site())?;
@@ -317,6 +318,7 @@ fn references(program: &Program) -> Check {
                     return missing("turn", node.site());
                 }
                 Op::Clear { acc: a }
+                | Op::Read { acc: a, .. }
                 | Op::Reduce { acc: a, .. }
                 | Op::Stage { acc: a, .. }
                 | Op::Store { acc: a, .. } => acc(*a)?,
@@ -580,4 +582,20 @@ fn read_c(program: &Program, acc: usize, width: u32, site: Site) -> Check {
         false => width == 1,
     };
     rule(fits, site, || format!("C is read {width} {dtype} at a time, but a thread holds {run} adjacent ones"))
+}
+
+/// Sums are read line by line as D is stored, and what reads them multiplies nothing.
+fn read(program: &Program, acc: usize, width: u32, site: Site) -> Check {
+    let (dtype, layouts) = (program.problem.types.a, program.problem.layouts);
+    let multiplies = program.statements().iter().any(|s| matches!(s.op, Op::Steps { .. } | Op::Copy { .. }));
+    rule(!multiplies && program.scheduler.division == Division::Whole, site.clone(), || {
+        "a program that reads sums from a neither copies nor multiplies, and does not divide k".into()
+    })?;
+    rule(layouts.a == layouts.d && program.problem.batch != Batch::Grouped, site.clone(), || {
+        "a and d must have the same layout, and no list, to be read and stored together".into()
+    })?;
+    let run = run(&program.accumulators[acc].map, layouts.d == Layout::Row);
+    rule(vector(width, dtype.bytes()) && run.is_multiple_of(width), site, || {
+        format!("A is read {width} {dtype} at a time, but a thread holds {run} adjacent ones")
+    })
 }

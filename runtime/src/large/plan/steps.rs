@@ -6,7 +6,7 @@ use super::geometry::Homes;
 use super::{Geometry, Request};
 use crate::large::operation::{Action, Buffer, Operation, Place, Product, Stream};
 use crate::large::region::Region;
-use crate::large::sums::Part;
+use ptx_gemm_dsl::sums::Part;
 
 /// All steps; none is [`Action::Record`] or [`Action::Wait`].
 pub(super) fn steps(request: &Request, geometry: &Geometry) -> Vec<Operation> {

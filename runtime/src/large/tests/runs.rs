@@ -11,11 +11,11 @@ use crate::large::plan::{Addend, Links, Tuning};
 use crate::large::races::races;
 use crate::large::run::executor;
 use crate::large::site::{Constants, Site};
-use crate::large::sums::Sums;
 use crate::large::{Action, Arguments, Failure, Large, LargeError, Plan, PlanError, shuffled};
 use crate::matrix::Matrix;
 use crate::shape::Shape;
 use crate::view::{AsMatrix, AsMatrixMut};
+use ptx_gemm_dsl::sums::Sums;
 
 pub(super) fn devices(count: usize) -> Vec<Device> {
     (0..count).map(|_| Device::interpreter_with(InterpreterOptions::default())).collect()

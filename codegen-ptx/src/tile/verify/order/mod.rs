@@ -346,6 +346,11 @@ impl<'a> Block<'a> {
                 let terms = (self.segments.len() - 1) * self.k_tiles as usize;
                 self.threads[t].terms[*acc] = Some(vec![0; terms]);
             }
+            Op::Read { acc, .. } => {
+                // The whole sum, which somebody else has computed.
+                let terms = (self.segments.len() - 1) * self.k_tiles as usize;
+                self.threads[t].terms[*acc] = Some(vec![1; terms]);
+            }
             Op::Acquire { ring } => return self.acquire(t, *ring, kt),
             Op::Copy { buffer, tile, by } => self.copy(t, *buffer, *tile, *by, kt)?,
             Op::Commit { ring } => self.commit(t, *ring)?,

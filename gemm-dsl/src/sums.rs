@@ -1,4 +1,4 @@
-//! The schedules that together compute one block of D, slab of K by slab of K.
+//! The schedules that together compute one block of D: slab of K by slab of K, or as sums of products of quadrants.
 //!
 //! The first slab's product is stored in the accumulator's type, each later one is added to it, and the last one
 //! applies the epilogue. All of them are the given schedule with other types and another epilogue:
@@ -17,12 +17,17 @@
 //!
 //! An epilogue that reads C has this form only if it is a function of one sum, of which one term is linear in `acc` and
 //! the others do not contain it. Any other is applied to products whose K is a single slab.
+//!
+//! With `strassen` some sums are part of several quadrants of D, and so none has C or scalars in it: `first` and `middle` are
+//! those of an epilogue without C, and so is `last`, which exists for epilogues without C and scalars alone.
 
-use ptx_gemm_dsl::clause::{Clause, TypesClause};
-use ptx_gemm_dsl::epilogue::{BinaryOp, Epilogue, Expr};
-use ptx_gemm_dsl::table::Key;
-use ptx_gemm_dsl::types::{Batch, Layouts, Problem};
-use ptx_gemm_dsl::{DType, Diagnostics, Schedule};
+use crate::clause::{Clause, TypesClause, VectorClause};
+use crate::diagnostics::Diagnostics;
+use crate::epilogue::{BinaryOp, Epilogue, Expr};
+use crate::plan::Plan;
+use crate::schedule::Schedule;
+use crate::table::Key;
+use crate::types::{Batch, DType, Layouts, Problem};
 
 /// Which of a block's launches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,15 +59,16 @@ impl Part {
 
 /// A schedule, and those that sum its product slab by slab.
 #[derive(Clone, Debug)]
-pub(crate) struct Sums {
-    pub(crate) problem: Problem,
+pub struct Sums {
+    /// What the given schedule computes.
+    pub problem: Problem,
     /// The schedules of [`Part::ALL`]; only the first if its epilogue cannot be divided.
     schedules: Vec<Schedule>,
 }
 
 impl Sums {
     /// The schedules for a given one, which has been checked.
-    pub(crate) fn of(schedule: &Schedule) -> Result<Sums, Diagnostics> {
+    pub fn of(schedule: &Schedule) -> Result<Sums, Diagnostics> {
         let problem = schedule.problem()?;
         let mut schedules = vec![schedule.clone()];
         if let Some(epilogues) = divided(&problem.epilogue) {
@@ -74,18 +80,40 @@ impl Sums {
         Ok(Sums { problem, schedules })
     }
 
+    /// Those for a given schedule with `strassen`, which has this plan.
+    ///
+    /// D of the sums may be wider than the schedule's. Where a part is not legal with the way in which D leaves, or with the
+    /// widths of accesses to C and D, it has their defaults.
+    pub fn of_quadrants(schedule: &Schedule, plan: &Plan) -> Sums {
+        let problem = plan.problem.asked();
+        let base = schedule.clone().without(Key::Expect).without(Key::Strassen);
+        let last = takes_sums(&problem.epilogue).then_some(Part::Last);
+        let parts = [Part::First, Part::Middle].into_iter().chain(last).zip(of_acc(&problem.epilogue));
+        let of_part = |(part, epilogue): (Part, Epilogue)| {
+            let wanted = base.clone().with(changes(&problem, part, &epilogue));
+            if wanted.plan(Some(plan.target)).is_ok() { wanted } else { plain(wanted) }
+        };
+        let schedules = std::iter::once(base.clone()).chain(parts.map(of_part)).collect();
+        Sums { problem, schedules }
+    }
+
+    /// Every schedule that there is, in the order of [`Part::ALL`].
+    pub fn schedules(&self) -> &[Schedule] {
+        &self.schedules
+    }
+
     /// True if K can be divided into slabs.
-    pub(crate) fn are_divisible(&self) -> bool {
+    pub fn are_divisible(&self) -> bool {
         self.schedules.len() > 1
     }
 
     /// True if there is one product for the whole of a launch.
-    pub(crate) fn is_batched(&self) -> bool {
+    pub fn is_batched(&self) -> bool {
         self.problem.batch != Batch::One
     }
 
     /// The schedule of a part; `None` if the epilogue cannot be divided.
-    pub(crate) fn schedule(&self, part: Part) -> Option<&Schedule> {
+    pub fn schedule(&self, part: Part) -> Option<&Schedule> {
         self.schedules.get(Part::ALL.iter().position(|one| *one == part)?)
     }
 }
@@ -108,14 +136,35 @@ fn changes(problem: &Problem, part: Part, epilogue: &Epilogue) -> Schedule {
     Schedule::new().types_of(types).layout(Layouts { c, ..layouts }).clause(Clause::Epilogue(epilogue.clone()))
 }
 
+/// Whether an epilogue can be that of `acc + c`, where `c` are sums: it reads no C of its own, and no scalar of 0 drops `acc`,
+/// which is a factor of nothing in a sum.
+pub fn takes_sums(epilogue: &Epilogue) -> bool {
+    !epilogue.uses_c() && epilogue.scalars.is_empty()
+}
+
+/// The schedule with the defaults of what depends on the type of D.
+fn plain(schedule: Schedule) -> Schedule {
+    let vector = match schedule.get(Key::Vector) {
+        Some(Clause::Vector(vector)) => VectorClause { c: None, d: None, ..*vector },
+        _ => VectorClause::default(),
+    };
+    let schedule = schedule.without(Key::Store).without(Key::Vector);
+    if vector == VectorClause::default() { schedule } else { schedule.clause(Clause::Vector(vector)) }
+}
+
+/// The epilogues of the first, the middle and the last sum, where the sums are of `acc` alone.
+fn of_acc(epilogue: &Epilogue) -> [Epilogue; 3] {
+    let sum = Expr::Binary(BinaryOp::Add, Box::new(Expr::Acc), Box::new(Expr::C));
+    let last = replaced(&epilogue.expr, &Expr::Acc, &sum);
+    [Expr::Acc, sum, last].map(|expr| with(epilogue, expr))
+}
+
 /// The epilogues of the first, the middle and the last slab.
 fn divided(epilogue: &Epilogue) -> Option<[Epilogue; 3]> {
     let plus_c = |x: Expr| Expr::Binary(BinaryOp::Add, Box::new(x), Box::new(Expr::C));
     let of = |expr: Expr| with(epilogue, expr);
     if !epilogue.uses_c() {
-        let sum = plus_c(Expr::Acc);
-        let last = replaced(&epilogue.expr, &Expr::Acc, &sum);
-        return Some([of(Expr::Acc), of(sum), of(last)]);
+        return Some(of_acc(epilogue));
     }
     let sum = innermost(&epilogue.expr);
     let mut terms = Vec::new();
@@ -232,10 +281,9 @@ fn renumber(expr: &Expr, scalars: &[usize], vectors: &[usize]) -> Expr {
 
 #[cfg(test)]
 mod tests {
-    use ptx_gemm_dsl::Schedule;
-    use ptx_gemm_dsl::table::Key;
-
     use super::{Part, Sums};
+    use crate::schedule::Schedule;
+    use crate::table::Key;
 
     #[track_caller]
     fn check(epilogue: &str, parts: [&str; 3]) {

@@ -1,0 +1,46 @@
+//! The launches of one product, in order, and the workspace that they share.
+
+use crate::arguments::Arguments;
+use crate::backend::Step;
+use crate::checks::{self, Extents};
+use crate::launch::Launch;
+use crate::strassen::Placed;
+
+/// A product that has passed every check, before its workspace has an address.
+pub(crate) struct Work {
+    pub(crate) how: How,
+    pub(crate) extents: Extents,
+    /// Bytes of its workspace.
+    pub(crate) bytes: u64,
+    /// Bytes at its start that must be zero before the first launch.
+    pub(crate) flag_bytes: u64,
+}
+
+/// One launch, or those of a plan.
+pub(crate) enum How {
+    One(Launch),
+    Strassen(Placed, Arguments),
+}
+
+impl Work {
+    /// The list of products that the workspace begins with; otherwise empty.
+    pub(crate) fn list(&self) -> &[u8] {
+        if let How::One(launch) = &self.how { &launch.list } else { &[] }
+    }
+}
+
+/// What a run says about its launches: why an aligned entry did not run, once for each reason.
+pub(crate) fn notes(steps: &[Step]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for note in steps.iter().flat_map(|step| checks::notes(step.kernel.interface(), &step.launch)) {
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    notes
+}
+
+/// The last launch that multiplies; the only one of most products.
+pub(crate) fn main(steps: &[Step]) -> Option<&Step> {
+    steps.iter().rev().find(|step| step.kernel.multiplies())
+}
