@@ -81,9 +81,10 @@ fn differences(name: &str, schedule: &Schedule) -> Vec<String> {
     let found = if scaled { u64::from(m + n) } else { 0 };
     let copies: u64 = packed.iter().map(|(accesses, _)| accesses).sum();
     let words: u64 = packed.iter().map(|(accesses, words)| accesses * words).sum();
-    // Parts of a split K also load each other's sums, blocks of a group the list of products, and others scales; all other loads here are
-    // of A and B, which contracts are about.
-    let others = scaled || plan.split_k.is_some() || plan.problem.batch == Batch::Grouped;
+    // Parts of a split K also load each other's sums, blocks of a group the list of products, others scales or vectors; all other
+    // loads here are of A and B, which contracts are about.
+    let vectors = !plan.problem.epilogue.vectors.is_empty();
+    let others = scaled || vectors || plan.split_k.is_some() || plan.problem.batch == Batch::Grouped;
     let of_a_and_b = |counted, planned| if others { planned } else { counted };
     // Planes that threads copy are in the workspace.
     let in_workspace = plan.emulate.is_some() && plan.load != Load::Tma;
