@@ -24,7 +24,7 @@ impl CompiledGemm {
         }
         checks::overlap(self.problem(), arguments)?;
         let placed = Placed::new(self.interface(), levels, extents);
-        let (bytes, how) = (self.largest_workspace(extents), How::Strassen(placed, arguments.clone()));
+        let (bytes, how) = (self.largest_workspace(extents), How::Strassen(Box::new((placed, arguments.clone()))));
         Ok(Some(Work { how, extents, bytes, flag_bytes: 0 }))
     }
 
@@ -32,7 +32,7 @@ impl CompiledGemm {
     pub(crate) fn one(&self, launch: Launch, extents: Extents) -> Work {
         let entry = &self.interface().entries[launch.entry];
         let (bytes, flag_bytes) = (launch.workspace_bytes(entry, extents), launch.flag_bytes(entry, extents));
-        Work { how: How::One(launch), extents, bytes, flag_bytes }
+        Work { how: How::One(Box::new(launch)), extents, bytes, flag_bytes }
     }
 
     /// The launches on a workspace at this address.
@@ -43,9 +43,10 @@ impl CompiledGemm {
                 if bytes > 0 {
                     self.pass(extents, workspace, &mut launch)?;
                 }
-                Ok(vec![self.step(launch)])
+                Ok(vec![self.step(*launch)])
             }
-            How::Strassen(placed, arguments) => {
+            How::Strassen(plan) => {
+                let (placed, arguments) = *plan;
                 let own = workspace + placed.bytes();
                 let step = |step: &plan::Step| {
                     let gemm = self.piece(step.piece);

@@ -18,8 +18,8 @@ pub(crate) struct Work {
 
 /// One launch, or those of a plan.
 pub(crate) enum How {
-    One(Launch),
-    Strassen(Placed, Arguments),
+    One(Box<Launch>),
+    Strassen(Box<(Placed, Arguments)>),
 }
 
 impl Work {
