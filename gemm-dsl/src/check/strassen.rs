@@ -26,4 +26,10 @@ pub(super) fn check(settings: &Settings, findings: &mut Findings) {
             .error("strassen-types", Key::Strassen, &[Key::Types], message)
             .remove("strassen", "leave strassen out");
     }
+    if types.acc == DType::F16 {
+        let message =
+            format!("{clause} adds sums of products that nearly cancel, for which the 11 bits of f16 are too few");
+        let finding = findings.error("strassen-acc", Key::Strassen, &[Key::Types], message);
+        finding.remove("strassen", "leave strassen out");
+    }
 }

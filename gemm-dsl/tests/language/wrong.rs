@@ -292,6 +292,7 @@ pub const WRONG: &[&str] = &[
     "tile(64, 64, 8); thread(4, 4); strassen(levels = 3)",
     "tile(64, 64, 8); thread(4, 4); strassen(levels = 1); batch(grouped)",
     "types(a = i8, b = i8, acc = i32, d = i32); tile(64, 64, 8); thread(4, 4); strassen(levels = 1)",
+    "types(f16, acc = f16); tile(128, 128, 64); atom(wgmma(64, 128, 16)); load(tma); strassen(levels = 1)",
     // Planes.
     "emulate(bf16x6); atom(wgmma(64, 128, 16)); tile(128, 128, 64); load(tma); stages(3); promote(every = 100)",
     "emulate(bf16x6); atom(wgmma(64, 128, 16)); tile(128, 128, 48); load(tma); stages(3)",
