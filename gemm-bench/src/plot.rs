@@ -8,7 +8,7 @@ use ptx_gemm_draw::sizes::{Line, Lines, lines};
 use ptx_gemm_draw::{Scheme, by_idea, middle};
 
 use crate::report::best;
-use crate::session::Row;
+use crate::session::{AS_PLANES, Row};
 use crate::suites::{self, Size};
 
 /// The plot as SVG text. `peak`, that of f32, is in TFLOP/s; 0 if it is not known.
@@ -70,8 +70,10 @@ impl Suite<'_> {
             };
             let ours = points(|row| Some(row.tflops()));
             all.push(Line { name: format!("ours: {kind}"), points: ours, dashed: false, color: index });
+            // cuBLAS multiplies f32 itself: next to products from planes its line is there already, or is that of the first.
+            let first = all.len() == 1 || !kind.contains(AS_PLANES);
             let theirs = points(theirs);
-            if !theirs.is_empty() {
+            if first && !theirs.is_empty() {
                 all.push(Line { name: format!("cuBLAS: {kind}"), points: theirs, dashed: true, color: index });
             }
         }
@@ -138,7 +140,7 @@ impl Suite<'_> {
     }
 
     fn limit(&self) -> Option<(String, f64)> {
-        let in_f32 = self.rows.iter().all(|row| row.types == "f32");
+        let in_f32 = self.rows.iter().all(|row| row.types.split(AS_PLANES).next() == Some("f32"));
         (in_f32 && self.peak > 0.0).then(|| ("f32 peak".into(), self.peak))
     }
 
@@ -213,6 +215,15 @@ mod tests {
         let svg = plot("square", "Some GPU", &rows, 60.0);
         assert!(svg.starts_with("<svg") && svg.contains("128") && svg.contains("Some GPU"), "{svg}");
         assert_eq!(svg.matches("<circle").count(), 4, "two sizes, ours and cuBLAS's");
+    }
+
+    #[test]
+    fn products_from_planes_have_lines_of_their_own() {
+        let mut rows = [row(64, "one", 2.0), row(64, "two", 0.5), row(128, "one", 1.0), row(128, "two", 0.5)];
+        rows.iter_mut().skip(1).step_by(2).for_each(|row| row.types = "f32 as bf16x6".into());
+        let svg = plot("square", "Some GPU", &rows.iter().collect::<Vec<_>>(), 60.0);
+        assert!(svg.contains("ours: f32 as bf16x6, A row, B row major"), "{svg}");
+        assert_eq!(svg.matches("<circle").count(), 6, "ours, ours from planes, and cuBLAS's once");
     }
 
     #[test]

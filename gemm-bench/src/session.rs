@@ -50,7 +50,7 @@ pub struct Order {
 pub struct Row {
     /// The suite.
     pub suite: String,
-    /// One type name if all agree, else `a,b,acc,d`.
+    /// One type name if all agree, else `a,b,acc,d`; products from planes say so: they are not compared with the others.
     pub types: String,
     /// The layouts of A, B and D.
     pub layout: String,
@@ -285,6 +285,8 @@ impl Session<'_> {
         let (types, layouts) = (problem.types, problem.layouts);
         let layout = format!("{},{},{}", layouts.a, layouts.b, layouts.d);
         let types = types_of([types.a, types.b, types.acc, types.d]);
+        let planes = gemm.kernel().interface().entries.iter().find_map(|entry| entry.emulated);
+        let types = planes.map_or(types.clone(), |of| format!("{types}{AS_PLANES}{}x{}", of.dtype, of.products));
         Ok(Event::Row(Row { suite, types, layout, size, schedule, times, equal_bits }))
     }
 
@@ -304,6 +306,9 @@ impl Session<'_> {
         }
     }
 }
+
+/// Between the types of a product and the products of planes that it is made of: `f32 as bf16x6`.
+pub(crate) const AS_PLANES: &str = " as ";
 
 /// `f32` if all agree, else `a,b,acc,d`.
 pub fn types_of(types: [DType; 4]) -> String {
