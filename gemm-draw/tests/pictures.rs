@@ -82,7 +82,8 @@ fn every_case_draws() {
 #[test]
 fn the_conflicts_are_the_interpreters() {
     let mut with_conflicts = 0;
-    for subject in everything() {
+    // Pictures are of one launch, and the interpreter counts all that `strassen` makes.
+    for subject in everything().filter(|subject| subject.kernel.levels().is_none()) {
         let found = conflicts(&subject).unwrap();
         let profile = Profile::of(&subject.kernel).unwrap();
         let sum = |all: &dyn Fn(&ptx_gemm_draw::Conflicts) -> SharedCost| {

@@ -71,6 +71,7 @@ fn every_method_takes_what_the_facade_exports() {
         store(Store::Staged);
         promote(4);
         emulate(Emulation::Bf16x3);
+        strassen(1);
         tail(Tail::Predicate);
         expect(Metric::OccupancyPercent, Relation::AtLeast, 25);
         text("vector(2)");
