@@ -9,10 +9,8 @@ use super::{Check, accumulators_of, broken, copies, packs, rule, staged, steps, 
 use crate::tile::{Buffer, Division, Empty, Full, MBARRIER_PAIR, Mover, Op, Program, Ring, Role, Source, param_name};
 use crate::violation::Site;
 
-/// Largest extent of a tile along one dimension.
+/// Largest extent of a tile along one dimension; most threads of a block (PTX ISA, ".maxntid").
 const MAX_EXTENT: u32 = 32_768;
-
-/// Most threads of a block (PTX ISA, ".maxntid").
 const MAX_THREADS: u32 = 1024;
 
 /// Most blocks of a cluster on every device with clusters (CUDA, "portable cluster size").
