@@ -70,7 +70,7 @@ impl Suite<'_> {
             };
             let ours = points(|row| Some(row.tflops()));
             all.push(Line { name: format!("ours: {kind}"), points: ours, dashed: false, color: index });
-            // cuBLAS multiplies f32 itself: next to products from planes its line is there already, or is that of the first.
+            // cuBLAS multiplies f32 itself: products from planes share its line with the first of the plot.
             let first = all.len() == 1 || !kind.contains(AS_PLANES);
             let theirs = points(theirs);
             if first && !theirs.is_empty() {
