@@ -73,13 +73,12 @@ fn a_dropped_plane_shows() {
             assert_eq!(stores.len() % planes, 0, "{mode}: {} stores of {operand}", stores.len());
             let edited = |edit: &dyn Fn(usize) -> Option<usize>| {
                 let mut lines: Vec<String> = gemm.ptx().lines().map(str::to_string).collect();
-                // All of one plane, then all of the next.
-                let elements = stores.len() / planes;
+                // The planes of one vector, then those of the next.
                 for (index, (line, own)) in stores.iter().enumerate() {
-                    let (element, plane) = (index % elements, index / elements);
+                    let (vector, plane) = (index / planes, index % planes);
                     match edit(plane) {
                         Some(other) => {
-                            let other = stores[other * elements + element].1;
+                            let other = stores[vector * planes + other].1;
                             lines[*line] = lines[*line].replace(&format!("{own};"), &format!("{other};"));
                         }
                         None => lines[*line].clear(),
@@ -118,7 +117,7 @@ fn plane_stores<'a>(ptx: &'a str, operand: &str) -> Vec<(usize, &'a str)> {
     let kernel = format!(".entry split_{operand}(");
     let from = ptx.lines().position(|line| line.contains(&kernel)).unwrap();
     let body = ptx.lines().enumerate().skip(from + 1).take_while(|(_, line)| !line.contains(".entry "));
-    let stores = body.filter(|(_, line)| line.contains("st.global.b16"));
+    let stores = body.filter(|(_, line)| line.contains("st.global.v4.b16"));
     stores.map(|(index, line)| (index, line.split_once("], ").unwrap().1.split(';').next().unwrap())).collect()
 }
 
@@ -141,7 +140,7 @@ fn a_forgotten_scale_shows() {
             format!("mov.f32 {}, {};", operands[0], operands[1])
         }
     };
-    assert!(shows(&gemm, "emulate(f16x3): scales", unscaled));
+    assert!(shows(&gemm, "emulate(f16x3): scale the elements", unscaled));
     assert!(shows(&gemm, "a scale that makes it 2^14 or more, and its inverse", |line| line.replace("268", "267")));
 }
 

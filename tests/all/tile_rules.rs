@@ -117,10 +117,20 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     (PACKED, "pack b [k 64][n 64] threads 256", "pack a [k 64][m 64] threads 256", "a is packed twice"),
     (PACKED, "[m 64] threads 256", "[m 64] threads 250", "250 threads are not 1 to 32 warps"),
     (PACKED, "[m 64] threads 256", "[m 64] threads 2048", "2048 threads are not 1 to 32 warps"),
-    (PACKED, "pack a [k 64][m 64]", "pack a [k 64][m 48]", "a tile of 48 x 64 is not whole rows of 32 elements"),
-    (PACKED, "pack a [k 64][m 64] threads 256", "pack a [k 64][m 64] threads 96", "for each of 3 warps"),
+    (
+        PACKED,
+        "pack a [k 64][m 64]",
+        "pack a [k 64][m 48]",
+        "256 threads do not copy a tile of 48 x 64 in whole rows, 4 elements each at a time",
+    ),
+    (
+        PACKED,
+        "pack a [k 64][m 64] threads 256",
+        "pack a [k 64][m 64] threads 96",
+        "96 threads do not copy a tile of 64 x 64 in whole rows",
+    ),
     (PACKED, "pack a [k 64][m 64] threads 256", "pack a [k 64][m 64] threads 32", "each thread copies 128 elements"),
-    (PACKED, "pack a [k 64][m 64] threads 256", "pack a [k 96][m 160] threads 256", "and the limit is 49152 B"),
+    (PACKED, "pack a [k 64][m 64] threads 256", "pack a [k 128][m 128] threads 256", "and the limit is 49152 B"),
     (PACKED, "pack a [k 64]", "pack a [n 64]", "expected `[m …]` and `[k …]`, found `n`"),
     (
         STAGED,

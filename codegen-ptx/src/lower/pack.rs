@@ -1,12 +1,14 @@
 //! `pack`: a kernel of its own copies an operand into the workspace, in the order and with the row pitch that the
 //! product's copies need.
 //!
-//! A block copies one tile. If it transposes, the tile passes through shared memory: it is read along the dimension that is
-//! contiguous in the matrix, and written along the one that is contiguous in the copy, so that both use whole lines. Rows in
-//! shared memory are an odd number of elements apart, so that neither side has bank conflicts. Accesses are of single
-//! elements: the matrix may be aligned to no more than that.
+//! A block copies one tile, in vectors: a thread has [`VECTOR_BYTES`] of the operand that lie next to each other. Rows of the
+//! copy begin at multiples of that and are padded, so that its vectors are always written whole. Those of the matrix are read
+//! whole if the tile is inside and they are aligned, otherwise element by element, with zeros outside.
+//!
+//! If the kernel transposes, the tile passes through shared memory: it is read along the dimension that is contiguous in the
+//! matrix, and written along the one that is contiguous in the copy, so that both use whole lines. Rows in shared memory are
+//! an odd number of elements apart, so that elements of different rows are in different banks.
 
-use ptx_gemm_dsl::target::WARP;
 use ptx_gemm_dsl::terms::{Fast, Param, Reads};
 use ptx_gemm_dsl::types::{Batch, DType};
 
@@ -21,7 +23,7 @@ use crate::kernel::{
     self, Access, Expr, Guard, Holds, Kernel, Locality, MAX_EXTENT, Math, Memory, Op, Origin, Reach, Reg, Value,
 };
 use crate::tile::interface::SCALE_BYTES;
-use crate::tile::{Pack, Planes, Program};
+use crate::tile::{Pack, Planes, Program, VECTOR_BYTES};
 
 /// The largest number of bf16.
 const LARGEST_BF16: f64 = 3.389_531_389_251_535_5e38;
@@ -86,76 +88,156 @@ impl Packing<'_> {
     fn lower(mut self) -> Lowered<Kernel> {
         let tile = self.tile()?;
         let note = &self.pack.note;
-        self.b.origin(note, "lane and warp");
-        let lane = self.b.set(Expr::Tid(self.pack.threads) % WARP);
-        let warp = self.b.set(Expr::Tid(self.pack.threads) / WARP);
         let matrix = self.program.problem.layouts.fast(self.pack.side);
-        let operand = self.pack.side.operand();
-        self.b.origin(note, &format!("read a tile of {}", letter(self.pack.side)));
-        let read = self.elements(matrix, (&lane, &warp), &tile, (&tile.from, self.element), Param::Matrix(operand))?;
-        let registers = self.b.fresh_many(self.values, read.len());
-        if matrix != self.pack.fast {
-            // What is outside the matrix passes through shared memory as zeros, so that only global accesses have guards.
-            self.b.push(Op::Clear { dst: registers.clone() });
-        }
-        for (element, dst) in read.iter().zip(&registers) {
-            let access = (element.access, Locality::Unknown);
-            self.b.load_global(vec![*dst], &element.address, element.offset, Some(element.guard), access);
-        }
+        let read = self.vectors(matrix, &tile);
+        let values = self.read(&read, &tile)?;
         if matrix == self.pack.fast {
-            self.b.origin(note, "write it with the pitch of the copy");
-            let written =
-                self.elements(matrix, (&lane, &warp), &tile, (&tile.to, self.copied), Param::Packed(operand))?;
-            self.write(&written, &registers, &tile)?;
+            self.write(&read, &values, &tile)?;
             return Ok(self.b.finish());
         }
         self.b.origin(note, "store it in shared memory");
-        for (element, src) in read.iter().zip(&registers) {
-            let address = self.staged(element)?;
-            self.b.push(Op::Store { memory: Memory::Shared, src: vec![*src], address, guard: None });
+        for (vector, values) in read.all.iter().zip(&values) {
+            for (src, address) in values.iter().zip(self.staged(vector, matrix)) {
+                self.b.push(Op::Store { memory: Memory::Shared, src: vec![*src], address, guard: None });
+            }
         }
         self.b.origin(note, "all threads have stored their part");
         self.b.push(Op::Barrier);
-        self.b.origin(note, "write it in the order of the copy");
-        let written =
-            self.elements(self.pack.fast, (&lane, &warp), &tile, (&tile.to, self.copied), Param::Packed(operand))?;
-        let registers = self.b.fresh_many(self.values, written.len());
-        for (element, dst) in written.iter().zip(&registers) {
-            let address = self.staged(element)?;
-            let (locality, reads) = (Locality::Unknown, Reads::Movable);
-            self.b.push(Op::Load { memory: Memory::Shared, dst: vec![*dst], address, guard: None, locality, reads });
+        self.b.origin(note, "read it in the order of the copy");
+        let written = self.vectors(self.pack.fast, &tile);
+        let values = self.registers(&written);
+        for (vector, values) in written.all.iter().zip(&values) {
+            for (dst, address) in values.iter().zip(self.staged(vector, self.pack.fast)) {
+                let (locality, reads) = (Locality::Unknown, Reads::Movable);
+                self.b.push(Op::Load {
+                    memory: Memory::Shared,
+                    dst: vec![*dst],
+                    address,
+                    guard: None,
+                    locality,
+                    reads,
+                });
+            }
         }
-        self.write(&written, &registers, &tile)?;
+        self.write(&written, &values, &tile)?;
         Ok(self.b.finish())
     }
 
-    fn write(&mut self, elements: &[Element], registers: &[Reg], tile: &Tile) -> Lowered<()> {
-        if let (Some(family), Some(planes)) = (self.planes, self.pack.planes) {
-            let scaled = self.scaled(elements, registers, tile);
-            let split: Vec<Vec<Reg>> = scaled?.iter().map(|value| self.split(*value, family, planes)).collect();
-            self.b.origin(&self.pack.note, "write the planes");
-            for plane in 0..planes.count {
-                for (element, of) in elements.iter().zip(&split) {
-                    let base = self.b.set_reg(element.address.clone() + tile.plane.clone() * plane);
-                    let address = kernel::Address { base, offset: element.offset };
-                    let (memory, guard) = (Memory::Global(element.access), Some(element.guard));
-                    self.b.push(Op::Store { memory, src: vec![of[plane as usize]], address, guard });
-                }
-            }
-            return Ok(());
+    /// A thread's vectors of a tile, along a dimension.
+    fn vectors(&mut self, fast: Fast, tile: &Tile) -> Vectors {
+        let pack = self.pack;
+        let length = pack.vector(self.program);
+        let (rows, row_elements, rows_left, columns_left) = match fast {
+            Fast::K => (pack.extent, pack.depth, &tile.own_left, &tile.k_left),
+            Fast::Mn => (pack.depth, pack.extent, &tile.k_left, &tile.own_left),
+        };
+        let threads_per_row = row_elements / length;
+        let rows_at_once = pack.threads / threads_per_row;
+        self.b.origin(&pack.note, "this thread's first row and column");
+        let tid = self.b.set(Expr::Tid(pack.threads));
+        let row = self.b.set(tid.clone() / threads_per_row);
+        let column = self.b.set((tid % threads_per_row) * length);
+        let vector = |first| {
+            let row = self.b.set(row.clone() + first);
+            let (own, k) = if fast == Fast::K { (row.clone(), column.clone()) } else { (column.clone(), row.clone()) };
+            Vector { own, k, row }
+        };
+        let all = (0..rows).step_by(rows_at_once as usize).map(vector).collect();
+        Vectors { fast, length, rows_at_once, column, left: [rows_left.clone(), columns_left.clone()], all }
+    }
+
+    fn registers(&mut self, vectors: &Vectors) -> Vec<Vec<Reg>> {
+        vectors.all.iter().map(|_| self.b.fresh_many(self.values, vectors.length as usize)).collect()
+    }
+
+    /// The addresses of vectors, in a matrix with this first element, distance of rows and size of elements.
+    fn addresses(&mut self, vectors: &Vectors, (first, pitch): &(Expr, Expr), element: u32) -> Vec<Expr> {
+        let Some(row) = vectors.all.first().map(|vector| vector.row.clone()) else { return Vec::new() };
+        let mut at = self.b.set(first.clone() + row.wide() * pitch.clone() + vectors.column.clone().wide() * element);
+        let step = self.b.set(pitch.clone() * vectors.rows_at_once);
+        let mut all = vec![at.clone()];
+        for _ in 1..vectors.all.len() {
+            at = self.b.set(at + step.clone());
+            all.push(at.clone());
         }
-        for (element, src) in elements.iter().zip(registers) {
-            let address = kernel::Address { base: self.b.set_reg(element.address.clone()), offset: element.offset };
-            let (memory, guard) = (Memory::Global(element.access), Some(element.guard));
-            self.b.push(Op::Store { memory, src: vec![*src], address, guard });
+        all
+    }
+
+    /// Reads the vectors of a tile of the matrix.
+    fn read(&mut self, vectors: &Vectors, tile: &Tile) -> Lowered<Vec<Vec<Reg>>> {
+        let (pack, note) = (self.pack, &self.pack.note);
+        let values = self.registers(vectors);
+        let access = (self.access(&Param::Matrix(pack.side.operand()), tile)?, Locality::Unknown);
+        let addresses = self.addresses(vectors, &tile.from, self.element);
+        self.b.origin(note, "whole vectors, if the tile is inside and they are aligned");
+        let (first, pitch) = &tile.from;
+        let inside = tile.own_left.clone().ge(pack.extent).and(tile.k_left.clone().ge(pack.depth));
+        let misaligned = first.clone() % VECTOR_BYTES + pitch.clone() % VECTOR_BYTES;
+        let whole = self.b.set_reg(inside.and(misaligned.lt(1u32)));
+        self.b.open();
+        self.b.origin(note, &format!("read a tile of {}", letter(pack.side)));
+        for (address, dst) in addresses.iter().zip(&values) {
+            self.b.load_global(dst.clone(), address, 0, None, access);
+        }
+        let then = self.b.close();
+        self.b.open();
+        self.b.origin(note, "zeros outside");
+        self.b.push(Op::Clear { dst: values.concat() });
+        self.b.origin(note, &format!("read elements of a tile of {}", letter(pack.side)));
+        let [rows_left, columns_left] = &vectors.left;
+        let mut columns = Vec::new();
+        for index in 0..vectors.length {
+            columns.push(self.b.set((vectors.column.clone() + index).lt(columns_left.clone())));
+        }
+        for ((vector, address), values) in vectors.all.iter().zip(&addresses).zip(&values) {
+            let row = self.b.set(vector.row.clone().lt(rows_left.clone()));
+            for ((index, dst), column) in (0..).zip(values).zip(&columns) {
+                let pred = self.b.set_reg(row.clone().and(column.clone()));
+                let offset = i64::from(index * self.element);
+                self.b.load_global(vec![*dst], address, offset, Some(Guard { pred, expect: true }), access);
+            }
+        }
+        let other = self.b.close();
+        self.b.origin(note, "whole vectors, if the tile is inside and they are aligned");
+        self.b.branch(whole, then, other);
+        Ok(values)
+    }
+
+    /// Writes vectors to the copy, or to each plane of it. Those that begin inside are written whole: rows are padded.
+    fn write(&mut self, vectors: &Vectors, values: &[Vec<Reg>], tile: &Tile) -> Lowered<()> {
+        let (pack, note) = (self.pack, &self.pack.note);
+        let access = self.access(&Param::Packed(pack.side.operand()), tile)?;
+        self.b.origin(note, "this thread's vectors of the copy");
+        let addresses = self.addresses(vectors, &tile.to, self.copied);
+        let scales = self.scales(vectors, tile)?;
+        let [rows_left, columns_left] = &vectors.left;
+        let column = self.b.set(vectors.column.clone().lt(columns_left.clone()));
+        for (index, ((vector, address), values)) in vectors.all.iter().zip(&addresses).zip(values).enumerate() {
+            self.b.origin(note, "is the vector inside?");
+            let inside = vector.row.clone().lt(rows_left.clone()).and(column.clone());
+            let guard = Some(Guard { pred: self.b.set_reg(inside), expect: true });
+            let mut planes = vec![values.clone()];
+            if let (Some(family), Some(of)) = (self.planes, pack.planes) {
+                let scales = scales.as_ref().map(|scales| &scales[index]);
+                let values = scales.map_or_else(|| values.clone(), |scales| self.scaled(values, scales));
+                let split: Vec<Vec<Reg>> = values.iter().map(|value| self.split(*value, family, of)).collect();
+                planes = (0..of.count as usize).map(|plane| split.iter().map(|parts| parts[plane]).collect()).collect();
+            }
+            self.b.origin(note, if self.planes.is_some() { "write the planes" } else { "write the copy" });
+            for (plane, src) in (0u32..).zip(planes) {
+                let base = self.b.set_reg(address.clone() + tile.plane.clone() * plane);
+                let (memory, address) = (Memory::Global(access), kernel::Address { base, offset: 0 });
+                self.b.push(Op::Store { memory, src, address, guard });
+            }
         }
         Ok(())
     }
 
-    /// The elements times the scales of their rows or columns, if these are scaled.
-    fn scaled(&mut self, elements: &[Element], registers: &[Reg], tile: &Tile) -> Lowered<Vec<Reg>> {
+    /// The scales of each vector's elements, if rows or columns are scaled: one for all of a row, or one for each column,
+    /// the same in all rows.
+    fn scales(&mut self, vectors: &Vectors, tile: &Tile) -> Lowered<Option<Vec<Vec<Reg>>>> {
         if !self.pack.scales() {
-            return Ok(registers.to_vec());
+            return Ok(None);
         }
         let scales = Param::Scales(self.pack.side.operand());
         let param = self.params.iter().position(|param| *param == scales);
@@ -164,30 +246,35 @@ impl Packing<'_> {
             return Err(broken("scales have one dimension"));
         };
         let reach = Reach::new(dim, register(&tile.own_left)?, self.pack.extent);
-        let access = Access { param, reach: [Some(reach), None] };
+        let access = (Access { param, reach: [Some(reach), None] }, Locality::Unknown);
         self.b.origin(&self.pack.note, "scales");
-        let mut known: Vec<(Expr, Reg)> = Vec::new();
-        for element in elements {
-            if known.iter().any(|(own, _)| *own == element.own) {
-                continue;
-            }
+        let mut scale = |own: Expr| {
             let dst = self.b.fresh(self.values);
             self.b.push(Op::Clear { dst: vec![dst] });
-            let inside = self.b.set_reg(element.own.clone().lt(tile.own_left.clone()));
-            let address = self.b.set(tile.scales.clone() + element.own.clone().wide() * SCALE_BYTES);
-            let guard = Some(Guard { pred: inside, expect: true });
-            self.b.load_global(vec![dst], &address, 0, guard, (access, Locality::Unknown));
-            known.push((element.own.clone(), dst));
-        }
-        let mut scaled = Vec::new();
-        for (element, value) in elements.iter().zip(registers) {
-            let scale = known.iter().find(|(own, _)| *own == element.own).map(|(_, scale)| *scale);
-            let scale = scale.ok_or_else(|| broken("an element without a scale"))?;
+            let pred = self.b.set_reg(own.clone().lt(tile.own_left.clone()));
+            let address = self.b.set(tile.scales.clone() + own.wide() * SCALE_BYTES);
+            self.b.load_global(vec![dst], &address, 0, Some(Guard { pred, expect: true }), access);
+            dst
+        };
+        let length = vectors.length as usize;
+        Ok(Some(match vectors.fast {
+            Fast::K => vectors.all.iter().map(|vector| vec![scale(vector.own.clone()); length]).collect(),
+            Fast::Mn => {
+                let columns = (0..vectors.length).map(|index| scale(vectors.column.clone() + index)).collect();
+                vec![columns; vectors.all.len()]
+            }
+        }))
+    }
+
+    /// The elements of a vector times their scales.
+    fn scaled(&mut self, values: &[Reg], scales: &[Reg]) -> Vec<Reg> {
+        self.b.origin(&self.pack.note, "scale the elements");
+        let times = |(value, scale): (&Reg, &Reg)| {
             let dst = self.b.fresh(self.values);
-            self.b.math(Math::Mul, dst, vec![Value::Reg(*value), Value::Reg(scale)]);
-            scaled.push(dst);
-        }
-        Ok(scaled)
+            self.b.math(Math::Mul, dst, vec![Value::Reg(*value), Value::Reg(*scale)]);
+            dst
+        };
+        values.iter().zip(scales).map(times).collect()
     }
 
     /// The planes of one element, the largest first: each is what the ones before leave of it, rounded to nearest.
@@ -261,6 +348,12 @@ impl Packing<'_> {
             product = Some(self.b.set(k_tile.clone() / k_tiles.clone()));
             k_tile = self.b.set(k_tile % k_tiles);
         }
+        if pack.scales() {
+            // The kernel before has read all of k in ascending order: what it read last may still be in the L2 cache.
+            let k_tiles = self.b.set((k.clone() + (pack.depth - 1)) / pack.depth);
+            let next = self.b.set(k_tile + 1u32);
+            k_tile = self.b.set(k_tiles.max(next.clone()) - next);
+        }
         let own0 = self.b.set(own_tile * pack.extent);
         let k0 = self.b.set((k_tile * pack.depth).min(k.clone()));
         let own_left = self.b.set(own.clone() - own0.clone());
@@ -306,37 +399,6 @@ impl Packing<'_> {
         self.b.set(base + row.clone().wide() * pitch.clone() + column.clone().wide() * element)
     }
 
-    /// A thread's elements of a tile: its lane runs along the contiguous dimension, its warp along the rows.
-    fn elements(
-        &mut self,
-        fast: Fast,
-        (lane, warp): (&Expr, &Expr),
-        tile: &Tile,
-        ((first, pitch), bytes): (&(Expr, Expr), u32),
-        matrix: Param,
-    ) -> Lowered<Vec<Element>> {
-        let pack = self.pack;
-        let warps = pack.threads / WARP;
-        let (rows, columns) = if fast == Fast::K { (pack.extent, pack.depth) } else { (pack.depth, pack.extent) };
-        let (rows_left, columns_left) =
-            if fast == Fast::K { (&tile.own_left, &tile.k_left) } else { (&tile.k_left, &tile.own_left) };
-        let access = self.access(&matrix, tile)?;
-        let mut all = Vec::new();
-        for row in (0..rows).step_by(warps as usize) {
-            let row = self.b.set(warp.clone() + row);
-            let address = self.b.set(first.clone() + row.clone().wide() * pitch.clone() + lane.clone().wide() * bytes);
-            for column in (0..columns).step_by(WARP as usize) {
-                let offset = i64::from(column * bytes);
-                let column = self.b.set(lane.clone() + column);
-                let inside = row.clone().lt(rows_left.clone()).and(column.clone().lt(columns_left.clone()));
-                let guard = Guard { pred: self.b.set_reg(inside), expect: true };
-                let (own, k) = if fast == Fast::K { (row.clone(), column) } else { (column, row.clone()) };
-                all.push(Element { own, k, address: address.clone(), offset, guard, access });
-            }
-        }
-        Ok(all)
-    }
-
     fn access(&self, matrix: &Param, tile: &Tile) -> Lowered<Access> {
         let param = self.params.iter().position(|param| param == matrix);
         let param = param.ok_or_else(|| broken("an access to something that is not a kernel parameter"))?;
@@ -349,23 +411,35 @@ impl Packing<'_> {
         Ok(Access { param, reach: reach.map(Some) })
     }
 
-    /// Where an element is in shared memory.
-    fn staged(&mut self, element: &Element) -> Lowered<kernel::Address> {
-        let place = element.own.clone() * self.pack.pitch() + element.k.clone();
-        let base: Reg = self.b.set_reg(Expr::SharedBase + place * self.element);
-        Ok(kernel::Address { base, offset: 0 })
+    /// Where the elements of a vector are in shared memory.
+    fn staged(&mut self, vector: &Vector, fast: Fast) -> Vec<kernel::Address> {
+        let (pitch, bytes) = (self.pack.pitch(), self.element);
+        let place = vector.own.clone() * pitch + vector.k.clone();
+        let base: Reg = self.b.set_reg(Expr::SharedBase + place * bytes);
+        let step = if fast == Fast::K { bytes } else { pitch * bytes };
+        let address = |index| kernel::Address { base, offset: i64::from(index * step) };
+        (0..self.pack.vector(self.program)).map(address).collect()
     }
 }
 
-/// One element of a thread.
-struct Element {
-    /// Its position in the tile.
+/// A thread's vectors of a tile: all in the same columns, an equal number of rows apart.
+struct Vectors {
+    /// The dimension that they are contiguous along.
+    fast: Fast,
+    /// Elements of each.
+    length: u32,
+    rows_at_once: u32,
+    /// The column of their first elements.
+    column: Expr,
+    /// Rows and columns left from the tile's first element.
+    left: [Expr; 2],
+    all: Vec<Vector>,
+}
+
+/// One vector of a thread.
+struct Vector {
+    /// The position of its first element in the tile.
     own: Expr,
     k: Expr,
-    /// Its place in device memory.
-    address: Expr,
-    offset: i64,
-    /// Whether it is inside the matrix.
-    guard: Guard,
-    access: Access,
+    row: Expr,
 }

@@ -42,7 +42,7 @@ use ptx_gemm_dsl::terms::{Extent3, Fast, Param, Side, Swizzle, Tail};
 use ptx_gemm_dsl::types::{Batch, DType, Layout, Problem};
 
 pub use map::{Digit, Map};
-pub use pack::{PACKED_ROW_BYTES, Pack, Planes, SCALE_LINES, SCALE_SHARED_BYTES, SCALE_THREADS, Walk};
+pub use pack::{PACKED_ROW_BYTES, Pack, Planes, SCALE_LINES, SCALE_SHARED_BYTES, SCALE_THREADS, VECTOR_BYTES, Walk};
 pub use role::{Role, Turn};
 pub use scheduler::{Division, Scheduler};
 pub use statement::{

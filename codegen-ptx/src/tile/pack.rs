@@ -69,6 +69,9 @@ pub const SCALE_THREADS: u32 = 1024;
 /// See [`SCALE_LINES`].
 pub const SCALE_SHARED_BYTES: u32 = SCALE_LINES * (SCALE_THREADS / SCALE_LINES + 1) * 4;
 
+/// Bytes of an operand that a thread packs at once: the widest access that there is.
+pub const VECTOR_BYTES: u32 = 16;
+
 /// Bytes that the rows of a packed operand begin at multiples of: a line of the L2 cache.
 pub const PACKED_ROW_BYTES: u32 = 128;
 
@@ -103,6 +106,11 @@ impl Pack {
     /// Elements that the rows of the copy begin at multiples of.
     pub fn align(&self, program: &Program) -> u32 {
         PACKED_ROW_BYTES / program.element(self.side).bytes()
+    }
+
+    /// Elements of the operand that a thread packs at once.
+    pub fn vector(&self, program: &Program) -> u32 {
+        VECTOR_BYTES / program.problem.types.of(self.side.operand()).bytes()
     }
 
     /// Distance between rows of the tile in shared memory, in elements.

@@ -1,6 +1,7 @@
 //! Operands that are packed: what their kernels can copy, and for whom.
 
 use ptx_gemm_dsl::target::WARP;
+use ptx_gemm_dsl::terms::Fast;
 use ptx_gemm_dsl::types::Batch;
 
 use super::{Check, rule};
@@ -39,13 +40,17 @@ pub(super) fn check(program: &Program, index: usize, pack: &Pack) -> Check {
     let (extents, threads) = ([pack.extent, pack.depth], pack.threads);
     let whole = threads.is_multiple_of(WARP) && (WARP..=MAX_THREADS).contains(&threads);
     rule(whole, site(), || format!("{threads} threads are not 1 to {} warps", MAX_THREADS / WARP))?;
-    let warps = threads / WARP;
-    let divides = |extent: u32| extent > 0 && extent.is_multiple_of(WARP) && extent.is_multiple_of(warps);
-    rule(extents.into_iter().all(divides), site(), || {
-        format!(
-            "a tile of {} x {} is not whole rows of {WARP} elements for each of {warps} warps",
-            pack.extent, pack.depth
-        )
+    // Each pass of a block is over whole rows, of either side if it transposes.
+    let vector = pack.vector(program);
+    let divides = |rows: u32, row: u32| {
+        let per_row = row / vector;
+        let passes = per_row > 0 && threads.is_multiple_of(per_row) && rows.is_multiple_of(threads / per_row);
+        row.is_multiple_of(vector) && rows > 0 && passes
+    };
+    let [own, k] = extents;
+    let along = |fast| if fast == Fast::K { divides(own, k) } else { divides(k, own) };
+    rule(along(pack.fast) && along(program.problem.layouts.fast(pack.side)), site(), || {
+        format!("{threads} threads do not copy a tile of {own} x {k} in whole rows, {vector} elements each at a time")
     })?;
     let each = u64::from(pack.extent) * u64::from(pack.depth) / u64::from(threads);
     rule(each <= MAX_ELEMENTS.into(), site(), || {
