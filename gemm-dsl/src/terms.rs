@@ -286,3 +286,36 @@ pub enum Reduce {
     /// Partial sums in memory of their own, added at the end.
     Workspace,
 }
+
+/// The boxes of a K-tile that each of several blocks starts, if all start equally many: as many in each of some panels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BoxShare {
+    /// Panels that a block has boxes of.
+    pub panels: u32,
+    /// Its boxes of each.
+    pub per_panel: u32,
+}
+
+impl BoxShare {
+    /// Divides `panels` panels of `per_panel` boxes among blocks: whole panels, part of one panel, or the same part of every
+    /// panel. `None`: there are no equal shares of that kind.
+    pub fn of(panels: u32, per_panel: u32, sharers: u32) -> Option<BoxShare> {
+        let all = panels * per_panel;
+        let share = all / sharers.max(1);
+        if all.is_multiple_of(sharers.max(1)) && share > 0 {
+            if share.is_multiple_of(per_panel) {
+                return Some(BoxShare { panels: share / per_panel, per_panel });
+            }
+            if per_panel.is_multiple_of(share) {
+                return Some(BoxShare { panels: 1, per_panel: share });
+            }
+        }
+        let part = per_panel / sharers.max(1);
+        (part > 0 && per_panel.is_multiple_of(sharers)).then_some(BoxShare { panels, per_panel: part })
+    }
+
+    /// Boxes of a block.
+    pub fn boxes(self) -> u32 {
+        self.panels * self.per_panel
+    }
+}

@@ -1,5 +1,7 @@
 //! The state of a role within one tile of D: where it is in each ring, and what its copies need.
 
+use ptx_gemm_dsl::terms::BoxShare;
+
 use super::copy::Copies;
 use super::planes::{Place, Walked};
 use super::ring::{Cursor, Kept};
@@ -92,8 +94,8 @@ pub(super) struct Boxed {
 pub(super) struct Share {
     /// Bit r: block r of the cluster gets them.
     pub(super) blocks: Reg,
-    /// Number of boxes.
-    pub(super) count: u32,
+    /// The boxes that this block starts.
+    pub(super) of: BoxShare,
     /// First column, along the contiguous dimension, and first row of the first of them in the tile.
     pub(super) column: Expr,
     pub(super) first: Expr,

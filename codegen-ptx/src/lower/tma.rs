@@ -6,7 +6,7 @@
 //! would wait for them, and a block must not end while a copy into it is in flight.
 
 use ptx_gemm_dsl::target::WARP;
-use ptx_gemm_dsl::terms::{Extent2, Fast, Param, Side};
+use ptx_gemm_dsl::terms::{BoxShare, Extent2, Fast, Param, Side};
 use ptx_gemm_dsl::types::Batch;
 
 use super::pipeline::{Boxed, Boxes, Pipeline, Share};
@@ -109,17 +109,19 @@ impl<'a> Lowering<'a> {
         });
         let blocks = self.b.set_reg(bits);
         let per_panel = tile.rows() / rows;
-        let count = per_panel * tile.panels() / sharers;
-        let (column, first) = match count >= per_panel {
-            true => (own.clone() * (count / per_panel * tile.pitch), Expr::Const(0)),
-            false => {
-                let shares = per_panel / count;
-                ((own.clone() / shares) * tile.pitch, (own.clone() % shares) * (count * rows))
-            }
+        let of = BoxShare::of(tile.panels(), per_panel, sharers)?;
+        let (panel, first) = if of.per_panel == per_panel {
+            (own * of.panels, Expr::Const(0))
+        } else if of.panels == 1 {
+            let shares = per_panel / of.per_panel;
+            (own.clone() / shares, (own % shares) * (of.per_panel * rows))
+        } else {
+            (Expr::Const(0), own * (of.per_panel * rows))
         };
-        let (column, first) = (self.b.set(column), self.b.set(first));
-        let bytes = self.b.set(own * (count * rows * row_bytes));
-        Some(Share { blocks, count, column, first, bytes })
+        let (panel, first) = (self.b.set(panel), self.b.set(first));
+        let column = self.b.set(panel.clone() * tile.pitch);
+        let bytes = self.b.set((panel * tile.rows() + first.clone()) * row_bytes);
+        Some(Share { blocks, of, column, first, bytes })
     }
 
     /// Lowers the statements from an `acquire` to its `commit`.
@@ -220,16 +222,16 @@ impl<'a> Lowering<'a> {
             Fast::Mn => (operand.own.clone(), k.clone()),
         };
         let per_panel = operand.all_rows / operand.rows;
-        let mut boxes = operand.panels * per_panel;
+        let mut boxes = BoxShare { panels: operand.panels, per_panel };
         if let Some(share) = &operand.share {
             to = to + share.bytes.clone();
             (along, across) = (along + share.column.clone(), across + share.first.clone());
-            boxes = share.count;
+            boxes = share.of;
         }
         let blocks = operand.share.as_ref().map(|share| share.blocks);
         let to = self.b.set(to);
-        for index in 0..boxes {
-            let (panel, first) = (index / per_panel, index % per_panel * operand.rows);
+        for index in 0..boxes.boxes() {
+            let (panel, first) = (index / boxes.per_panel, index % boxes.per_panel * operand.rows);
             let (inner, outer) = (along.clone() + panel * tile.pitch, across.clone() + first);
             let coordinates = [Some(inner), Some(outer), matrix.clone()];
             let at = coordinates.into_iter().flatten().map(|coordinate| self.b.set_reg(coordinate)).collect();

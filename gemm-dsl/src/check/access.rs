@@ -7,7 +7,7 @@ use crate::check::staging::{Staging, clamp};
 use crate::clause::Atom;
 use crate::plan::{CopyPlan, Geometry, OperandPlan, Placement, StagedTile, Variant};
 use crate::target::{BOX_ALIGN, LEAST_ASYNC_BYTES, MAX_ACCESS_BYTES, MAX_BOX, Target};
-use crate::terms::{Extent3, Fast, Load, Side, Store, Swizzle};
+use crate::terms::{BoxShare, Extent3, Fast, Load, Side, Store, Swizzle};
 use crate::types::{DType, Layout, Layouts};
 
 /// The widest power of two that is at most `bound` elements and 16 bytes, and divides every one of `runs`.
@@ -27,8 +27,8 @@ pub fn box_rows(rows: u32) -> u32 {
     (rows.div_ceil(MAX_BOX)..=rows).find(|boxes| rows.is_multiple_of(*boxes)).map_or(1, |boxes| rows / boxes)
 }
 
-/// Rows of one box of a K-tile whose boxes several blocks start, each equally many, within a panel or of whole panels: as
-/// many as possible. `None`: there are no such boxes.
+/// Rows of one box of a K-tile whose boxes several blocks start, each an equal [`BoxShare`]: as many as possible. `None`:
+/// there are no such boxes.
 pub(super) fn share_of_boxes(placement: &Placement, dtype: DType, sharers: u32) -> Option<u32> {
     let (slow, panels) = (placement.slow_extent, placement.panels());
     if sharers <= 1 {
@@ -39,13 +39,10 @@ pub(super) fn share_of_boxes(placement: &Placement, dtype: DType, sharers: u32) 
         Swizzle::None => BOX_ALIGN,
         Swizzle::Bytes(span) => 8 * span,
     };
-    (1..=slow.min(MAX_BOX)).rev().filter(|rows| slow.is_multiple_of(*rows)).find(|rows| {
-        let per_panel = slow / rows;
-        let all = panels * per_panel;
-        let share = all / sharers;
-        let even = all.is_multiple_of(sharers) && (share.is_multiple_of(per_panel) || per_panel.is_multiple_of(share));
-        even && (rows * row_bytes).is_multiple_of(align)
-    })
+    (1..=slow.min(MAX_BOX))
+        .rev()
+        .filter(|rows| slow.is_multiple_of(*rows))
+        .find(|rows| BoxShare::of(panels, slow / rows, sharers).is_some() && (rows * row_bytes).is_multiple_of(align))
 }
 
 /// Elements of 16 bytes, of which addresses, strides and rows of boxes must be multiples with TMA.

@@ -1,7 +1,7 @@
 //! Copies: widths that the layouts in both memories allow.
 
 use ptx_gemm_dsl::target::{BOX_ALIGN, MAX_BOX};
-use ptx_gemm_dsl::terms::{Fast, Side, Swizzle};
+use ptx_gemm_dsl::terms::{BoxShare, Fast, Side, Swizzle};
 
 use super::limits::{MAX_ACCESS_BYTES, vector};
 use super::{Check, rule};
@@ -68,7 +68,7 @@ pub(super) fn check(program: &Program, role: &Role, index: usize, by: Mover, sit
     })
 }
 
-/// Boxes that the blocks of a cluster share: each starts as many, of whole panels or within one, and learns from the
+/// Boxes that the blocks of a cluster share: each starts an equal [`BoxShare`], and learns from the
 /// mbarriers of a slot that all blocks have read it.
 fn shared(program: &Program, index: usize, rows: u32, site: Site) -> Check {
     let buffer = &program.buffers[index];
@@ -79,9 +79,10 @@ fn shared(program: &Program, index: usize, rows: u32, site: Site) -> Check {
         format!("no block of the cluster shares {name}: it has one tile along {along}")
     })?;
     let (per_panel, all) = (buffer.rows() / rows, buffer.rows() / rows * buffer.panels());
-    let share = all / sharers;
-    let even = all.is_multiple_of(sharers) && (share.is_multiple_of(per_panel) || per_panel.is_multiple_of(share));
-    rule(even, at(), || format!("{sharers} blocks cannot share {all} boxes of {name}, {per_panel} in each panel"))?;
+    let shares = BoxShare::of(buffer.panels(), per_panel, sharers);
+    rule(shares.is_some(), at(), || {
+        format!("{sharers} blocks cannot share {all} boxes of {name}, {per_panel} in each panel")
+    })?;
     let signalled = program.ring_of(index).is_some_and(|ring| {
         let ring = &program.rings[ring];
         matches!((ring.full, ring.empty), (Full::Mbarrier { .. }, Empty::Mbarrier { .. }))
