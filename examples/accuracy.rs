@@ -1,8 +1,10 @@
 //! How exact f32 products from planes are, next to multiply-adds in f32 one after another, as an f32 kernel sums them.
 //!
 //! ```text
-//! cargo run --release --example accuracy -- [LARGEST_K] [--json FILE] [--plot FILE.svg]
+//! cargo run --release --example accuracy -- [LARGEST_K] [--promote N] [--json FILE] [--plot FILE.svg]
 //! ```
+//!
+//! On a GPU, where D is larger and a sample of it is summed again, cuBLAS multiplies as well: f32, and operands rounded to tf32.
 //!
 //! For each kind of data and each K: the relative error of D in the Frobenius norm, against sums in f64, and the largest error
 //! of an element relative to `|A| |B|`, in units of 2^-24. The file has a row for each kind, K and method, so that rows of
@@ -13,17 +15,26 @@ use std::fs;
 use std::path::PathBuf;
 
 use lexopt::{Arg, ValueExt};
-use ptx_gemm::{CompiledGemm, Device, Gemm, Matrix};
+use ptx_gemm::cuda::{Cublas, Queue};
+use ptx_gemm::{CompiledGemm, DType, Device, Gemm, Matrix};
 use ptx_gemm_draw::Scheme;
 use ptx_gemm_draw::errors::{Errors, errors};
 use ptx_gemm_draw::sizes::Line;
 use serde_json::{Value, json};
 
-/// Rows and columns of D.
-const EXTENT: usize = 64;
+/// Rows and columns of D that are summed again, at equal distances: all of them in the interpreter. On a GPU there are more:
+/// cuBLAS divides K among blocks where D has few tiles, and then sums otherwise than in large products.
+const SAMPLES: usize = 64;
+const ON_A_GPU: usize = 1024;
 
-/// Multiply-adds in f32 one after another, computed here, and what `emulate` calls the others.
-const METHODS: [&str; 5] = ["f32", "bf16x6", "bf16x9", "f16x3", "bf16x3"];
+/// What `emulate` calls its products of planes.
+const MODES: [&str; 4] = ["bf16x6", "bf16x9", "f16x3", "bf16x3"];
+
+/// Multiply-adds in f32 one after another, which are computed here.
+const SINGLE: &str = "f32";
+
+/// Products by cuBLAS.
+const CUBLAS: [(&str, DType); 2] = [("cuBLAS f32", DType::F32), ("cuBLAS tf32", DType::Tf32)];
 
 const SCHEDULE: &str = "tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); stages(3); specialize(producers = 1)";
 
@@ -59,12 +70,12 @@ struct Reference {
 impl Reference {
     fn of(a: &Matrix<f32>, b: &Matrix<f32>) -> Reference {
         let (a_rows, b_rows) = (a.as_slice(), b.as_slice());
-        let depth = a.cols();
+        let (depth, extent) = (a.cols(), b.cols());
         let element = |index: usize| {
-            let (row, col) = (index / EXTENT, index % EXTENT);
+            let (row, col) = place(index, extent);
             let (mut exact, mut magnitude, mut single) = (0.0f64, 0.0f64, 0.0f32);
             for k in 0..depth {
-                let (x, y) = (a_rows[row * depth + k], b_rows[k * EXTENT + col]);
+                let (x, y) = (a_rows[row * depth + k], b_rows[k * extent + col]);
                 let product = f64::from(x) * f64::from(y);
                 exact += product;
                 magnitude += product.abs();
@@ -73,8 +84,8 @@ impl Reference {
             (exact, magnitude, single)
         };
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let each = (EXTENT * EXTENT).div_ceil(threads);
-        let mut all = vec![(0.0, 0.0, 0.0); EXTENT * EXTENT];
+        let each = (SAMPLES * SAMPLES).div_ceil(threads);
+        let mut all = vec![(0.0, 0.0, 0.0); SAMPLES * SAMPLES];
         std::thread::scope(|scope| {
             for (part, elements) in all.chunks_mut(each).enumerate() {
                 scope.spawn(move || {
@@ -88,8 +99,17 @@ impl Reference {
         Reference { exact, magnitude, single }
     }
 
+    /// The errors of D.
+    fn errors(&self, d: &Matrix<f32>) -> (f64, f64) {
+        let sampled = |index| {
+            let (row, col) = place(index, d.cols());
+            d.as_slice()[row * d.cols() + col]
+        };
+        self.sampled(&(0..SAMPLES * SAMPLES).map(sampled).collect::<Vec<f32>>())
+    }
+
     /// The relative error in the Frobenius norm, and the largest of an element relative to its `|A| |B|`.
-    fn errors(&self, d: &[f32]) -> (f64, f64) {
+    fn sampled(&self, d: &[f32]) -> (f64, f64) {
         let (mut errors, mut values, mut largest) = (0.0, 0.0, 0.0f64);
         for ((got, exact), magnitude) in d.iter().zip(&self.exact).zip(&self.magnitude) {
             let error = f64::from(*got) - exact;
@@ -99,6 +119,30 @@ impl Reference {
         }
         (f64::sqrt(errors / values), largest)
     }
+}
+
+/// The row and column of a sample of a square matrix.
+fn place(index: usize, extent: usize) -> (usize, usize) {
+    let distance = extent / SAMPLES;
+    (index / SAMPLES * distance, index % SAMPLES * distance)
+}
+
+/// The product by cuBLAS, with f32 sums.
+fn by_cublas(
+    (cublas, queue): (&Cublas, &Queue),
+    device: &Device,
+    (a, b): (&Matrix<f32>, &Matrix<f32>),
+    operands: DType,
+) -> Result<Matrix<f32>, Box<dyn Error>> {
+    let gemm = "tile(16, 16, 16); thread(1, 1)".parse::<Gemm>()?.on(device)?;
+    let mut types = gemm.problem().types;
+    (types.a, types.b) = (operands, operands);
+    let mut d = Matrix::<f32>::zeros(a.rows(), b.cols());
+    let (a, b, to) = (device.upload(a)?, device.upload(b)?, device.upload(&d)?);
+    queue.launch(&cublas.product(types, &a, &b, &to)?)?;
+    queue.wait()?;
+    to.download(&mut d)?;
+    Ok(d)
 }
 
 /// What was measured.
@@ -121,25 +165,29 @@ fn headed(kind: &str) -> String {
 }
 
 /// The plot of the errors in the norm.
-fn plot(device: &Device, rows: &[Row]) -> Errors {
+fn plot(device: &Device, (extent, promote): (usize, usize), methods: &[&str], rows: &[Row]) -> Errors {
     let line = |kind: &str, (index, method): (usize, &&str)| Line {
-        name: if index == 0 { "f32: multiply-adds, one after another".into() } else { format!("emulate({method})") },
+        name: match *method {
+            SINGLE => "f32: multiply-adds, one after another".into(),
+            mode if MODES.contains(&mode) => format!("emulate({mode})"),
+            other => other.into(),
+        },
         points: rows
             .iter()
             .filter(|row| row.kind == kind && row.method == *method)
             .map(|row| (row.k as f64, row.norm))
             .collect(),
         // What three more products of planes change is too small to see: the line is on top of another.
-        dashed: index == 0 || *method == "bf16x9",
+        dashed: !MODES.contains(method) || *method == "bf16x9",
         // The last colour is grey.
         color: if index == 0 { 5 } else { index - 1 },
     };
-    let lines = |kind: &'static str| METHODS.iter().enumerate().map(|method| line(kind, method)).collect();
+    let lines = |kind: &'static str| methods.iter().enumerate().map(|method| line(kind, method)).collect();
     Errors {
         title: "How far f32 products are from exact ones".into(),
         text: format!(
-            "{}; D is {EXTENT} × {EXTENT}, sums of K products, promoted every 128 of K. Each point is the error of the whole of D \
-             relative to D, in the Frobenius norm, next to sums in f64: lower is better. Elements of A and B are drawn from the \
+            "{}; D is {extent} × {extent}, sums of K products, promoted every {promote} of K. Each point is the error of D relative \
+             to D, in the Frobenius norm, next to sums in f64: lower is better. Elements of A and B are drawn from the \
              distribution above each panel.",
             device.name()
         ),
@@ -150,36 +198,50 @@ fn plot(device: &Device, rows: &[Row]) -> Errors {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let (mut largest, mut file, mut picture) = (1024usize, None, None);
+    let (mut largest, mut promote, mut file, mut picture) = (1024usize, 128usize, None, None);
     let mut args = lexopt::Parser::from_env();
     while let Some(arg) = args.next()? {
         match arg {
             Arg::Value(value) => largest = value.parse()?,
+            Arg::Long("promote") => promote = args.value()?.parse()?,
             Arg::Long("json") => file = Some(PathBuf::from(args.value()?)),
             Arg::Long("plot") => picture = Some(PathBuf::from(args.value()?)),
             other => return Err(other.unexpected().into()),
         }
     }
     let device = Device::best()?;
+    let cublas = match Queue::new(&device) {
+        Ok(queue) => Some((Cublas::new(&queue)?, queue)),
+        Err(_) => None,
+    };
+    let extent = if cublas.is_some() { ON_A_GPU } else { SAMPLES };
     println!(
-        "{EXTENT} x {EXTENT} x K on {device}: relative error of D, and largest error of an element / (|A| |B| 2^-24)\n"
+        "{extent} x {extent} x K on {device}: relative error of D, and largest error of an element / (|A| |B| 2^-24)\n"
     );
     let compile = |mode: &&str| -> Result<CompiledGemm, Box<dyn Error>> {
-        Ok(format!("emulate({mode}); {SCHEDULE}").parse::<Gemm>()?.on(&device)?)
+        Ok(format!("emulate({mode}); promote(every = {promote}); {SCHEDULE}").parse::<Gemm>()?.on(&device)?)
     };
-    let modes = METHODS[1..].iter().map(compile).collect::<Result<Vec<_>, _>>()?;
+    let modes = MODES.iter().map(compile).collect::<Result<Vec<_>, _>>()?;
+    let libraries = if cublas.is_some() { &CUBLAS[..] } else { &[] };
+    let methods: Vec<&str> =
+        [SINGLE].into_iter().chain(MODES).chain(libraries.iter().map(|(method, _)| *method)).collect();
     let mut rows = Vec::new();
     for kind in KINDS {
-        println!("{:24}{}", kind.0, METHODS.map(|method| format!("{method:>22}")).concat());
+        println!("{:24}{}", kind.0, methods.iter().map(|method| format!("{method:>22}")).collect::<String>());
         for k in std::iter::successors(Some(256), |k| Some(k * 4)).take_while(|k| *k <= largest) {
-            let (a, b) = (matrix(kind, EXTENT, k, 1), matrix(kind, k, EXTENT, 2));
+            let (a, b) = (matrix(kind, extent, k, 1), matrix(kind, k, extent, 2));
             let reference = Reference::of(&a, &b);
+            let mut errors = vec![reference.sampled(&reference.single)];
+            for mode in &modes {
+                errors.push(reference.errors(&mode.multiply(&a, &b)?));
+            }
+            if let Some((cublas, queue)) = &cublas {
+                for (_, operands) in libraries {
+                    errors.push(reference.errors(&by_cublas((cublas, queue), &device, (&a, &b), *operands)?));
+                }
+            }
             let mut line = format!("  K = {k:<18}");
-            for (index, method) in METHODS.into_iter().enumerate() {
-                let (norm, largest) = match index {
-                    0 => reference.errors(&reference.single),
-                    _ => reference.errors(modes[index - 1].multiply(&a, &b)?.as_slice()),
-                };
+            for ((norm, largest), method) in errors.into_iter().zip(&methods) {
                 line.push_str(&format!("{norm:>12.2e}{:>10.2}", largest * (1u64 << 24) as f64));
                 rows.push(Row { kind: kind.0, k, method, norm, largest });
             }
@@ -188,7 +250,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!();
     }
     if let Some(path) = picture {
-        fs::write(path, errors(&plot(&device, &rows), Scheme::Auto))?;
+        fs::write(path, errors(&plot(&device, (extent, promote), &methods, &rows), Scheme::Auto))?;
     }
     if let Some(path) = file {
         let row = |row: &Row| {
@@ -200,8 +262,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         let file = json!({
             "device": device.name(),
             "command": format!("cargo run --release --example accuracy -- {command}"),
-            "m": EXTENT,
-            "n": EXTENT,
+            "m": extent,
+            "n": extent,
+            "promote": promote,
             "norm": "relative error of D in the Frobenius norm",
             "largest": "largest error of an element of D relative to its |A| |B|",
             "rows": all,

@@ -36,14 +36,23 @@ struct Sample {
     magnitude: f64,
 }
 
+/// How exact a result is.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Accuracy {
+    /// The share of elements whose bits are those of cuBLAS's result; `None` without cuBLAS.
+    pub equal_bits: Option<f64>,
+    /// The relative error in the Frobenius norm, of the elements that were summed again in f64; `None` for integers, and with
+    /// an epilogue of its own.
+    pub error: Option<f64>,
+    /// The same of cuBLAS's result.
+    pub cublas_error: Option<f64>,
+}
+
 /// The result of a comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Agreement {
     /// Every element that was compared is within its bound.
-    Right {
-        /// The share of elements whose bits are those of cuBLAS's result; `None` without cuBLAS.
-        equal_bits: Option<f64>,
-    },
+    Right(Accuracy),
     /// An element exceeds its bound.
     Wrong(String),
 }
@@ -109,9 +118,10 @@ impl Reference {
                 ));
             }
         }
+        let error = plain.then(|| self.error(operands, d)).flatten();
         // What an epilogue makes of the sum, cuBLAS does not compute.
         let Some((theirs, magnitude)) = self.cublas.as_ref().filter(|_| plain) else {
-            return Agreement::Right { equal_bits: None };
+            return Agreement::Right(Accuracy { equal_bits: None, error, cublas_error: None });
         };
         let mut equal = 0;
         for index in 0..d.elements() {
@@ -126,7 +136,16 @@ impl Reference {
                 return Agreement::Wrong(what);
             }
         }
-        Agreement::Right { equal_bits: Some(equal as f64 / d.elements().max(1) as f64) }
+        let equal_bits = Some(equal as f64 / d.elements().max(1) as f64);
+        Agreement::Right(Accuracy { equal_bits, error, cublas_error: self.error(operands, theirs) })
+    }
+
+    /// The relative error of the sampled elements of a result, in the Frobenius norm.
+    fn error(&self, operands: &Operands, d: &Host) -> Option<f64> {
+        let squares = |of: &dyn Fn(&Sample) -> f64| self.samples.iter().map(|sample| of(sample).powi(2)).sum::<f64>();
+        let exact = squares(&|sample| sample.value);
+        let wrong = squares(&|sample| d.get(sample.index) - sample.value);
+        (exact > 0.0 && !operands.problem.types.acc.is_integer()).then(|| (wrong / exact).sqrt())
     }
 }
 

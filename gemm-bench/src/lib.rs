@@ -27,5 +27,6 @@ pub mod suites;
 pub mod sweep;
 pub mod timing;
 
+pub use agree::Accuracy;
 pub use measure::{How, Times};
 pub use program::Program;

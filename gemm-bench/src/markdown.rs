@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
+use crate::session::AS_PLANES;
+
 /// Which parts of a file of results to show.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shown<'a> {
@@ -23,11 +25,16 @@ pub fn table(results: &Value, shown: Shown<'_>) -> Option<String> {
         vec!["schedule", "m x n x k", "types", "layout (a, b, d)", "ms", "TFLOP/s", "cuBLAS ms", "of cuBLAS"];
     // Columns of which no row has a value are left out.
     let has = |name: &str| rows.iter().any(|row| !row[name].is_null());
-    let columns = Columns { product: has("product"), cublaslt: has("cublaslt_ms") };
+    // Errors are of interest where the sums are not those of the types.
+    let planes = rows.iter().any(|row| row["types"].as_str().is_some_and(|types| types.contains(AS_PLANES)));
+    let columns = Columns { product: has("product"), cublaslt: has("cublaslt_ms"), error: planes && has("error") };
     if columns.cublaslt {
         heads.extend(["cuBLASLt ms", "of cuBLASLt"]);
     }
     heads.push("spread");
+    if columns.error {
+        heads.extend(["error", "of cuBLAS's"]);
+    }
     if columns.product {
         heads.insert(1, "product");
     }
@@ -100,6 +107,7 @@ fn is_best(row: &Value, rows: &[&Value]) -> bool {
 struct Columns {
     product: bool,
     cublaslt: bool,
+    error: bool,
 }
 
 fn cells(row: &Value, columns: Columns) -> Option<Vec<String>> {
@@ -121,6 +129,11 @@ fn cells(row: &Value, columns: Columns) -> Option<Vec<String>> {
         cells.extend([time("cublaslt_ms"), percent(row["cublaslt_ratio"].as_f64())]);
     }
     cells.push(percent(row["spread"].as_f64()));
+    if columns.error {
+        let (error, theirs) = (row["error"].as_f64(), row["cublas_error"].as_f64());
+        let share = error.zip(theirs).map(|(ours, theirs)| ours / theirs);
+        cells.extend([error.map_or("-".into(), |error| format!("{error:.1e}")), percent(share)]);
+    }
     if columns.product {
         cells.insert(1, row["product"].as_str().unwrap_or("-").into());
     }

@@ -186,6 +186,7 @@ fn extents(size: Size) -> String {
 #[cfg(test)]
 mod tests {
     use super::plot;
+    use crate::agree::Accuracy;
     use crate::measure::{How, Times};
     use crate::report::best;
     use crate::session::Row;
@@ -203,7 +204,15 @@ mod tests {
             how: How::Stream,
         };
         let (suite, types, layout) = ("square".into(), "f32".into(), "row,row,row".into());
-        Row { suite, types, layout, size: Size::cube(extent), schedule: schedule.into(), times, equal_bits: Some(1.0) }
+        Row {
+            suite,
+            types,
+            layout,
+            size: Size::cube(extent),
+            schedule: schedule.into(),
+            times,
+            accuracy: Accuracy::default(),
+        }
     }
 
     #[test]

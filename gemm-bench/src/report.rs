@@ -4,6 +4,7 @@ use ptx_gemm::DType;
 use ptx_gemm::cuda::Properties;
 use serde_json::{Value, json};
 
+use crate::agree::Accuracy;
 use crate::measure::{How, Times};
 use crate::session::Row;
 use crate::suites::{Size, Suite};
@@ -42,11 +43,15 @@ impl Row {
         let ratio = times.ratio.map_or("-".into(), |ratio| format!("{ratio:.3}"));
         let lt_ratio = times.cublaslt_ratio.map_or("-".into(), |ratio| format!("{ratio:.3}"));
         let peak = self.of_peak(peak).map_or("-".into(), |share| format!("{:.1}%", 100.0 * share));
-        let bits = self.equal_bits.map_or("-".into(), |share| format!("{:.2}%", 100.0 * share));
+        let Accuracy { equal_bits, error, cublas_error } = self.accuracy;
+        let bits = equal_bits.map_or("-".into(), |share| format!("{:.2}%", 100.0 * share));
+        let of_theirs = error.zip(cublas_error).filter(|(_, theirs)| *theirs > 0.0);
+        let of_theirs = of_theirs.map_or("-".into(), |(ours, theirs)| format!("{:.2}", ours / theirs));
+        let error = error.map_or("-".into(), |error| format!("{error:.1e}"));
         let how = if times.how == How::Graph { "graph" } else { "" };
         let product = self.product().unwrap_or_default();
         format!(
-            "{:<15} {:<11} {:<22} {:<20} {:>10.4} {:>7.2} {:>10} {:>7} {:>7} {:>6.1}% {:>6} {:>8} {:>3} {how:<5} {product}",
+            "{:<15} {:<11} {:<22} {:<20} {:>10.4} {:>7.2} {:>10} {:>7} {:>7} {:>6.1}% {:>6} {:>8} {:>7} {:>6} {:>3} {how:<5} {product}",
             self.types,
             self.layout,
             size,
@@ -59,6 +64,8 @@ impl Row {
             100.0 * times.spread,
             peak,
             bits,
+            error,
+            of_theirs,
             times.samples
         )
         .trim_end()
@@ -69,7 +76,7 @@ impl Row {
 /// The heads of the columns of [`Row::line`].
 pub fn heading() -> String {
     format!(
-        "{:<15} {:<11} {:<22} {:<20} {:>10} {:>7} {:>10} {:>7} {:>7} {:>7} {:>6} {:>8} {:>3}",
+        "{:<15} {:<11} {:<22} {:<20} {:>10} {:>7} {:>10} {:>7} {:>7} {:>7} {:>6} {:>8} {:>7} {:>6} {:>3}",
         "types",
         "layout",
         "size",
@@ -82,6 +89,8 @@ pub fn heading() -> String {
         "spread",
         "peak",
         "bits =",
+        "error",
+        "to its",
         "of"
     )
 }
@@ -127,6 +136,8 @@ pub fn json(device: &str, command: &str, peak: f64, rows: &[&Row]) -> Value {
                 ("product", row.product().map(Value::from)),
                 ("cublaslt_ms", row.times.cublaslt_ms.map(rounded).map(Value::from)),
                 ("cublaslt_ratio", row.times.cublaslt_ratio.map(rounded).map(Value::from)),
+                ("error", row.accuracy.error.map(rounded).map(Value::from)),
+                ("cublas_error", row.accuracy.cublas_error.map(rounded).map(Value::from)),
             ] {
                 value.into_iter().for_each(|value| json[name] = value);
             }
@@ -158,7 +169,11 @@ pub fn read(results: &Value) -> Option<(Vec<Row>, f64)> {
             size: Size { m: extent("m")?, n: extent("n")?, k: extent("k")?, batch: extent("batch")? },
             schedule: text("schedule")?.into(),
             times,
-            equal_bits: None,
+            accuracy: Accuracy {
+                equal_bits: None,
+                error: row["error"].as_f64(),
+                cublas_error: row["cublas_error"].as_f64(),
+            },
         })
     };
     let rows: Option<Vec<Row>> = results["rows"].as_array()?.iter().map(row).collect();
@@ -201,6 +216,7 @@ mod tests {
     use serde_json::Value;
 
     use super::{file, heading, json, means, read};
+    use crate::agree::Accuracy;
     use crate::measure::{How, Times};
     use crate::session::Row;
     use crate::suites::Size;
@@ -212,7 +228,8 @@ mod tests {
         let times = Times { ms: 2.0, cublas_ms, ratio, cublaslt_ms, cublaslt_ratio, spread: 0.01, samples, how };
         let (suite, types, layout) = ("llm".into(), "bf16".into(), "row,col,row".into());
         let size = Size { m, n: 6144, k: 4096, batch: 1 };
-        Row { suite, types, layout, size, schedule: "one".into(), times, equal_bits: None }
+        let accuracy = Accuracy { equal_bits: None, error: ratio.map(|_| 1e-7), cublas_error: cublaslt_ratio };
+        Row { suite, types, layout, size, schedule: "one".into(), times, accuracy }
     }
 
     #[test]
@@ -224,7 +241,12 @@ mod tests {
         assert!(results["rows"][1].get("cublaslt_ms").is_none(), "{text}");
         let (again, peak) = read(&results).unwrap();
         assert_eq!(peak, 60.0);
-        assert!(again.iter().zip(&rows).all(|(again, row)| (again.times, again.size) == (row.times, row.size)));
+        assert!(
+            again
+                .iter()
+                .zip(&rows)
+                .all(|(again, row)| (again.times, again.size, again.accuracy) == (row.times, row.size, row.accuracy))
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use ptx_gemm::cuda::{Enqueue, Properties, Queue};
 use ptx_gemm::{CompiledGemm, DType, Device, DeviceError, Error, Problem};
 
-use crate::agree::{Agreement, Reference};
+use crate::agree::{Accuracy, Agreement, Reference};
 use crate::measure::{Pace, Times, measure};
 use crate::operands::Operands;
 use crate::program::Program;
@@ -60,8 +60,8 @@ pub struct Row {
     pub schedule: String,
     /// Its times.
     pub times: Times,
-    /// The share of elements whose bits are those of cuBLAS's result.
-    pub equal_bits: Option<f64>,
+    /// How exact its result is.
+    pub accuracy: Accuracy,
 }
 
 /// Why there is no row.
@@ -272,8 +272,8 @@ impl Session<'_> {
     ) -> Result<Event, Error> {
         let (suite, schedule, size) = (order.suite.clone(), name.to_string(), operands.listed);
         let extras = operands.extras(self.device, gemm.problem(), self.beta)?;
-        let equal_bits = match reference.compare(self.device, &self.queue, operands, (gemm, &extras))? {
-            Agreement::Right { equal_bits } => equal_bits,
+        let accuracy = match reference.compare(self.device, &self.queue, operands, (gemm, &extras))? {
+            Agreement::Right(accuracy) => accuracy,
             Agreement::Wrong(what) => {
                 return Ok(Event::Missing { suite, schedule, size: Some(size), reason: Reason::Wrong, what });
             }
@@ -287,7 +287,7 @@ impl Session<'_> {
         let types = types_of([types.a, types.b, types.acc, types.d]);
         let planes = gemm.kernel().interface().entries.iter().find_map(|entry| entry.emulated);
         let types = planes.map_or(types.clone(), |of| format!("{types}{AS_PLANES}{}x{}", of.dtype, of.products));
-        Ok(Event::Row(Row { suite, types, layout, size, schedule, times, equal_bits }))
+        Ok(Event::Row(Row { suite, types, layout, size, schedule, times, accuracy }))
     }
 
     fn late(&self, order: &Order, schedule: &str, size: Size) {

@@ -64,6 +64,7 @@ mod tests {
     use ptx_gemm::cuda::Properties;
 
     use super::Timed;
+    use crate::agree::Accuracy;
     use crate::measure::{How, Times};
     use crate::rivals::Versions;
     use crate::session::{Event, Reason, Row};
@@ -94,7 +95,7 @@ mod tests {
             size,
             schedule: "two".into(),
             times,
-            equal_bits: None,
+            accuracy: Accuracy::default(),
         };
         timed.hear(Event::Row(row), &names, size);
         let (suite, schedule) = ("product".into(), "three".into());
