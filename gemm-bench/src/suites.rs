@@ -119,10 +119,12 @@ const SQUARES: &[&str] = &[
     "tn_64x128_tma",
     "nt_64x128_tma",
     "tt_64x128_tma",
-    "bf16x6_192x128",
     "bf16x6_128x128",
-    "f16x3_192x128",
+    "bf16x6_128x128_ring4",
+    "bf16x6_192x128",
     "f16x3_128x128",
+    "f16x3_128x128_ring4",
+    "f16x3_192x128",
 ];
 const TRIED: [(Suite, &[&str]); 9] = [
     (Suite::Ladder, LARGE),
@@ -138,6 +140,8 @@ const TRIED: [(Suite, &[&str]); 9] = [
             "nn_16x128_split8",
             "nn_128x16_split8",
             "nn_64x128_tma",
+            "bf16x6_128x128",
+            "f16x3_128x128",
         ],
     ),
     (Suite::Deep, &["nn_128x128", "nn_128x128_split8", "nn_64x64_split4", "nn_64x64_split32", "nn_64x128_tma"]),
@@ -148,7 +152,16 @@ const TRIED: [(Suite, &[&str]); 9] = [
     (Suite::Batched, &["nn_128x128", "nn_64x64", "nn_32x32", "tn_128x128", "nn_64x128_tma", "nn_128x256_tma"]),
     (
         Suite::Llm,
-        &["nt_128x256_tma", "nt_64x128_tma", "nt_64x64_split4", "nn_128x128", "nn_64x64_split32", "nn_16x128_split8"],
+        &[
+            "nt_128x256_tma",
+            "nt_64x128_tma",
+            "nt_64x64_split4",
+            "nn_128x128",
+            "nn_64x64_split32",
+            "nn_16x128_split8",
+            "nt_bf16x6_128x128",
+            "nt_f16x3_128x128",
+        ],
     ),
     (Suite::Grouped, &["nn_128x128", "nn_64x64", "nn_128x256_tma", "nn_256x128"]),
 ];

@@ -24,7 +24,7 @@ use crate::tile::interface::SCALE_BYTES;
 use crate::tile::{Pack, Program, SCALE_LINES, SCALE_SHARED_BYTES, SCALE_THREADS};
 
 /// Elements that a thread has in flight.
-const AT_ONCE: u32 = 8;
+const AT_ONCE: u32 = 16;
 
 /// Threads for each row, and the distance of rows of their results in shared memory, so that neither side has bank conflicts.
 const SHARE: u32 = SCALE_THREADS / SCALE_LINES;
