@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! cargo run --release --example accuracy -- [LARGEST_K] [--promote N] [--json FILE] [--plot FILE.svg]
+//! cargo run --release --example accuracy -- --from FILE --plot FILE.svg
 //! ```
 //!
 //! On a GPU, where D is larger and a sample of it is summed again, cuBLAS multiplies as well: f32, and operands rounded to tf32.
@@ -12,7 +13,7 @@
 
 use std::error::Error;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use lexopt::{Arg, ValueExt};
 use ptx_gemm::cuda::{Cublas, Queue};
@@ -147,9 +148,9 @@ fn by_cublas(
 
 /// What was measured.
 struct Row {
-    kind: &'static str,
+    kind: String,
     k: usize,
-    method: &'static str,
+    method: String,
     norm: f64,
     largest: f64,
 }
@@ -165,7 +166,16 @@ fn headed(kind: &str) -> String {
 }
 
 /// The plot of the errors in the norm.
-fn plot(device: &Device, (extent, promote): (usize, usize), methods: &[&str], rows: &[Row]) -> Errors {
+fn plot(device: &str, (extent, promote): (usize, usize), rows: &[Row]) -> Errors {
+    let mut methods: Vec<&str> = Vec::new();
+    for row in rows {
+        if !methods.contains(&&*row.method) {
+            methods.push(&row.method);
+        }
+    }
+    // What three more products of planes change is too small to see, and there are six colours.
+    let coincide = methods.len() > 6;
+    methods.retain(|method| !coincide || *method != "bf16x9");
     let line = |kind: &str, (index, method): (usize, &&str)| Line {
         name: match *method {
             SINGLE => "f32: multiply-adds, one after another".into(),
@@ -177,19 +187,20 @@ fn plot(device: &Device, (extent, promote): (usize, usize), methods: &[&str], ro
             .filter(|row| row.kind == kind && row.method == *method)
             .map(|row| (row.k as f64, row.norm))
             .collect(),
-        // What three more products of planes change is too small to see: the line is on top of another.
+        // That of `bf16x9` is on top of another line.
         dashed: !MODES.contains(method) || *method == "bf16x9",
         // The last colour is grey.
         color: if index == 0 { 5 } else { index - 1 },
     };
-    let lines = |kind: &'static str| methods.iter().enumerate().map(|method| line(kind, method)).collect();
+    let lines = |kind: &str| methods.iter().enumerate().map(|method| line(kind, method)).collect();
     Errors {
         title: "How far f32 products are from exact ones".into(),
         text: format!(
             "{}; D is {extent} × {extent}, sums of K products, promoted every {promote} of K. Each point is the error of D relative \
              to D, in the Frobenius norm, next to sums in f64: lower is better. Elements of A and B are drawn from the \
-             distribution above each panel.",
-            device.name()
+             distribution above each panel.{}",
+            device,
+            if coincide { " emulate(bf16x9) has the errors of emulate(bf16x6)." } else { "" }
         ),
         x: "K, the number of products in a sum".into(),
         y: "relative error of D".into(),
@@ -197,17 +208,38 @@ fn plot(device: &Device, (extent, promote): (usize, usize), methods: &[&str], ro
     }
 }
 
+/// Draws what an earlier run wrote.
+fn redraw(file: &Path, picture: &Path) -> Result<(), Box<dyn Error>> {
+    let file: Value = serde_json::from_str(&fs::read_to_string(file)?)?;
+    let (text, whole) = (|of: &Value| of.as_str().map(String::from), |of: &Value| Some(of.as_u64()? as usize));
+    let row = |row: &Value| {
+        let (norm, largest) = (row["norm"].as_f64()?, row["largest"].as_f64()?);
+        Some(Row { kind: text(&row["data"])?, k: whole(&row["k"])?, method: text(&row["method"])?, norm, largest })
+    };
+    let read = || {
+        let rows: Option<Vec<Row>> = file["rows"].as_array()?.iter().map(row).collect();
+        let extents = (whole(&file["m"])?, whole(&file["promote"])?);
+        Some(plot(&text(&file["device"])?, extents, &rows?))
+    };
+    Ok(fs::write(picture, errors(&read().ok_or("it is not a file of this example")?, Scheme::Auto))?)
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let (mut largest, mut promote, mut file, mut picture) = (1024usize, 128usize, None, None);
+    let mut earlier = None;
     let mut args = lexopt::Parser::from_env();
     while let Some(arg) = args.next()? {
         match arg {
             Arg::Value(value) => largest = value.parse()?,
             Arg::Long("promote") => promote = args.value()?.parse()?,
+            Arg::Long("from") => earlier = Some(PathBuf::from(args.value()?)),
             Arg::Long("json") => file = Some(PathBuf::from(args.value()?)),
             Arg::Long("plot") => picture = Some(PathBuf::from(args.value()?)),
             other => return Err(other.unexpected().into()),
         }
+    }
+    if let (Some(earlier), Some(picture)) = (&earlier, &picture) {
+        return redraw(earlier, picture);
     }
     let device = Device::best()?;
     let cublas = match Queue::new(&device) {
@@ -243,14 +275,14 @@ fn main() -> Result<(), Box<dyn Error>> {
             let mut line = format!("  K = {k:<18}");
             for ((norm, largest), method) in errors.into_iter().zip(&methods) {
                 line.push_str(&format!("{norm:>12.2e}{:>10.2}", largest * (1u64 << 24) as f64));
-                rows.push(Row { kind: kind.0, k, method, norm, largest });
+                rows.push(Row { kind: kind.0.into(), k, method: method.to_string(), norm, largest });
             }
             println!("{line}");
         }
         println!();
     }
     if let Some(path) = picture {
-        fs::write(path, errors(&plot(&device, (extent, promote), &methods, &rows), Scheme::Auto))?;
+        fs::write(path, errors(&plot(device.name(), (extent, promote), &rows), Scheme::Auto))?;
     }
     if let Some(path) = file {
         let row = |row: &Row| {

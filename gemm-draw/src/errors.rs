@@ -32,8 +32,7 @@ pub fn errors(errors: &Errors, scheme: Scheme) -> String {
     canvas.text(LEFT, 38.0, Anchor::Start, Size::Title, INK, &errors.title);
     let mut top = canvas.paragraph(LEFT, 64.0, WIDTH - 2.0 * LEFT, MUTED, &errors.text) + 6.0;
     let methods = methods(errors);
-    legend(&mut canvas, &methods, top);
-    top += 48.0;
+    top = legend(&mut canvas, &methods, top) + 48.0;
     let points = || errors.panels.iter().flat_map(|(_, lines)| lines).flat_map(|line| &line.points);
     let mut sizes: Vec<f64> = points().map(|(size, _)| *size).collect();
     sizes.sort_by(f64::total_cmp);
@@ -108,15 +107,19 @@ fn methods(errors: &Errors) -> Vec<&Line> {
     methods
 }
 
-/// The names of the methods in a row.
-fn legend(canvas: &mut Canvas, methods: &[&Line], at: f64) {
+/// The names of the methods, in as many rows as they take; the height of the last row.
+fn legend(canvas: &mut Canvas, methods: &[&Line], mut at: f64) -> f64 {
     let mut x = LEFT;
     for line in methods {
         let color = palette::line(line.color);
+        if x > LEFT && x + 33.0 + Size::Label.width(&line.name) > WIDTH - LEFT {
+            (x, at) = (LEFT, at + 24.0);
+        }
         canvas.line((x, at), (x + 26.0, at), color, 2.6, line.dashed.then_some("6 4"));
         canvas.text(x + 33.0, at + 5.0, Anchor::Start, Size::Label, color, &line.name);
         x += 33.0 + Size::Label.width(&line.name) + 18.0;
     }
+    at
 }
 
 #[cfg(test)]
