@@ -15,6 +15,8 @@ pub struct Abi {
     /// The entries, in the order in which they are tried. For a schedule, the first one has the widest accesses and the
     /// last one accepts any alignment; they are otherwise the same.
     pub entries: Vec<AbiEntry>,
+    /// With `strassen`: what launches the module, and where its workspace is stated, since no single launch computes D.
+    pub plan: Option<String>,
 }
 
 /// One entry.
@@ -68,7 +70,13 @@ impl Abi {
     /// How a kernel is launched.
     pub fn of(kernel: &Kernel) -> Abi {
         let entries = kernel.interface().entries.iter().map(|entry| AbiEntry::of(entry, kernel)).collect();
-        Abi { target: kernel.target(), entries }
+        let plan = |levels| {
+            format!(
+                "strassen(levels = {levels}): one launch of several; Kernel::launches lists those of a product, and \
+                 Kernel::workspace_on has the bytes of their workspace"
+            )
+        };
+        Abi { target: kernel.target(), entries, plan: kernel.levels().map(plan) }
     }
 }
 
@@ -122,6 +130,9 @@ impl fmt::Display for Abi {
     /// last of them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "target   {}", self.target)?;
+        if let Some(plan) = &self.plan {
+            writeln!(f, "plan     {plan}")?;
+        }
         let mut rest = self.entries.iter().peekable();
         while let Some(entry) = rest.next() {
             entry.line(f)?;

@@ -151,6 +151,33 @@
 //! # }
 //! ```
 //!
+//! # Weights that stay the same
+//!
+//! What a launch packs, or splits into planes for `emulate`, is in its workspace. A [`Prepared`] product keeps that of an
+//! operand which does not change:
+//!
+//! ```no_run
+//! # #[cfg(feature = "cuda")]
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # use ptx_gemm::cuda::{Enqueue, Queue};
+//! # use ptx_gemm::{Device, Matrix, Operand, ResidentCall, gemm};
+//! let kernel = gemm! { types(f32); emulate(bf16x6); tile(128, 128, 64); atom(wgmma(64, 128, 16)); load(tma); stages(3); };
+//! let device = Device::cuda(0)?;
+//! let gemm = kernel.on(&device)?;
+//! let [x, weights, y] = [(64, 512), (512, 1024), (64, 1024)].map(|(rows, cols)| Matrix::<f32>::random(rows, cols, 1));
+//! let (x, weights, y) = (device.upload(&x)?, device.upload(&weights)?, device.upload(&y)?);
+//! let layer = gemm.prepare_resident(&ResidentCall { a: &x, b: &weights, c: None, d: &y, vectors: &[], scalars: &[] })?;
+//! let layer = layer.keeping(Operand::B);
+//! let queue = Queue::new(&device)?;
+//! layer.enqueue(&queue)?;                 // splits x and the weights, and multiplies
+//! layer.enqueue(&queue)?;                 // splits x, and multiplies
+//! queue.wait()?;
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "cuda"))]
+//! # fn main() {}
+//! ```
+//!
 //! # Levels
 //!
 //! [`Gemm::plan`] gives every number that follows from a schedule, [`Gemm::ir`] the text of each level between the plan
@@ -179,6 +206,7 @@ mod tile;
 pub use abi::{Abi, AbiEntry, AbiLaunch, AbiParam};
 pub use gemm::{Gemm, Level};
 pub use ptx_gemm_dsl::diagnostic::Kind;
+pub use ptx_gemm_dsl::terms::Operand;
 pub use ptx_gemm_dsl::types::Batch;
 pub use ptx_gemm_dsl::{
     DType, Diagnostic, Diagnostics, Fix, Layout, Measured, Plan, Problem, Schedule, Severity, Span, Target, clauses,

@@ -1,9 +1,22 @@
 //! The comment at the top of a module: what it computes and how to launch it by hand.
 
+use ptx_gemm_dsl::plan::Plan;
 use ptx_gemm_dsl::terms::Operand;
 use ptx_gemm_dsl::types::{Orientation, Problem};
 
 use crate::tile::interface::Interface;
+
+/// What to know of a module that does not compute D by itself: with `strassen`, D is the result of several launches, which
+/// share a workspace. Programs are the same with and without it, and so do not say so.
+pub fn launched_by(plan: &Plan) -> Vec<String> {
+    let Some(levels) = plan.strassen else { return Vec::new() };
+    vec![
+        format!(
+            "strassen(levels = {levels}): one launch of several, which are of quadrants of A, B and D, and of their sums"
+        ),
+        "  `gemmc plan` states the launches and the workspace of the sums; what an entry needs itself follows".into(),
+    ]
+}
 
 /// The lines of the comment.
 pub fn lines(interface: &Interface, computed: &Problem) -> Vec<String> {

@@ -62,7 +62,8 @@ pub type Observer<'a> = &'a mut dyn FnMut(Level, &str);
 /// As [`compile`].
 pub fn compile_observed(plan: &Plan, observer: Option<Observer<'_>>) -> Result<Compiled, Violation> {
     let programs = tile::build::build(plan);
-    compile_programs(&programs, observer).map_err(|v| v.with_text(tile::print::print(&programs)))
+    let compiled = compile_with(&programs, header::launched_by(plan), observer);
+    compiled.map_err(|v| v.with_text(tile::print::print(&programs)))
 }
 
 /// Compiles the text of a `.tile` file.
@@ -80,7 +81,16 @@ pub fn compile_text(text: &str, observer: Option<Observer<'_>>) -> Result<Compil
 ///
 /// # Errors
 /// The first rule that a program breaks, or one that the compiler breaks on a lower level.
-pub fn compile_programs(programs: &tile::Module, mut observer: Option<Observer<'_>>) -> Result<Compiled, Violation> {
+pub fn compile_programs(programs: &tile::Module, observer: Option<Observer<'_>>) -> Result<Compiled, Violation> {
+    compile_with(programs, Vec::new(), observer)
+}
+
+/// The same, with lines for the end of the header, about what launches the module.
+fn compile_with(
+    programs: &tile::Module,
+    launched_by: Vec<String>,
+    mut observer: Option<Observer<'_>>,
+) -> Result<Compiled, Violation> {
     observe(&mut observer, Level::Tile, || tile::print::print(programs));
     let mut module = Module::new(programs.target.to_string());
     tile::verify::module(programs)?;
@@ -110,6 +120,7 @@ pub fn compile_programs(programs: &tile::Module, mut observer: Option<Observer<'
     }
     let interface = Interface::of(programs);
     module.header = header::lines(&interface, &programs.problem);
+    module.header.extend(launched_by);
     module.version = ptx_gemm_ptx::verify::required_version(&module);
     let ptx = ptx_gemm_ptx::print::print(&module);
     observe(&mut observer, Level::Ptx, || ptx.clone());

@@ -189,33 +189,110 @@ fn every_link_leads_somewhere() {
     }
 }
 
-/// The sentence that a document says about a rung, and about how it compares with another.
-fn sentence(rows: &[serde_json::Value], name: &str, other: Option<&str>) -> String {
-    let row =
-        |name: &str| rows.iter().find(|row| row["schedule"] == name).unwrap_or_else(|| panic!("no row of {name}"));
-    let figure = |name: &str, key: &str| row(name)[key].as_f64().expect("a number");
-    let (ms, share) = (figure(name, "ms"), figure(name, "ratio") * 100.0);
-    let gain = other.map(|o| format!("; {:.2} times as fast as `{o}`", figure(o, "ms") / ms)).unwrap_or_default();
-    format!("Measured: `{name}` {ms:.3} ms, {share:.1} % of cuBLAS{gain}.")
+/// The rows of files of results, the earlier of which count where two have the same.
+fn results(files: &[&str]) -> Vec<serde_json::Value> {
+    let paths = files.iter().map(|name| root().join(format!("bench/results/h200/{name}.json")));
+    let mut rows = Vec::new();
+    for path in paths.filter(|path| path.exists()) {
+        let file = fs::read_to_string(path).expect("results");
+        let file: serde_json::Value = serde_json::from_str(&file).expect("JSON");
+        rows.extend(file["rows"].as_array().expect("rows").iter().cloned());
+    }
+    rows
+}
+
+/// The cube that a sentence about a time is about, unless it says otherwise.
+const RUNG: &str = "4096 x 4096 x 4096";
+
+/// What the tutorial says about a schedule's time, and about how it compares with another: `Measured: ...`, or `Measured at
+/// M x N x K: ...`. What has not been measured is said to be, with the command.
+fn sentence(rows: &[serde_json::Value], line: &str) -> Option<String> {
+    let (at, rest) = line.strip_prefix("Measured")?.split_once(": ")?;
+    let extents = at.strip_prefix(" at ").unwrap_or(RUNG);
+    let numbers: Vec<u64> = extents.split(" x ").filter_map(|extent| extent.parse().ok()).collect();
+    let row = |name: &str| {
+        let is_of = |row: &&serde_json::Value| {
+            let product: Vec<u64> = ["m", "n", "k"].iter().filter_map(|extent| row[extent].as_u64()).collect();
+            row["schedule"] == name && row["batch"] == 1 && product == numbers
+        };
+        rows.iter().find(is_of)
+    };
+    let figure = |row: &serde_json::Value, key: &str| row[key].as_f64().expect("a number");
+    // Commands are in backticks as well, and have spaces.
+    let mut names = rest.split('`').skip(1).step_by(2).filter(|name| !name.contains(' '));
+    let (name, other) = (names.next()?, names.next());
+    let next_to = other.map(|other| format!(" next to `{other}`")).unwrap_or_default();
+    let (Some(own), true) = (row(name), other.is_none_or(|other| row(other).is_some())) else {
+        let command = command_that_measures(name, at.strip_prefix(" at "));
+        return Some(format!("Measured{at}: `{name}`{next_to}, not yet; `{command}` does it."));
+    };
+    let (ms, share) = (figure(own, "ms"), figure(own, "ratio") * 100.0);
+    let gain = other.and_then(|other| Some((other, figure(row(other)?, "ms") / ms)));
+    let gain = gain.map(|(other, gain)| format!("; {gain:.2} times as fast as `{other}`")).unwrap_or_default();
+    Some(format!("Measured{at}: `{name}` {ms:.3} ms, {share:.1} % of cuBLAS{gain}."))
+}
+
+/// The command of a rung's time, or of a product of certain extents.
+fn command_that_measures(name: &str, extents: Option<&str>) -> String {
+    let case = ptx_gemm_check::case(name).unwrap_or_else(|| panic!("no schedule is called {name}"));
+    let of = case.schedule().expect("a schedule").problem().expect("a problem").types.a;
+    let types = if of == ptx_gemm::DType::F32 { String::new() } else { format!(" --types {of}") };
+    match extents {
+        Some(extents) => format!("gemmc bench --size {}{types} --schedules {name}", extents.replace(" x ", "x")),
+        None if ptx_gemm_check::cases().any(|case| case.name == name) => {
+            format!("gemmc bench --suite ladder{types} --results bench/results/h200")
+        }
+        None => format!("gemmc bench --suite square{types} --results bench/results/h200"),
+    }
+}
+
+#[test]
+fn sentences_about_times() {
+    let row = |name: &str, k: u64, ms: f64| serde_json::json!({"schedule": name, "m": 4096, "n": 4096, "k": k, "batch": 1, "ms": ms, "ratio": 0.5});
+    let rows = [row("wgmma", 16, 3.0), row("wgmma", 4096, 0.5), row("mma", 4096, 1.0)];
+    let said = |line: &str| sentence(&rows, line).expect("a sentence");
+    assert_eq!(said("Measured: `wgmma`."), "Measured: `wgmma` 0.500 ms, 50.0 % of cuBLAS.");
+    let both = "Measured: `wgmma` 0.500 ms, 50.0 % of cuBLAS; 2.00 times as fast as `mma`.";
+    assert_eq!(said("Measured: `wgmma` next to `mma`, not yet; `gemmc bench` does it."), both);
+    assert_eq!(said(both), both);
+    assert!(said("Measured at 4096 x 4096 x 16: `wgmma`.").contains("4096 x 4096 x 16: `wgmma` 3.000 ms"));
+    let command = "`gemmc bench --suite ladder --types bf16 --results bench/results/h200`";
+    let missing = format!("Measured: `wgmma` next to `wgmma_roles`, not yet; {command} does it.");
+    assert_eq!(said("Measured: `wgmma`; `wgmma_roles`."), missing);
+    assert_eq!(
+        said("Measured at 1 x 8192 x 64: `bf16_rows16`."),
+        "Measured at 1 x 8192 x 64: `bf16_rows16`, not yet; `gemmc bench --size 1x8192x64 --types bf16 --schedules \
+         bf16_rows16` does it."
+    );
+    assert_eq!(sentence(&rows, "Measured differently."), None);
+}
+
+/// What the tutorial says about the errors of methods: `Relative errors at K = 4096, N(0, 1): ...`.
+fn errors_sentence(rows: &[serde_json::Value], line: &str) -> Option<String> {
+    let (start, rest) = line.strip_prefix("Relative errors at ")?.split_once(": ")?;
+    let (k, data) = start.strip_prefix("K = ")?.split_once(", ")?;
+    let k: u64 = k.parse().ok()?;
+    let methods = rest.split('`').skip(1).step_by(2).map(|method| {
+        let row = rows.iter().find(|row| row["method"] == method && row["k"] == k && row["data"] == data);
+        let error = row.unwrap_or_else(|| panic!("no error of {method}: {line}"))["norm"].as_f64().expect("a number");
+        format!("`{method}` {error:.1e}")
+    });
+    Some(format!("Relative errors at K = {k}, {data}: {}.", methods.collect::<Vec<_>>().join(", ")))
 }
 
 #[test]
 fn times_in_the_tutorial_are_the_measured_ones() {
-    let file = fs::read_to_string(root().join("bench/results/h200/ladder.json")).expect("results");
-    let results: serde_json::Value = serde_json::from_str(&file).expect("JSON");
-    let rows = results["rows"].as_array().expect("rows");
+    let rows = results(&["ladder", "ladder_bf16", "square_bf16", "skinny_bf16", "llm_bf16", "odd_bf16", "square"]);
+    let errors = results(&["../interpreter/accuracy"]);
     let text = fs::read_to_string(root().join("docs/tutorial.md")).expect("the tutorial");
     let mut count = 0;
-    let lines = text.lines().map(|line| match line.strip_prefix("Measured: ") {
-        None => line.to_string(),
-        Some(rest) => {
-            count += 1;
-            let mut names = rest.split('`').skip(1).step_by(2);
-            sentence(rows, names.next().expect("a schedule"), names.next())
-        }
+    let lines = text.lines().map(|line| {
+        let said = sentence(&rows, line).or_else(|| errors_sentence(&errors, line));
+        count += usize::from(said.is_some());
+        said.unwrap_or_else(|| line.to_string())
     });
     let renewed = lines.collect::<Vec<_>>().join("\n") + "\n";
-    assert!(count >= 12, "{count} sentences");
+    assert!(count >= 25, "{count} sentences");
     if is_writing() {
         fs::write(root().join("docs/tutorial.md"), renewed).expect("written");
     } else {
@@ -223,6 +300,24 @@ fn times_in_the_tutorial_are_the_measured_ones() {
             text == renewed,
             "a time is not the measured one: PTX_GEMM_WRITE_DOCUMENTS=1 cargo test -p gemmc --test documents"
         );
+    }
+}
+
+/// Rows of tables that people wrote in the tutorial are those of the page of measurements.
+#[test]
+fn the_tutorial_repeats_measurements_as_they_are() {
+    let [tutorial, measurements] = ["docs/tutorial.md", "docs/performance.md"]
+        .map(|name| fs::read_to_string(root().join(name)).expect("a document"));
+    let printed = |text: &str| {
+        text.split("<!-- end -->")
+            .map(|part| part.split("<!-- gemmc bench").next().expect("a part").to_string())
+            .collect::<String>()
+    };
+    let rows: Vec<String> =
+        printed(&tutorial).lines().filter(|line| line.starts_with("| `")).map(str::to_string).collect();
+    assert!(rows.len() >= 4, "{rows:?}");
+    for row in rows {
+        assert!(measurements.lines().any(|line| line == row), "not in docs/performance.md: {row}");
     }
 }
 
@@ -247,13 +342,7 @@ fn claims(comment: &str) -> Vec<([u64; 3], f64, f64)> {
 
 #[test]
 fn speeds_of_tuned_schedules_are_the_measured_ones() {
-    let mut rows = Vec::new();
-    // The first file that has a product counts.
-    for suite in ["square", "square_f64", "odd", "small", "skinny", "deep", "ladder"] {
-        let file = fs::read_to_string(root().join(format!("bench/results/h200/{suite}.json"))).expect("results");
-        let file: serde_json::Value = serde_json::from_str(&file).expect("JSON");
-        rows.extend(file["rows"].as_array().expect("rows").iter().cloned());
-    }
+    let rows = results(&["square", "square_f64", "odd", "small", "skinny", "deep", "ladder"]);
     let mut count = 0;
     for case in ptx_gemm_check::tuned() {
         let comment: Vec<&str> = case.text.lines().map_while(|line| line.strip_prefix("//")).collect();

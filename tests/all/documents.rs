@@ -1,8 +1,9 @@
-//! The parts of README.md and ARCHITECTURE.md that the compiler writes are up to date, and docs/language.md agrees with the
-//! language's own table.
+//! The parts of README.md, ARCHITECTURE.md and docs/tutorial.md that the compiler writes are up to date, and docs/language.md
+//! agrees with the language's own table.
 //!
-//! A fenced block after `<!-- live: LEVEL of CLAUSES, from "A" to "B" -->` is compared with that part of that level's
-//! text (the whole text without `from`); `PTX_GEMM_WRITE_DOCUMENTS=1` rewrites the blocks.
+//! A fenced block after `<!-- live: LEVEL of SCHEDULE, from "A" to "B" -->` is compared with that part of that level's
+//! text (the whole text without `from`), where SCHEDULE is clauses or the name of a case; `PTX_GEMM_WRITE_DOCUMENTS=1` rewrites
+//! the blocks.
 
 use std::path::Path;
 
@@ -14,7 +15,11 @@ const START: &str = "<!-- live: ";
 /// Number of lines after which an excerpt is abridged.
 const LONGEST: usize = 24;
 
-fn level_text(level: &str, clauses: &str) -> String {
+/// Number of registers in braces after which a list is abridged: the accumulators of a warp group's product fill ten lines.
+const MOST_REGISTERS: usize = 8;
+
+fn level_text(level: &str, schedule: &str) -> String {
+    let clauses = ptx_gemm_check::case(schedule).map_or(schedule, |case| case.text);
     let schedule: Schedule = clauses.parse().unwrap_or_else(|e| panic!("`{clauses}`: {e}"));
     let plan = schedule.plan(None).unwrap_or_else(|e| panic!("`{clauses}`: {e}"));
     if level == "plan" {
@@ -30,6 +35,24 @@ fn level_text(level: &str, clauses: &str) -> String {
     out
 }
 
+/// A line of PTX with the middle of long lists of registers left out.
+fn short_lists(line: &str) -> String {
+    let mut parts = line.split('{');
+    let mut out = parts.next().unwrap_or_default().to_string();
+    for part in parts {
+        let (list, rest) = part.split_once('}').unwrap_or((part, ""));
+        let registers: Vec<&str> = list.split(", ").collect();
+        let close = if part.len() > list.len() { "}" } else { "" };
+        match registers.as_slice() {
+            [first, second, .., last] if registers.len() > MOST_REGISTERS && close == "}" => {
+                out.push_str(&format!("{{{first}, {second}, ... {last}}}{rest}"));
+            }
+            _ => out.push_str(&format!("{{{list}{close}{rest}")),
+        }
+    }
+    out
+}
+
 /// The lines from the first that contains `from` to the next that contains `to`, with the middle left out if there are
 /// many.
 fn excerpt(text: &str, from: &str, to: &str) -> String {
@@ -38,7 +61,7 @@ fn excerpt(text: &str, from: &str, to: &str) -> String {
     let last =
         lines[first..].iter().position(|l| l.contains(to)).unwrap_or_else(|| panic!("no line has `{to}`")) + first;
     let part = &lines[first..=last];
-    let trimmed = |l: &&str| l.trim_end().to_string() + "\n";
+    let trimmed = |l: &&str| short_lists(l.trim_end()) + "\n";
     if part.len() <= LONGEST {
         return part.iter().map(trimmed).collect();
     }
@@ -59,6 +82,7 @@ fn live(marker: &str) -> String {
     let text = level_text(level, clauses);
     match range.and_then(|r| r.trim_end_matches('"').split_once("\" to \"")) {
         Some((from, to)) => excerpt(&text, from, to),
+        None if range.is_some() => panic!("`{marker}`: from \"A\" to \"B\""),
         None => text.lines().map(|l| l.trim_end().to_string() + "\n").collect(),
     }
 }
@@ -82,7 +106,7 @@ fn renewed(document: &str) -> (String, usize) {
 #[test]
 fn documents_show_what_the_compiler_writes() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    for (name, least) in [("README.md", 1), ("ARCHITECTURE.md", 3)] {
+    for (name, least) in [("README.md", 1), ("ARCHITECTURE.md", 3), ("docs/tutorial.md", 10)] {
         let path = root.join(name);
         let document = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{name}: {e}"));
         let (renewed, blocks) = renewed(&document);
@@ -110,5 +134,14 @@ fn the_reference_is_what_the_table_says() {
     for name in ["README.md", "src/lib.rs"] {
         let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name)).unwrap();
         assert!(text.contains("docs/language.md"), "{name} does not name the reference");
+    }
+}
+
+#[test]
+fn long_lists_of_registers_are_abridged() {
+    let nine = "x {%a0, %a1, %a2, %a3, %a4, %a5, %a6, %a7, %a8}, {%b0, %b1};";
+    assert_eq!(short_lists(nine), "x {%a0, %a1, ... %a8}, {%b0, %b1};");
+    for line in ["loop {", "} while p1", "ld {%a0}, [%r0];", "a b"] {
+        assert_eq!(short_lists(line), line);
     }
 }

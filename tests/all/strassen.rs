@@ -45,6 +45,23 @@ fn any_kernel() {
     }
 }
 
+/// One kernel does not compute D: its text and its description say so, and where the launches and their workspace are stated.
+#[test]
+fn a_reader_of_the_module_is_told_of_the_plan() {
+    let text = |clauses: &str| {
+        let gemm: ptx_gemm::Gemm = format!("tile(16, 16, 4); thread(2, 2); {clauses}").parse().unwrap();
+        (gemm.ptx(None).unwrap(), gemm.abi(None).unwrap().to_string())
+    };
+    let (ptx, abi) = text("strassen(levels = 2)");
+    let header: Vec<&str> = ptx.lines().take_while(|line| line.starts_with("//")).collect();
+    assert!(header.iter().any(|line| line.starts_with("// strassen(levels = 2): one launch of several")), "{ptx}");
+    assert!(header.iter().any(|line| line.contains("`gemmc plan` states the launches and the workspace")), "{ptx}");
+    assert!(abi.contains("\nplan     strassen(levels = 2): one launch of several"), "{abi}");
+    assert!(abi.contains("Kernel::workspace_on"), "{abi}");
+    let (ptx, abi) = text("");
+    assert!(!ptx.contains("strassen") && !abi.contains("plan"), "{ptx}{abi}");
+}
+
 #[test]
 fn every_extent_from_none_on() {
     let gemm = "tile(16, 16, 4); thread(2, 2); vector(4); strassen(levels = 1)".parse().unwrap();

@@ -138,15 +138,16 @@ clauses! {
     ///
     /// With `mma` each warp computes what `warp` says, which is required: pieces of 16 x 8 of D, from fragments of bf16 or f16
     /// that it reads from shared memory four matrices of 8 x 8 at a time (`ldmatrix`), and adds in f32, or those of f16 in f16
-    /// with `types(f16, acc = f16)`. So the tile's k is a multiple of 16, and rows in shared memory are multiples of 16 bytes. It
-    /// needs sm_80. Clauses about the work of one thread (`thread`, `fragment`, `lanes`, `operands`, `unroll`, `order`) do not go
-    /// with it.
+    /// with `types(f16, acc = f16)`. So the tile's k is a multiple of the instruction's, 16 or 8, and rows in shared memory are
+    /// multiples of 16 bytes. It needs sm_80; for `mma(16, 8, 8)` of f16 sm_75 is enough. Clauses about the work of one thread
+    /// (`thread`, `fragment`, `lanes`, `operands`, `unroll`, `order`) do not go with it.
     ///
     /// With `wgmma` the tensor cores read the tiles of A and B from shared memory themselves, and each warp group of four
-    /// warps computes 64 rows of the tile. So the tile's m is a multiple of 64, its n one of the instruction's n, and its k
-    /// one of the instruction's k. It needs `load(tma)` and takes bf16 or f16, which it adds in f32 or f16 as `mma` does. Both
-    /// operands are staged as they are in memory and swizzled, and packed where TMA cannot copy them: `shared` and `pack` may be left
-    /// out. `pace(free)` is the default. Clauses about the work of one thread and about its fragments (`thread`,
+    /// warps computes 64 rows of the tile, or, with `specialize(consumers = n)`, several times 64. So the tile's m is a multiple of
+    /// 64, its n one of the instruction's n, and its k one of the instruction's k; `transposed` is for a D of few rows. It needs
+    /// `load(tma)` and takes bf16 or f16, which it adds in f32 or f16 as `mma` does. Both operands are staged as they are in
+    /// memory and swizzled, and packed where TMA cannot copy them: `shared` and `pack` may be left out. `pace(free)` is the
+    /// default. Clauses about the work of one thread and about its fragments (`thread`,
     /// `fragment`, `lanes`, `warp`, `operands`, `unroll`, `order`, `prefetch`) do not go with it.
     atom Atom {
         syntax: "atom(fma | mma(m, n, k) | wgmma(m, n, k))",
@@ -162,7 +163,7 @@ clauses! {
     vector Vector {
         syntax: "vector(n) or vector(a = n, b = n, c = n, d = n)",
         summary: "how wide accesses may be",
-        default: "vector(1)",
+        default: "`vector(1)`; with tensor cores as wide as layouts and tile allow",
         arguments: [
             "n" in "vector({})" => Values::Powers(limits::WIDTH),
             "a, b, c, d" in "vector(a = {}, b = {}, c = {}, d = {})" => Values::Powers(limits::WIDTH),
@@ -201,8 +202,8 @@ clauses! {
     /// With `load(tma)` one thread starts the copies of whole K-tiles, and mbarriers count their bytes. TMA does not
     /// transpose or pad: `shared` must name the orders that the matrices have in memory, and a swizzle must span one row
     /// of the tile, or, with `atom(wgmma)`, divide it into panels. Rows have at most 256 elements and whole pieces of 16
-    /// bytes. Where an address or leading dimension is
-    /// not a multiple of 16 bytes, an entry that copies by `cp.async` runs.
+    /// bytes. Where an address or leading dimension is not a multiple of 16 bytes, an entry that copies by `cp.async` runs, or, with
+    /// `pack`, a kernel copies the operand first.
     load Load {
         syntax: "load(registers | cp_async | tma)",
         summary: "how tiles travel from global to shared memory",

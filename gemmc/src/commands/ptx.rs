@@ -24,7 +24,8 @@ pub(crate) fn run(args: &Ptx, format: Format) -> Result<Reply, Failure> {
         complain(&format!("note: {contract}\n"));
     });
     let ptx = if args.no_comments { without_comments(kernel.ptx()) } else { kernel.ptx().to_string() };
-    let mut json = json!({ "target": abi.target.to_string(), "ptx": ptx, "abi": { "entries": entries } });
+    let mut json =
+        json!({ "target": abi.target.to_string(), "ptx": ptx, "abi": { "entries": entries, "plan": abi.plan } });
     if !contracts.is_empty() {
         json["contracts"] = contracts.iter().map(contract).collect();
     }
