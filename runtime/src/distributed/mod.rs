@@ -10,18 +10,21 @@
 //! ```
 
 mod error;
+mod estimate;
 mod exchange;
 mod launch;
 pub mod plan;
 mod product;
 mod share;
 mod store;
+mod text;
 #[cfg(test)]
 mod tests;
 mod tiles;
 mod world;
 
 pub use error::DistributedError;
+pub use estimate::{Estimate, Network};
 pub use launch::{Launch, LaunchError};
 pub use plan::Plan;
 pub use product::{Distributed, plan_for};

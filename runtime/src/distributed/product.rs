@@ -15,7 +15,7 @@ use super::tiles::Tiles;
 use super::world::World;
 use crate::checks::Extents;
 use crate::compiled::CompiledGemm;
-use crate::device::Device;
+use crate::device::{Device, DeviceKind};
 use crate::kernel::Kernel;
 use crate::large::host::Part as HostPart;
 use crate::large::plan::{Division, Needs};
@@ -124,7 +124,12 @@ impl<'w> Distributed<'w> {
         }
         let plan = self.plan(m, n, depth)?;
         let rank = world.rank();
-        world.agree(&format!("{product}.plan"), &format!("{:?}, depth {}", plan.request, plan.depth))?;
+        // GPUs and interpreters cannot exchange anything.
+        let kind = match self.device.kind() {
+            DeviceKind::Cuda(_) => "GPUs",
+            DeviceKind::Interpreter => "interpreters",
+        };
+        world.agree(&format!("{product}.plan"), &format!("{:?}, depth {}, on {kind}", plan.request, plan.depth))?;
         let (buffers, operations) = (plan.buffers(rank), plan.operations(rank));
         let needs =
             Needs { operations: &operations, buffers: &buffers, workspace_bytes: plan.workspace_bytes };

@@ -84,11 +84,8 @@ impl World {
 
     /// The GPU of this process: the one whose number is its rank on the host, or the only one that it sees.
     pub fn gpu(&self) -> Result<Device, DistributedError> {
-        let of_this_host = || match crate::cuda::status()?.devices {
-            1 => Device::cuda(0).map_err(DistributedError::from),
-            _ => Device::cuda(self.launch.local).map_err(DistributedError::from),
-        };
-        self.guarded(|_| of_this_host())
+        let number = if crate::cuda::status()?.devices == 1 { 0 } else { self.launch.local };
+        Ok(Device::cuda(number)?)
     }
 
     /// How long this process waits for another one.

@@ -30,6 +30,7 @@ pub use estimate::{Bound, Estimate, Traffic};
 pub use geometry::Geometry;
 pub(crate) use geometry::{Homes, tiles};
 pub(crate) use schedule::schedule;
+pub(crate) use text::Bytes;
 
 /// What is to be planned.
 #[derive(Clone, Debug, PartialEq)]
