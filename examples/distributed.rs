@@ -28,9 +28,8 @@ fn b(k: usize, col: usize) -> f32 {
 /// Fills the tiles of A or B that belong to this process.
 fn tiles<'t>(element: fn(usize, usize) -> f32) -> Tiles<'t> {
     Tiles::function(move |region: Region, tile: &mut Matrix<f32>| {
-        for (row, line) in tile.as_mut_slice().chunks_mut(region.cols).enumerate() {
-            let elements = line.iter_mut().enumerate();
-            elements.for_each(|(col, x)| *x = element(region.row + row, region.col + col));
+        for (row, col) in (0..region.rows).flat_map(|row| (0..region.cols).map(move |col| (row, col))) {
+            tile[(row, col)] = element(region.row + row, region.col + col);
         }
     })
 }
@@ -53,7 +52,10 @@ fn multiplied(size: usize, kernel: &Gemm, place: Rendezvous) -> Result<(), Box<d
     if world.rank() == 0 {
         println!("{}", product.plan(size, size, size)?);
     }
-    let d = product.run([size; 3], &mut tiles(a), &mut tiles(b), &Arguments::new())?;
+    let scalars = &kernel.problem()?.epilogue.scalars;
+    let set = |arguments: Arguments<'static>, name: &String| arguments.set(name, if name == "beta" { 0 } else { 1 });
+    let arguments = scalars.iter().fold(Arguments::new(), set);
+    let d = product.run([size; 3], &mut tiles(a), &mut tiles(b), &arguments)?;
 
     // Each process checks some elements of its part.
     let (part, Region { row, col, rows, cols }) = (d.download::<f32>()?, d.region);

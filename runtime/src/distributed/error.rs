@@ -99,7 +99,10 @@ pub enum DistributedError {
     #[error("batch(strided) computes many products in one launch, a product across processes is one; leave batch out")]
     Batched,
     /// The epilogue reads C.
-    #[error("the epilogue reads c, which a product across processes does not take; leave c out, and add it to each part of D")]
+    #[error(
+        "the epilogue reads c, which a product across processes does not take: set the scalar that multiplies it to 0, or leave \
+         c out"
+    )]
     ReadsC,
     /// A or B of another type, shape or layout.
     #[error("{operand:?} is {got}, the product needs {needed}")]

@@ -61,7 +61,7 @@ impl<'w> Distributed<'w> {
     /// A schedule on this process's device. On GPUs the exchange is NCCL's, which the feature `nccl` brings.
     ///
     /// # Errors
-    /// A schedule that is not legal, has `batch(strided)`, or an epilogue that reads C.
+    /// A schedule that is not legal, or has `batch(strided)`.
     pub fn new(schedule: &Schedule, world: &'w World, device: &Device) -> Result<Distributed<'w>, DistributedError> {
         let (sums, tile) = world.guarded(|_| accepted(schedule))?;
         Ok(Distributed { world, device: device.clone(), sums, tile, grid: None, depth: None, links: None })
@@ -94,7 +94,8 @@ impl<'w> Distributed<'w> {
     /// D = epilogue(A B) for m, n and k: all processes call it together, and each keeps its part of D. Returns when every
     /// process has its part, or when one has failed.
     ///
-    /// `arguments` has the scalars and the whole vectors of the epilogue.
+    /// `arguments` has the scalars and the whole vectors of the epilogue. C is not among the operands: a scalar of 0 drops it
+    /// from an epilogue.
     pub fn run(
         &mut self,
         [m, n, k]: [usize; 3],
@@ -176,6 +177,10 @@ impl<'w> Distributed<'w> {
         };
         let extents = Extents { m: number("M", m)?, n: number("N", n)?, k: number("K", k)?, batch: 1 };
         let (constants, dropped) = arguments.resolve(&self.sums.problem, extents)?;
+        let scalars: Vec<f64> = constants.scalars.iter().map(|(_, value)| *value).collect();
+        if self.sums.problem.epilogue.reads_c(&scalars) {
+            return Err(DistributedError::ReadsC);
+        }
         Ok((constants, if dropped { 0 } else { k }))
     }
 }
@@ -185,9 +190,6 @@ fn accepted(schedule: &Schedule) -> Result<(Sums, [usize; 3]), DistributedError>
     let sums = Sums::of(schedule)?;
     if sums.is_batched() {
         return Err(DistributedError::Batched);
-    }
-    if sums.problem.epilogue.uses_c() {
-        return Err(DistributedError::ReadsC);
     }
     let block = schedule.plan_on(None)?.block;
     Ok((sums, [block.m, block.n, block.k].map(|extent| extent as usize)))

@@ -160,7 +160,16 @@ fn what_cannot_be_shared_is_refused() {
     let plain = "tile(8, 8, 4); thread(2, 2);";
     assert_eq!(refused(plain, [1, 1]), Ok(()));
     assert_eq!(refused(&format!("{plain} batch(strided);"), [1, 1]), Err(DistributedError::Batched));
-    assert_eq!(refused(&format!("{plain} epilogue(|acc, c| acc + c);"), [1, 1]), Err(DistributedError::ReadsC));
+    let with_c = |beta: f64| {
+        let world = one();
+        let schedule: Schedule = format!("{plain} epilogue(|acc, c, beta| acc + beta * c);").parse().unwrap();
+        let mut product = Distributed::new(&schedule, &world, &device()).unwrap().depth(4);
+        let share = product.run([9, 9, 9], &mut tiles(a), &mut tiles(b), &Arguments::new().set("beta", beta))?;
+        share.download::<f32>()
+    };
+    assert_eq!(with_c(1.0), Err(DistributedError::ReadsC));
+    let want = Matrix::from_fn(9, 9, |i, j| (0..9).map(|k| a(i, k) * b(k, j)).sum());
+    assert_eq!(with_c(0.0), Ok(want));
     let words = refused(plain, [2, 3]).unwrap_err().to_string();
     assert_eq!(words, "a grid of 2 x 3 has 6 processes, there are 1");
 }
