@@ -87,11 +87,17 @@ fn interpreters_multiply_and_are_checked() {
 fn products_across_processes_are_extrapolated() {
     let scale = |more: &[&str]| answers(&[&["scale", "tma_snake"], &SIZES[..], more].concat());
     let text = scale(&[]);
-    assert!(text.contains("\nassumed    55 TFLOP/s and 4800 GB/s of memory for each GPU; hosts of 8") , "{text}");
+    assert!(text.contains("\nassumed    55 TFLOP/s and 4800 GB/s of memory for each GPU, "), "{text}");
     let json: Value = serde_json::from_str(&scale(&["--json"])).expect("one object");
     let processes = json["processes"].as_array().expect("a list");
-    assert_eq!(processes.iter().map(|one| one["count"].as_u64().expect("a number")).collect::<Vec<_>>()[..3], [1, 2, 4]);
-    assert_eq!((processes.len(), &processes[10]["count"], &processes[10]["grid"]), (11, &1024.into(), &vec![32, 32].into()));
+    assert_eq!(
+        processes.iter().map(|one| one["count"].as_u64().expect("a number")).collect::<Vec<_>>()[..3],
+        [1, 2, 4]
+    );
+    assert_eq!(
+        (processes.len(), &processes[10]["count"], &processes[10]["grid"]),
+        (11, &1024.into(), &vec![32, 32].into())
+    );
     let number = |index: usize, name: &str| processes[index][name].as_f64().expect("a number");
     // 2 x 65536^3 at 55 TFLOP/s, and 16 GiB for each matrix; then a quarter of it, over NVLink.
     assert!((10.2..10.5).contains(&number(0, "seconds")) && number(0, "exchange") == 0.0, "{json}");
@@ -102,6 +108,10 @@ fn products_across_processes_are_extrapolated() {
     // A slower network is slower, and there is nothing to exchange on one.
     let slow: Value = serde_json::from_str(&scale(&["--json", "--between", "5"])).expect("one object");
     assert!(slow["processes"][6]["exchange"].as_f64() > processes[6]["exchange"].as_f64());
+    assert!(processes.iter().all(|one| one["fits"] == true));
+    let four = ["-m", "262144", "-n", "262144", "-k", "262144", "--most", "8"];
+    let huge = answers(&[&["scale", "tma_snake"], &four[..]].concat());
+    assert_eq!(huge.lines().filter(|line| line.ends_with("does not fit")).count(), 3, "{huge}");
     let small = ["scale", "-e", "tile(16, 16, 8); thread(2, 2);", "-m", "60", "-n", "50", "-k", "70"];
     let listed = answers(&[&small[..], &["--most", "4", "--operations"]].concat());
     assert!(listed.contains("device 3 exchange  broadcast panel 0 of A from device 2: own A panel 0"), "{listed}");

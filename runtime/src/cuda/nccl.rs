@@ -151,8 +151,14 @@ impl Communicators {
         load()?;
         let shared = device.gpu()?.shared.clone();
         shared.enter()?;
-        let stream = || shared.context.new_stream().map_err(|error| shared.failed("cuStreamCreate", error));
-        let (exchange, compute) = (stream()?, stream()?);
+        let failed = |call| {
+            let shared = &shared;
+            move |error| shared.failed(call, error)
+        };
+        // A broadcast needs few multiprocessors, and needs them at once, while a product occupies all of them.
+        let (_, first) = result::stream::get_priority_range().map_err(failed("cuCtxGetStreamPriorityRange"))?;
+        let exchange = shared.context.new_stream_with_priority(first).map_err(failed("cuStreamCreateWithPriority"))?;
+        let compute = shared.context.new_stream().map_err(failed("cuStreamCreate"))?;
         let row = connect(&row, rank, check, patience)?;
         let column = connect(&column, rank, check, patience)?;
         Ok(Communicators { shared, rank, row, column, exchange, compute })
@@ -319,7 +325,11 @@ fn span(element: u32, DeviceMatrix { shape, .. }: DeviceMatrix) -> usize {
 }
 
 fn silent(rank: usize, patience: Duration) -> DistributedError {
-    DistributedError::Silent { from: rank, what: "the end of a broadcast or product".into(), seconds: patience.as_secs() }
+    DistributedError::Silent {
+        from: rank,
+        what: "the end of a broadcast or product".into(),
+        seconds: patience.as_secs(),
+    }
 }
 
 /// Waits until a call is complete on this side: the first ones of a communicator still connect.
@@ -357,8 +367,7 @@ fn settle(
 fn connect(group: &Group, rank: usize, check: Check<'_>, patience: Duration) -> Result<Communicator, DistributedError> {
     let mut id = nccl::ncclUniqueId { internal: [0; 128] };
     id.internal.iter_mut().zip(&group.name).for_each(|(to, from)| *to = *from as _);
-    let mut config =
-        Config { size: size_of::<Config>(), magic: 0xcafe_beef, version: OLDEST as u32, blocking: 0 };
+    let mut config = Config { size: size_of::<Config>(), magic: 0xcafe_beef, version: OLDEST as u32, blocking: 0 };
     let mut communicator = Communicator(std::ptr::null_mut());
     // SAFETY: the library is loaded. The configuration begins as `ncclConfig_t` does, and says how long it is.
     let status = unsafe {

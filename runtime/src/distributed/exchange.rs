@@ -103,7 +103,9 @@ impl Messages<'_> {
                 if root == rank {
                     self.site.read(to, "a panel", &mut between)?;
                     let others = self.plan.sharing(rank, operand).into_iter().filter(|other| *other != rank);
-                    return others.into_iter().try_for_each(|other| self.world.store().send(other, &tag, &between.bytes));
+                    return others
+                        .into_iter()
+                        .try_for_each(|other| self.world.store().send(other, &tag, &between.bytes));
                 }
                 let bytes = self.world.store().receive(root, &tag, self.world.patience())?;
                 if bytes.len() != between.bytes.len() {

@@ -17,9 +17,9 @@ pub mod plan;
 mod product;
 mod share;
 mod store;
-mod text;
 #[cfg(test)]
 mod tests;
+mod text;
 mod tiles;
 mod world;
 

@@ -132,8 +132,7 @@ impl<'w> Distributed<'w> {
         };
         world.agree(&format!("{product}.plan"), &format!("{:?}, depth {}, on {kind}", plan.request, plan.depth))?;
         let (buffers, operations) = (plan.buffers(rank), plan.operations(rank));
-        let needs =
-            Needs { operations: &operations, buffers: &buffers, workspace_bytes: plan.workspace_bytes };
+        let needs = Needs { operations: &operations, buffers: &buffers, workspace_bytes: plan.workspace_bytes };
         let mut site = Site::new(&self.device, needs, &self.sums, &constants, [0, 0])?;
         load(&site, &plan, rank, Operand::A, layouts.a, a)?;
         load(&site, &plan, rank, Operand::B, layouts.b, b)?;
@@ -173,7 +172,11 @@ impl<'w> Distributed<'w> {
         }
         let number = |name, got| {
             let limit = ptx_gemm_codegen::kernel::MAX_EXTENT;
-            u32::try_from(got).ok().filter(|got| *got <= limit).ok_or(PlanError::Extent { name, got, limit: limit as usize })
+            u32::try_from(got).ok().filter(|got| *got <= limit).ok_or(PlanError::Extent {
+                name,
+                got,
+                limit: limit as usize,
+            })
         };
         let extents = Extents { m: number("M", m)?, n: number("N", n)?, k: number("K", k)?, batch: 1 };
         let (constants, dropped) = arguments.resolve(&self.sums.problem, extents)?;
@@ -195,13 +198,7 @@ fn accepted(schedule: &Schedule) -> Result<(Sums, [usize; 3]), DistributedError>
     Ok((sums, [block.m, block.n, block.k].map(|extent| extent as usize)))
 }
 
-fn request(
-    sums: &Sums,
-    tile: [usize; 3],
-    [m, n, k]: [usize; 3],
-    grid: [usize; 2],
-    depth: Option<usize>,
-) -> Request {
+fn request(sums: &Sums, tile: [usize; 3], [m, n, k]: [usize; 3], grid: [usize; 2], depth: Option<usize>) -> Request {
     let (types, layouts) = (sums.problem.types, sums.problem.layouts);
     let division = if sums.are_divisible() { Division::Slabs } else { Division::Whole };
     Request { m, n, k, types, layouts, division, tile, grid, depth }
@@ -217,8 +214,7 @@ pub fn plan_for(
     let (sums, tile) = accepted(schedule)?;
     let kernels = sums.schedules().iter().map(|schedule| Kernel::compile_for(schedule, None));
     let kernels: Vec<_> = kernels.collect::<Result<_, _>>()?;
-    let workspace =
-        |m, n, k| kernels.iter().map(|kernel| kernel.workspace_on(m, n, k, BLOCKS)).max().unwrap_or(0);
+    let workspace = |m, n, k| kernels.iter().map(|kernel| kernel.workspace_on(m, n, k, BLOCKS)).max().unwrap_or(0);
     Ok(Plan::new(request(&sums, tile, [m, n, k], grid, depth), &workspace)?)
 }
 

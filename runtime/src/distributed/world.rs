@@ -140,8 +140,10 @@ fn open(launch: Launch, rendezvous: Rendezvous, patience: Duration) -> Result<Ar
         Rendezvous::Launcher => launchers_address(|name| std::env::var(name).ok(), launch)?,
         Rendezvous::Address(address) => address,
         Rendezvous::Folder(path) => {
-            let failed = |error: std::io::Error| {
-                DistributedError::Meeting { rank, place: path.display().to_string(), reason: error.to_string() }
+            let failed = |error: std::io::Error| DistributedError::Meeting {
+                rank,
+                place: path.display().to_string(),
+                reason: error.to_string(),
             };
             return Ok(Arc::new(Folder::open(&path, rank).map_err(failed)?));
         }
@@ -177,7 +179,8 @@ mod tests {
     #[test]
     fn the_launchers_variables_give_an_address() {
         let address = |variables: &[(&str, &str)]| {
-            let of = |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_string());
+            let of =
+                |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_string());
             launchers_address(of, Launch { rank: 1, size: 4, local: 1 })
         };
         let master = [("MASTER_ADDR", "node0"), ("MASTER_PORT", "29500"), ("TORCHELASTIC_RUN_ID", "none")];

@@ -59,11 +59,7 @@ impl<'a> Arguments<'a> {
 
     /// Checks the scalars and vectors of a problem's epilogue: the constants of its launches, and whether one of them drops
     /// the product. As in BLAS, a product that is multiplied by 0 is not computed, whatever A and B contain.
-    pub(crate) fn resolve(
-        &self,
-        problem: &Problem,
-        extents: Extents,
-    ) -> Result<(Constants<'a>, bool), ArgumentError> {
+    pub(crate) fn resolve(&self, problem: &Problem, extents: Extents) -> Result<(Constants<'a>, bool), ArgumentError> {
         let (epilogue, acc) = (&problem.epilogue, problem.types.epilogue());
         let scalars = checks::resolve_scalars(epilogue, acc, &self.scalars)?;
         let given: Vec<GivenVector<'_>> = self

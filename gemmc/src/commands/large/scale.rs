@@ -26,15 +26,17 @@ pub(super) fn run(args: &cli::LargeScale) -> Result<Reply, Failure> {
         "processes", "grid", "part of D", "GiB each", "products s", "exchange s", "time s", "TFLOP/s", "efficiency"
     ));
     let mut rows: Vec<Value> = Vec::new();
-    let counts = std::iter::successors(Some(1usize), |count| Some(count * 2)).take_while(|count| *count < args.most as usize);
+    let counts =
+        std::iter::successors(Some(1usize), |count| Some(count * 2)).take_while(|count| *count < args.most as usize);
     let mut last = None;
     for count in counts.chain([args.most as usize]) {
         let plan = plan_for(&schedule, plan::grid(count, m, n), args.depth, sizes)?;
         let estimate = plan.estimate(&rates, &network);
         let (seconds, [grid_m, grid_n], [rows_of_d, cols_of_d]) = (estimate.total(), plan.request.grid, plan.block);
+        let fits = plan.device_bytes() <= super::BUDGET;
         let tflops = if seconds > 0.0 { 2.0 * m as f64 * n as f64 * k as f64 / seconds / 1e12 } else { 0.0 };
         text.push_str(&format!(
-            "{count:>9} {:>9} {:>15} {:>10.2} {:>11.4} {:>11.4} {:>11.4} {tflops:>10.0} {:>10.2}\n",
+            "{count:>9} {:>9} {:>15} {:>10.2} {:>11.4} {:>11.4} {:>11.4} {tflops:>10.0} {:>10.2}{}\n",
             format!("{grid_m} x {grid_n}"),
             format!("{rows_of_d} x {cols_of_d}"),
             plan.device_bytes() as f64 / (1u64 << 30) as f64,
@@ -42,6 +44,7 @@ pub(super) fn run(args: &cli::LargeScale) -> Result<Reply, Failure> {
             estimate.exchange,
             seconds,
             estimate.efficiency,
+            if fits { "" } else { "  does not fit" },
         ));
         rows.push(json!({
             "count": count,
@@ -50,6 +53,7 @@ pub(super) fn run(args: &cli::LargeScale) -> Result<Reply, Failure> {
             "depth": plan.depth,
             "panels": plan.panels,
             "device_bytes": plan.device_bytes(),
+            "fits": fits,
             "products": estimate.products,
             "exchange": estimate.exchange,
             "fill": estimate.fill,
@@ -69,9 +73,10 @@ pub(super) fn run(args: &cli::LargeScale) -> Result<Reply, Failure> {
 fn assumptions(args: &cli::LargeScale, rates: &Rates) -> String {
     let cli::LargeScale { tflops, per_host, inside, between, latency, .. } = args;
     format!(
-        "assumed    {tflops} TFLOP/s and {:.0} GB/s of memory for each GPU; hosts of {per_host}, {inside} GB/s between two GPUs of \
-         a host,\n           {between} GB/s from each GPU to other hosts, {latency} us from one process of a broadcast to the \
-         next;\n           broadcasts are pipelined, follow each other, and hide under the products except for the first\n",
+        "assumed    {tflops} TFLOP/s and {:.0} GB/s of memory for each GPU, for parts of every size, and 127 GiB that can be used;\n\
+         \x20          hosts of {per_host}, {inside} GB/s between two GPUs of a host, {between} GB/s from each GPU to other hosts,\n\
+         \x20          {latency} us from one process of a broadcast to the next; broadcasts are pipelined, follow each other, and\n\
+         \x20          hide under the products except for the first\n",
         rates.memory / 1e9
     )
 }

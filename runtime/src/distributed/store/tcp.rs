@@ -26,6 +26,8 @@ const VERSION: u64 = 1;
 const PAUSE: Duration = Duration::from_millis(5);
 /// How long a stranger may take for its greeting.
 const GREETING_TIME: Duration = Duration::from_secs(2);
+/// How long an answer may take after the patience of a question: a host that is lost closes no connection.
+const GRACE: Duration = Duration::from_secs(10);
 /// How long process 0 stays for the others at the end.
 const FAREWELL: Duration = Duration::from_secs(5);
 /// The longest message: a panel between interpreters. More is not ours.
@@ -230,7 +232,14 @@ impl Client {
         }
     }
 
-    fn ask(&self, code: u64, peer: usize, patience: Duration, tag: &str, bytes: &[u8]) -> Result<Vec<u8>, DistributedError> {
+    fn ask(
+        &self,
+        code: u64,
+        peer: usize,
+        patience: Duration,
+        tag: &str,
+        bytes: &[u8],
+    ) -> Result<Vec<u8>, DistributedError> {
         let mut request = Vec::with_capacity(bytes.len() + tag.len() + 40);
         write_number(&mut request, code);
         write_number(&mut request, peer as u64);
@@ -239,15 +248,18 @@ impl Client {
         write_bytes(&mut request, bytes);
         let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
         let mut exchange = || -> io::Result<(u64, u64, Vec<u8>)> {
+            stream.set_read_timeout(Some(patience.saturating_add(GRACE)))?;
             stream.write_all(&request)?;
             Ok((read_number(&mut stream)?, read_number(&mut stream)?, read_bytes(&mut stream)?))
         };
-        let died = |error| DistributedError::Peer { rank: 0, reason: format!("has died (its connection closed: {error})") };
+        let died =
+            |error| DistributedError::Peer { rank: 0, reason: format!("has died (its connection closed: {error})") };
         match exchange().map_err(died)? {
             (DONE, _, bytes) => Ok(bytes),
-            (PEER, rank, reason) => {
-                Err(DistributedError::Peer { rank: rank as usize, reason: String::from_utf8_lossy(&reason).into_owned() })
-            }
+            (PEER, rank, reason) => Err(DistributedError::Peer {
+                rank: rank as usize,
+                reason: String::from_utf8_lossy(&reason).into_owned(),
+            }),
             _ => Err(DistributedError::silent(peer, tag, patience)),
         }
     }

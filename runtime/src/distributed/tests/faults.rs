@@ -69,7 +69,12 @@ fn a_process_that_panics_or_leaves_is_named() {
         1 => {
             let panics = |_: Region, _: &mut Matrix<f32>| panic!("no such tile");
             let panicked = catch_unwind(AssertUnwindSafe(move || {
-                product(&world, &device())?.run([20, 20, 20], &mut Tiles::function(panics), &mut ones(), &Arguments::new())
+                product(&world, &device())?.run(
+                    [20, 20, 20],
+                    &mut Tiles::function(panics),
+                    &mut ones(),
+                    &Arguments::new(),
+                )
             }));
             assert!(panicked.is_err());
             None
@@ -173,6 +178,8 @@ fn what_is_missing_is_an_error() {
     let world = World::in_process(1, PATIENCE).remove(0);
     match world.gpu() {
         Ok(device) => drop(product(&world, &device).unwrap().run([8; 3], &mut ones(), &mut ones(), &Arguments::new())),
-        Err(error) => assert!(matches!(error, DistributedError::Run(Error::Device(DeviceError::NoCuda { .. }))), "{error}"),
+        Err(error) => {
+            assert!(matches!(error, DistributedError::Run(Error::Device(DeviceError::NoCuda { .. }))), "{error}")
+        }
     }
 }

@@ -123,7 +123,9 @@ fn stuck(plan: &Plan, mut queues: Vec<Vec<Operation>>) -> Vec<usize> {
     loop {
         let mut waiting: BTreeMap<Meeting, Vec<usize>> = BTreeMap::new();
         for (rank, queue) in queues.iter().enumerate() {
-            let Some(Action::Broadcast { operand, panel, root, .. }) = queue.last().map(|one| &one.action) else { continue };
+            let Some(Action::Broadcast { operand, panel, root, .. }) = queue.last().map(|one| &one.action) else {
+                continue;
+            };
             assert_eq!(*root, plan.root(rank, *operand, *panel));
             let members = plan.sharing(rank, *operand);
             waiting.entry((members, *operand == Operand::A, *panel)).or_default().push(rank);

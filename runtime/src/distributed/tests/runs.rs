@@ -80,8 +80,7 @@ fn every_size_and_grid_is_right() {
                     false => Arguments::new(),
                 };
                 let shares = on(World::in_process(rows * cols, PATIENCE), |world| {
-                    let mut product =
-                        Distributed::new(&schedule, &world, &device()).unwrap().grid(rows, cols).depth(8);
+                    let mut product = Distributed::new(&schedule, &world, &device()).unwrap().grid(rows, cols).depth(8);
                     product.run([m, n, k], &mut tiles(a), &mut tiles(b), &arguments()).unwrap()
                 });
                 let whole = CompiledGemm::new(&schedule, &device()).unwrap();
@@ -111,7 +110,10 @@ fn a_matrix_gives_the_same_as_a_function() {
         assert_eq!(run().download::<f32>(), run().download::<f32>());
         let wide = product.run([20, 25, 30], &mut tiles(a), &mut Tiles::matrix(&mb), &Arguments::new());
         let words = wide.unwrap_err().to_string();
-        assert!(words.contains("A is f32, 20 x 30, row major, the product needs f16") || words.contains("process"), "{words}");
+        assert!(
+            words.contains("A is f32, 20 x 30, row major, the product needs f16") || words.contains("process"),
+            "{words}"
+        );
     });
     assert_eq!(shares.len(), 4);
 }
@@ -126,10 +128,9 @@ pub(super) fn port() -> u16 {
 fn processes_meet_at_an_address_and_in_a_folder() {
     let schedule: Schedule = "tile(8, 8, 4); thread(2, 2);".parse().unwrap();
     let folder = tempfile::tempdir().unwrap();
-    for rendezvous in [
-        Rendezvous::Address(format!("127.0.0.1:{}", port())),
-        Rendezvous::Folder(folder.path().join("meeting")),
-    ] {
+    for rendezvous in
+        [Rendezvous::Address(format!("127.0.0.1:{}", port())), Rendezvous::Folder(folder.path().join("meeting"))]
+    {
         let meet = |rank| {
             let launch = Launch { rank, size: 4, local: rank };
             let world = World::meet_within(launch, rendezvous.clone(), PATIENCE)?;
