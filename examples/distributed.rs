@@ -52,7 +52,7 @@ fn multiplied(size: usize, kernel: &Gemm, place: Rendezvous) -> Result<(), Box<d
     if world.rank() == 0 {
         println!("{}", product.plan(size, size, size)?);
     }
-    let scalars = &kernel.problem()?.epilogue.scalars;
+    let scalars = &kernel.schedule().problem()?.epilogue.scalars;
     let set = |arguments: Arguments<'static>, name: &String| arguments.set(name, if name == "beta" { 0 } else { 1 });
     let arguments = scalars.iter().fold(Arguments::new(), set);
     let d = product.run([size; 3], &mut tiles(a), &mut tiles(b), &arguments)?;

@@ -135,7 +135,9 @@ fn stuck(plan: &Plan, mut queues: Vec<Vec<Operation>>) -> Vec<usize> {
         if complete.is_empty() {
             return (0..queues.len()).filter(|rank| !queues[*rank].is_empty()).collect();
         }
-        complete.into_iter().flatten().for_each(|rank| drop(queues[rank].pop()));
+        for rank in complete.into_iter().flatten() {
+            queues[rank].pop();
+        }
     }
 }
 
