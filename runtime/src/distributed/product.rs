@@ -42,7 +42,8 @@ const BLOCKS: u32 = 132;
 ///     product.run([60, 50, 70], &mut a, &mut b, &Arguments::new())?.download::<f32>()
 /// };
 /// std::thread::scope(|scope| {
-///     let ranks: Vec<_> = World::in_process(2, Duration::from_secs(10)).into_iter().map(|world| scope.spawn(|| work(world))).collect();
+///     let worlds = World::in_process(2, Duration::from_secs(10));
+///     let ranks: Vec<_> = worlds.into_iter().map(|world| scope.spawn(|| work(world))).collect();
 ///     let parts: Vec<_> = ranks.into_iter().map(|rank| rank.join().unwrap().unwrap()).collect();
 ///     assert_eq!(parts.iter().map(|d| d.rows()).sum::<usize>(), 60);
 /// });
