@@ -46,7 +46,7 @@ fn nccl(world: &World, device: &Device, plan: &Plan, product: u64) -> Result<Lin
         let name = match first == rank {
             true => {
                 let name = unique_name(device)?;
-                members[1..].iter().try_for_each(|other| world.store().send(*other, &tag, &name))?;
+                world.store().send(&members[1..], &tag, &name)?;
                 name
             }
             false => world.store().receive(first, &tag, world.patience())?,
@@ -102,10 +102,9 @@ impl Messages<'_> {
                 let mut between = Between::new(dtype, matrix.shape);
                 if root == rank {
                     self.site.read(to, "a panel", &mut between)?;
-                    let others = self.plan.sharing(rank, operand).into_iter().filter(|other| *other != rank);
-                    return others
-                        .into_iter()
-                        .try_for_each(|other| self.world.store().send(other, &tag, &between.bytes));
+                    let mut others = self.plan.sharing(rank, operand);
+                    others.retain(|other| *other != rank);
+                    return self.world.store().send(&others, &tag, &between.bytes);
                 }
                 let bytes = self.world.store().receive(root, &tag, self.world.patience())?;
                 if bytes.len() != between.bytes.len() {

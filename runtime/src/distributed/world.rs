@@ -118,7 +118,7 @@ impl World {
     pub(super) fn agree(&self, tag: &str, text: &str) -> Result<(), DistributedError> {
         let Launch { rank, size, .. } = self.launch;
         if rank > 0 {
-            self.store.send(0, tag, text.as_bytes())?;
+            self.store.send(&[0], tag, text.as_bytes())?;
             return self.store.receive(0, tag, self.patience).map(drop);
         }
         for other in 1..size {
@@ -127,7 +127,8 @@ impl World {
                 return Err(DistributedError::Disagree { rank: other, ours: text.into(), theirs });
             }
         }
-        (1..size).try_for_each(|other| self.store.send(other, tag, &[]))
+        let others: Vec<usize> = (1..size).collect();
+        self.store.send(&others, tag, &[])
     }
 }
 

@@ -56,9 +56,9 @@ impl Folder {
 }
 
 impl Store for Folder {
-    fn send(&self, to: usize, tag: &str, bytes: &[u8]) -> Result<(), DistributedError> {
-        self.check()?;
-        self.write(&self.name(tag, self.rank, to), bytes).map_err(|error| self.error(error))
+    fn send(&self, to: &[usize], tag: &str, bytes: &[u8]) -> Result<(), DistributedError> {
+        let names = to.iter().map(|to| self.name(tag, self.rank, *to));
+        names.into_iter().try_for_each(|name| self.write(&name, bytes)).map_err(|error| self.error(error))
     }
 
     fn receive(&self, from: usize, tag: &str, patience: Duration) -> Result<Vec<u8>, DistributedError> {

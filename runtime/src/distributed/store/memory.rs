@@ -43,12 +43,10 @@ impl Mailbox {
         self.changed.notify_all();
     }
 
-    pub(super) fn send(&self, from: usize, to: usize, tag: &str, bytes: Vec<u8>) -> Result<(), DistributedError> {
-        self.check()?;
+    pub(super) fn send(&self, from: usize, to: &[usize], tag: &str, bytes: &[u8]) {
         self.change(|state| {
-            state.messages.insert((from, to, tag.into()), bytes);
+            state.messages.extend(to.iter().map(|to| ((from, *to, tag.to_string()), bytes.to_vec())));
         });
-        Ok(())
     }
 
     pub(super) fn receive(
@@ -108,8 +106,9 @@ pub(in crate::distributed) struct Member {
 }
 
 impl Store for Member {
-    fn send(&self, to: usize, tag: &str, bytes: &[u8]) -> Result<(), DistributedError> {
-        self.mailbox.send(self.rank, to, tag, bytes.into())
+    fn send(&self, to: &[usize], tag: &str, bytes: &[u8]) -> Result<(), DistributedError> {
+        self.mailbox.send(self.rank, to, tag, bytes);
+        Ok(())
     }
 
     fn receive(&self, from: usize, tag: &str, patience: Duration) -> Result<Vec<u8>, DistributedError> {

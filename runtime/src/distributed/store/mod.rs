@@ -19,8 +19,9 @@ pub(super) use tcp::{Client, Server};
 
 /// One process's access to the messages.
 pub(super) trait Store: fmt::Debug + Send + Sync {
-    /// Leaves a message for a process.
-    fn send(&self, to: usize, tag: &str, bytes: &[u8]) -> Result<(), DistributedError>;
+    /// Leaves a message for each of some processes: for all of them at the same moment, if this is process 0 and not in a
+    /// folder. Also after a failure, since a product that is complete ends everywhere before the next one fails.
+    fn send(&self, to: &[usize], tag: &str, bytes: &[u8]) -> Result<(), DistributedError>;
 
     /// Waits for a message and takes it. Ends early if any process has failed, or if the sender has left.
     fn receive(&self, from: usize, tag: &str, patience: Duration) -> Result<Vec<u8>, DistributedError>;

@@ -116,8 +116,9 @@ impl Server {
 }
 
 impl Store for Server {
-    fn send(&self, to: usize, tag: &str, bytes: &[u8]) -> Result<(), DistributedError> {
-        self.mailbox.send(0, to, tag, bytes.into())
+    fn send(&self, to: &[usize], tag: &str, bytes: &[u8]) -> Result<(), DistributedError> {
+        self.mailbox.send(0, to, tag, bytes);
+        Ok(())
     }
 
     fn receive(&self, from: usize, tag: &str, patience: Duration) -> Result<Vec<u8>, DistributedError> {
@@ -182,7 +183,10 @@ fn converse(stream: &mut TcpStream, rank: usize, mailbox: &Mailbox) -> io::Resul
         let tag = read_text(stream)?;
         let bytes = read_bytes(stream)?;
         let result = match code {
-            SEND => mailbox.send(rank, peer, &tag, bytes).map(|()| Vec::new()),
+            SEND => {
+                mailbox.send(rank, &[peer], &tag, &bytes);
+                Ok(Vec::new())
+            }
             RECEIVE => mailbox.receive((peer, rank), &tag, patience),
             FAIL => {
                 mailbox.fail(rank, tag);
@@ -291,8 +295,8 @@ fn attempt(address: &str, size: usize, rank: usize) -> io::Result<TcpStream> {
 }
 
 impl Store for Client {
-    fn send(&self, to: usize, tag: &str, bytes: &[u8]) -> Result<(), DistributedError> {
-        self.ask(SEND, to, Duration::ZERO, tag, bytes).map(drop)
+    fn send(&self, to: &[usize], tag: &str, bytes: &[u8]) -> Result<(), DistributedError> {
+        to.iter().try_for_each(|to| self.ask(SEND, *to, Duration::ZERO, tag, bytes).map(drop))
     }
 
     fn receive(&self, from: usize, tag: &str, patience: Duration) -> Result<Vec<u8>, DistributedError> {

@@ -88,6 +88,21 @@ fn a_process_that_panics_or_leaves_is_named() {
     assert_eq!(words, "process 1 has left (0.plan was expected), so that this product cannot be completed");
 }
 
+/// A product that is complete stays so, whatever a process does right after it.
+#[test]
+fn a_later_failure_does_not_reach_back() {
+    for _ in 0..200 {
+        let results = on(World::in_process(4, PATIENCE), |world| {
+            let complete = world.agree("end", "");
+            if world.rank() == 1 {
+                world.store().fail("has failed");
+            }
+            complete
+        });
+        assert_eq!(results, vec![Ok(()); 4]);
+    }
+}
+
 #[test]
 fn silence_ends_after_the_patience() {
     let patience = Duration::from_millis(300);
