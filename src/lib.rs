@@ -178,6 +178,12 @@
 //! # fn main() {}
 //! ```
 //!
+//! # Several processes
+//!
+//! [`distributed::Distributed`] multiplies across the processes that a launcher starts (`torchrun --no-python`, `mpirun`,
+//! `srun`), one for each GPU of one host or of many: each has its part of A, B and D, and panels are broadcast by NCCL while
+//! others are multiplied. `examples/distributed.rs` is such a program.
+//!
 //! # Levels
 //!
 //! [`Gemm::plan`] gives every number that follows from a schedule, [`Gemm::ir`] the text of each level between the plan
@@ -189,6 +195,7 @@
 //!
 //! - `cuda`, on by default: NVIDIA GPUs. Building does not require CUDA; without the feature there are the PTX and the
 //!   interpreter.
+//! - `nccl`: GPUs of several processes, for [`distributed`]. The library is loaded at run time.
 //! - `ndarray`, `faer`: accept their matrices, and views of them, as operands.
 //! - `testing`, for dev-dependencies: tests of snapshots, results, contracts and races in your own crate, one line
 //!   each.
@@ -218,7 +225,7 @@ pub use ptx_gemm_runtime::{
     DeviceError, DeviceGroup, DeviceKind, DeviceList, DeviceMatrix, DeviceProduct, DeviceVector, Element, Error,
     Expert, ExpertsCall, Group, GroupProduct, HostBytes, HostBytesMut, Interface, InterpreterOptions, Kernel, Limits,
     Matrix, MatrixBatch, MatrixMut, MatrixRef, PinnedMatrix, Prepared, Refusal, Resident, ResidentCall, Run, Runs,
-    RunsMut, Shape, Stack, Strides, TextError, TextErrors, TypedMatrix, cuda, interp, large, random,
+    RunsMut, Shape, Stack, Strides, TextError, TextErrors, TypedMatrix, cuda, distributed, interp, large, random,
 };
 pub use tile::TileProgram;
 

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use ptx_gemm::distributed::DistributedError;
 use ptx_gemm::large::LargeError;
 use ptx_gemm::{Contract, Diagnostic, Diagnostics, Error, TextError, TextErrors};
 use ptx_gemm_check::CheckError;
@@ -202,6 +203,15 @@ impl From<LargeError> for Failure {
         match error {
             LargeError::Run(error) => error.into(),
             LargeError::Incomplete(_) => Failure::refused("device", error.to_string()),
+            error => Failure::refused("large", error.to_string()),
+        }
+    }
+}
+
+impl From<DistributedError> for Failure {
+    fn from(error: DistributedError) -> Failure {
+        match error {
+            DistributedError::Run(error) => error.into(),
             error => Failure::refused("large", error.to_string()),
         }
     }

@@ -84,6 +84,42 @@ fn interpreters_multiply_and_are_checked() {
 }
 
 #[test]
+fn products_across_processes_are_extrapolated() {
+    let scale = |more: &[&str]| answers(&[&["scale", "tma_snake"], &SIZES[..], more].concat());
+    let text = scale(&[]);
+    assert!(text.contains("\nassumed    55 TFLOP/s and 4800 GB/s of memory for each GPU, "), "{text}");
+    let json: Value = serde_json::from_str(&scale(&["--json"])).expect("one object");
+    let processes = json["processes"].as_array().expect("a list");
+    assert_eq!(
+        processes.iter().map(|one| one["count"].as_u64().expect("a number")).collect::<Vec<_>>()[..3],
+        [1, 2, 4]
+    );
+    assert_eq!(
+        (processes.len(), &processes[10]["count"], &processes[10]["grid"]),
+        (11, &1024.into(), &vec![32, 32].into())
+    );
+    let number = |index: usize, name: &str| processes[index][name].as_f64().expect("a number");
+    // 2 x 65536^3 at 55 TFLOP/s, and 16 GiB for each matrix; then a quarter of it, over NVLink.
+    assert!((10.2..10.5).contains(&number(0, "seconds")) && number(0, "exchange") == 0.0, "{json}");
+    assert!((2.5..2.7).contains(&number(2, "seconds")) && number(2, "exchange") < 0.1, "{json}");
+    assert!(number(2, "device_bytes") < 0.3 * number(0, "device_bytes"));
+    // In the end the network binds.
+    assert!(number(10, "exchange") > number(10, "products") && number(10, "efficiency") < 0.6, "{json}");
+    // A slower network is slower, and there is nothing to exchange on one.
+    let slow: Value = serde_json::from_str(&scale(&["--json", "--between", "5"])).expect("one object");
+    assert!(slow["processes"][6]["exchange"].as_f64() > processes[6]["exchange"].as_f64());
+    assert!(processes.iter().all(|one| one["fits"] == true));
+    let four = ["-m", "262144", "-n", "262144", "-k", "262144", "--most", "8"];
+    let huge = answers(&[&["scale", "tma_snake"], &four[..]].concat());
+    assert_eq!(huge.lines().filter(|line| line.ends_with("does not fit")).count(), 3, "{huge}");
+    let small = ["scale", "-e", "tile(16, 16, 8); thread(2, 2);", "-m", "60", "-n", "50", "-k", "70"];
+    let listed = answers(&[&small[..], &["--most", "4", "--operations"]].concat());
+    assert!(listed.contains("device 3 exchange  broadcast panel 0 of A from device 2: own A panel 0"), "{listed}");
+    refused(&["scale", "naive", "-m", "5000000000", "-n", "1", "-k", "1"], "M = 5000000000 is too large");
+    refused(&[&small[..], &["--depth", "0"]].concat(), "the depth of panels = 0");
+}
+
+#[test]
 fn what_cannot_be_done_says_why() {
     refused(&[&["plan", "--budget", "100"], &SMALL[..]].concat(), "a budget of 100 bytes per device is too small");
     refused(&[&["plan", "--devices", "0"], &SMALL[..]].concat(), "no device to plan for");

@@ -25,6 +25,7 @@ mod compiled;
 mod contracts;
 pub mod cuda;
 mod device;
+pub mod distributed;
 pub mod doubled;
 mod element;
 #[cfg(test)]

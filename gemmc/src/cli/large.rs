@@ -16,6 +16,8 @@ pub(crate) enum LargeCommand {
     Plan(LargePlan),
     /// Multiply random matrices on GPUs, or on interpreters
     Run(LargeRun),
+    /// What a product across processes would take, from one GPU to many hosts, and what is assumed; needs no device
+    Scale(LargeScale),
 }
 
 /// A product, and the memory for it.
@@ -63,6 +65,45 @@ pub(crate) struct LargePlan {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) devices: usize,
     /// Every copy, launch and event as well
+    #[arg(long)]
+    pub(crate) operations: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct LargeScale {
+    #[command(flatten)]
+    pub(crate) compile: Compile,
+    /// Rows of A and D
+    #[arg(short = 'm', value_name = "M")]
+    pub(crate) m: usize,
+    /// Columns of B and D
+    #[arg(short = 'n', value_name = "N")]
+    pub(crate) n: usize,
+    /// Columns of A, rows of B
+    #[arg(short = 'k', value_name = "K")]
+    pub(crate) k: usize,
+    /// The largest number of processes, each with a GPU
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=1 << 16))]
+    pub(crate) most: u64,
+    /// Depth of a panel of K [default: what gives every process a panel, at most 2048]
+    #[arg(long, value_name = "ELEMENTS")]
+    pub(crate) depth: Option<usize>,
+    /// Speed of one GPU in TFLOP/s
+    #[arg(long, value_name = "X", default_value_t = 55.0)]
+    pub(crate) tflops: f64,
+    /// GPUs of a host
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) per_host: u64,
+    /// Speed between two GPUs of a host, in GB/s and each direction
+    #[arg(long, value_name = "X", default_value_t = 394.0)]
+    pub(crate) inside: f64,
+    /// Speed between a GPU and other hosts, in GB/s and each direction
+    #[arg(long, value_name = "X", default_value_t = 50.0)]
+    pub(crate) between: f64,
+    /// Time from one process of a broadcast to the next, in microseconds
+    #[arg(long, value_name = "X", default_value_t = 10.0)]
+    pub(crate) latency: f64,
+    /// Every broadcast, launch and event of the last process of the largest number as well
     #[arg(long)]
     pub(crate) operations: bool,
 }

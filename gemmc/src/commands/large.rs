@@ -13,6 +13,7 @@ use crate::source::{self, Loaded};
 use sample::{Checked, Host, fill};
 
 mod sample;
+mod scale;
 
 /// Bytes of a device in a plan without one: nine tenths of an H200's memory.
 const BUDGET: u64 = 141 * (1 << 30) / 10 * 9;
@@ -21,6 +22,7 @@ pub(crate) fn run(args: &cli::Large, format: Format) -> Result<Reply, Failure> {
     match &args.command {
         LargeCommand::Plan(args) => planned(args),
         LargeCommand::Run(args) => performed(args, format),
+        LargeCommand::Scale(args) => scale::run(args),
     }
 }
 
@@ -38,14 +40,7 @@ fn planned(args: &cli::LargePlan) -> Result<Reply, Failure> {
 
 /// The product of a schedule, without devices.
 fn large(sizes: &Sizes) -> Result<(Large, Schedule), Failure> {
-    let Loaded::Schedule { schedule, .. } = source::load(&sizes.compile)? else {
-        let message = "a large product is divided by changing its schedule, and a .tile file has none";
-        return Err(Failure::refused("large", message));
-    };
-    let schedule = match sizes.compile.target {
-        Some(target) => source::for_target(&schedule, target),
-        None => schedule,
-    };
+    let schedule = schedule(&sizes.compile)?;
     let tuning = plan::Tuning { depth: sizes.depth, ring: sizes.ring, strips: sizes.strips };
     let rates = plan::Rates::h200(sizes.tflops * 1e12);
     let large = Large::new(&schedule)?.tuning(tuning).rates(rates);
@@ -53,6 +48,17 @@ fn large(sizes: &Sizes) -> Result<(Large, Schedule), Failure> {
     let values: Vec<f64> = scalars(sizes, &schedule.problem()?).into_iter().map(|(_, value)| value).collect();
     let large = large.planned_with(&values);
     Ok((sizes.budget.iter().fold(large, |large, &budget| large.budget(budget)), schedule))
+}
+
+fn schedule(compile: &cli::Compile) -> Result<Schedule, Failure> {
+    let Loaded::Schedule { schedule, .. } = source::load(compile)? else {
+        let message = "a large product is divided by changing its schedule, and a .tile file has none";
+        return Err(Failure::refused("large", message));
+    };
+    Ok(match compile.target {
+        Some(target) => source::for_target(&schedule, target),
+        None => schedule,
+    })
 }
 
 /// The value of each scalar of the epilogue: as given, or else 0 for `beta` and 1 for the others.

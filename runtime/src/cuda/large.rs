@@ -127,7 +127,9 @@ impl<'h, 's> Gpus<'h, 's> {
                 }
                 Ok(())
             }
-            Action::Receive { from, place } => self.receive(device, *from, *place, cu_stream),
+            Action::Receive { from, place } => self.receive((device, *place), (*from, *place), cu_stream),
+            Action::Broadcast { root, .. } if *root == device => Ok(()),
+            Action::Broadcast { root, from, to, .. } => self.receive((device, *to), (*root, *from), cu_stream),
             Action::Multiply(product) => {
                 let Some(ready) = site.ready(product)? else { return Ok(()) };
                 if ready.flags.1 > 0 {
@@ -167,9 +169,14 @@ impl<'h, 's> Gpus<'h, 's> {
     }
 
     /// Copies a part of a slab from another GPU, without the host where the two are linked.
-    fn receive(&self, device: usize, from: usize, place: Place, stream: sys::CUstream) -> Result<(), Error> {
-        let site = |device: usize| self.sites.get(device).and_then(Option::as_ref).and_then(|site| site.matrix(place));
-        let (Some((dtype, to)), Some((_, source))) = (site(device), site(from)) else { return Ok(()) };
+    fn receive(
+        &self,
+        (device, to): (usize, Place),
+        (from, source): (usize, Place),
+        stream: sys::CUstream,
+    ) -> Result<(), Error> {
+        let at = |device: usize, place| self.sites.get(device).and_then(Option::as_ref)?.matrix(place);
+        let (Some((dtype, to)), Some((_, source))) = (at(device, to), at(from, source)) else { return Ok(()) };
         let (to_context, from_context) =
             (self.lanes[device].shared.context.cu_ctx(), self.lanes[from].shared.context.cu_ctx());
         let lines = Lines::of(to, dtype.bytes(), true);

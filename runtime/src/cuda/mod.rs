@@ -27,6 +27,8 @@ mod link;
 mod locked;
 #[cfg(feature = "cuda")]
 mod module;
+#[cfg(feature = "nccl")]
+mod nccl;
 #[cfg(feature = "cuda")]
 mod on_stream;
 #[cfg(feature = "cuda")]
@@ -66,6 +68,8 @@ pub(crate) use gpu::open;
 pub(crate) use large::Gpus;
 #[cfg(feature = "cuda")]
 pub(crate) use locked::Locked;
+#[cfg(feature = "nccl")]
+pub(crate) use nccl::{Communicators, Group, unique_name};
 #[cfg(feature = "cuda")]
 pub use on_stream::{OnStream, SliceMut, SliceRef};
 #[cfg(feature = "cuda")]

@@ -2,9 +2,12 @@
 
 use std::fmt;
 
-use ptx_gemm_dsl::DType;
+use ptx_gemm_dsl::{DType, Problem};
 
+use super::site::{Constants, HostVector};
+use crate::checks::{self, Extents, GivenVector};
 use crate::element::Element;
+use crate::error::ArgumentError;
 use crate::view::{AnyRef, AsMatrix, Strides};
 
 /// The epilogue's operands besides A B, and where to report progress.
@@ -47,6 +50,32 @@ impl<'a> Arguments<'a> {
     pub fn vector<T: Element>(mut self, name: &str, elements: &'a [T]) -> Arguments<'a> {
         self.vectors.push((name.into(), T::DTYPE, bytemuck::cast_slice(elements)));
         self
+    }
+
+    /// Whether there is a C.
+    pub(crate) fn has_c(&self) -> bool {
+        self.c.is_some()
+    }
+
+    /// Checks the scalars and vectors of a problem's epilogue: the constants of its launches, and whether one of them drops
+    /// the product. As in BLAS, a product that is multiplied by 0 is not computed, whatever A and B contain.
+    pub(crate) fn resolve(&self, problem: &Problem, extents: Extents) -> Result<(Constants<'a>, bool), ArgumentError> {
+        let (epilogue, acc) = (&problem.epilogue, problem.types.epilogue());
+        let scalars = checks::resolve_scalars(epilogue, acc, &self.scalars)?;
+        let given: Vec<GivenVector<'_>> = self
+            .vectors
+            .iter()
+            .map(|(name, dtype, bytes)| GivenVector { name, dtype: *dtype, len: bytes.len() / dtype.bytes() as usize })
+            .collect();
+        let order = checks::resolve_vectors(epilogue, acc, extents, &given)?;
+        let vectors = epilogue.vectors.iter().zip(order).map(|(vector, index)| {
+            let (name, dtype, bytes) = &self.vectors[index];
+            HostVector { name: name.clone(), axis: vector.axis, dtype: *dtype, bytes }
+        });
+        let vectors = vectors.collect();
+        let dropped = epilogue.dropping_acc().into_iter().any(|scalar| scalars.get(scalar) == Some(&0.0));
+        let named = epilogue.scalars.iter().cloned().zip(scalars).collect();
+        Ok((Constants { scalars: named, vectors }, dropped))
     }
 
     /// Is called whenever a strip of D is finished.

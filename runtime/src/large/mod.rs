@@ -24,10 +24,10 @@ mod product;
 pub mod races;
 mod region;
 mod run;
-mod sequential;
+pub(crate) mod sequential;
 pub(crate) mod site;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use arguments::{Arguments, Progress};
 pub use error::{Incomplete, LargeError};

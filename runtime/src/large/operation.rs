@@ -40,6 +40,10 @@ pub enum Buffer {
     Addend,
     /// A block of D that has another type than the sums.
     Result,
+    /// A panel of A that this process has itself, of a product across processes.
+    OwnA(usize),
+    /// The same of B.
+    OwnB(usize),
 }
 
 /// A rectangle of a buffer.
@@ -69,6 +73,19 @@ pub enum Action {
         from: usize,
         /// Where it is there, and goes here.
         place: Place,
+    },
+    /// Takes part in a broadcast: the root's panel goes to every process of its row of the grid, or of its column.
+    Broadcast {
+        /// A along rows, B along columns.
+        operand: Operand,
+        /// Which panel of K.
+        panel: usize,
+        /// The device that has it.
+        root: usize,
+        /// Where it is there.
+        from: Place,
+        /// Where it goes here; the same place on the root.
+        to: Place,
     },
     /// Multiplies one slab.
     Multiply(Product),
@@ -154,6 +171,8 @@ impl Operation {
         match &self.action {
             Action::Upload { to, .. } => vec![at(self.device, *to, Write)],
             Action::Receive { from, place } => vec![at(*from, *place, Read), at(self.device, *place, Write)],
+            Action::Broadcast { root, from, .. } if *root == self.device => vec![at(*root, *from, Read)],
+            Action::Broadcast { root, from, to, .. } => vec![at(*root, *from, Read), at(self.device, *to, Write)],
             Action::Multiply(product) => {
                 let inputs = [Some(product.a), Some(product.b), product.c].into_iter().flatten();
                 let reads = inputs.map(|place| at(self.device, place, Read));
@@ -196,6 +215,8 @@ impl fmt::Display for Buffer {
             Buffer::Sum => f.write_str("sums"),
             Buffer::Addend => f.write_str("C block"),
             Buffer::Result => f.write_str("D block"),
+            Buffer::OwnA(panel) => write!(f, "own A panel {panel}"),
+            Buffer::OwnB(panel) => write!(f, "own B panel {panel}"),
         }
     }
 }
@@ -220,6 +241,9 @@ impl fmt::Display for Action {
         match self {
             Action::Upload { operand, host, to } => write!(f, "copy {operand:?}{host} -> {to}"),
             Action::Receive { from, place } => write!(f, "copy {place} of device {from} -> the same"),
+            Action::Broadcast { operand, panel, root, from, to } => {
+                write!(f, "broadcast panel {panel} of {operand:?} from device {root}: {from} -> {to}")
+            }
             Action::Multiply(Product { part, a, b, c, d, .. }) => {
                 write!(f, "multiply {} {a} * {b}", part.name())?;
                 if let Some(c) = c {

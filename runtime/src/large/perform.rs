@@ -52,6 +52,7 @@ pub(crate) fn perform(
         // Memory of a dead device cannot be read either.
         let source = match action {
             Action::Receive { from, .. } => Some(*from),
+            Action::Broadcast { root, .. } => Some(*root),
             _ => None,
         };
         let lost = state.dead.contains(&device) || source.is_some_and(|from| state.dead.contains(&from));

@@ -14,8 +14,8 @@ use super::plan::{Addend, Plan, PlanError};
 use super::product::{Large, OnFailure};
 use super::region::Region;
 use super::sequential::Sequential;
-use super::site::{Constants, HostVector, Site};
-use crate::checks::{self, GivenVector};
+use super::site::{Constants, Site};
+use crate::checks;
 use crate::compiled::CompiledGemm;
 use crate::device::Device;
 use crate::error::{ArgumentError, Error};
@@ -130,7 +130,7 @@ impl Large {
         constants: &Constants<'_>,
         report: &mut dyn FnMut(Region),
     ) -> (Performed, Duration) {
-        let site = |device: &Device| Site::new(device, plan, &self.sums, constants, host.origin);
+        let site = |device: &Device| Site::new(device, plan.needs(), &self.sums, constants, host.origin);
         let mut failures = Vec::new();
         let mut sites = Vec::new();
         for (device, made) in devices.iter().map(site).enumerate() {
@@ -163,7 +163,6 @@ impl Large {
         arguments: &Arguments<'h>,
     ) -> Result<(Constants<'h>, usize), LargeError> {
         let problem = &self.sums.problem;
-        let (epilogue, acc) = (&problem.epilogue, problem.types.epilogue());
         let whole = self.sums.schedule(Part::Whole).map(|schedule| CompiledGemm::new(schedule, device)).transpose()?;
         let Some(whole) = whole else { return Ok((Constants::default(), 0)) };
         let laid = |matrix: AnyRef<'_>| Laid { shape: matrix.shape, stack: Stack::ONE };
@@ -176,23 +175,10 @@ impl Large {
         for (operand, matrix) in operands.into_iter().filter_map(|(operand, matrix)| Some((operand, matrix?))) {
             checks::slice(problem, operand, matrix.dtype, laid(matrix), matrix.elements())?;
         }
-        let scalars = checks::resolve_scalars(epilogue, acc, &arguments.scalars)?;
+        let (constants, dropped) = arguments.resolve(problem, extents)?;
+        let scalars: Vec<f64> = constants.scalars.iter().map(|(_, value)| *value).collect();
         checks::check_c(problem, c.is_some(), &scalars)?;
-        let given: Vec<GivenVector<'_>> = arguments
-            .vectors
-            .iter()
-            .map(|(name, dtype, bytes)| GivenVector { name, dtype: *dtype, len: bytes.len() / dtype.bytes() as usize })
-            .collect();
-        let order = checks::resolve_vectors(epilogue, acc, extents, &given)?;
-        let vectors = epilogue.vectors.iter().zip(order).map(|(vector, index)| {
-            let (name, dtype, bytes) = &arguments.vectors[index];
-            HostVector { name: name.clone(), axis: vector.axis, dtype: *dtype, bytes }
-        });
-        let vectors = vectors.collect();
-        // As in BLAS: a product that is multiplied by 0 is not computed, whatever A and B contain.
-        let dropped = epilogue.dropping_acc().into_iter().any(|scalar| scalars.get(scalar) == Some(&0.0));
-        let named = epilogue.scalars.iter().cloned().zip(scalars).collect();
-        Ok((Constants { scalars: named, vectors }, if dropped { 0 } else { a.shape.cols }))
+        Ok((constants, if dropped { 0 } else { a.shape.cols }))
     }
 }
 

@@ -7,8 +7,8 @@ use ptx_gemm_codegen::tile::interface::WORKSPACE_ALIGN;
 use ptx_gemm_dsl::epilogue::Axis;
 use ptx_gemm_dsl::{DType, Layout};
 
-use super::operation::{Action, Place, Product};
-use super::plan::{Allocation, Plan};
+use super::operation::{Action, Buffer, Place, Product};
+use super::plan::{Allocation, Needs};
 use super::region::Region;
 use crate::arguments::{DeviceMatrix, DeviceVector};
 use crate::backend::{self, Backend, Lifetime, Step};
@@ -16,7 +16,7 @@ use crate::compiled::{CompiledGemm, DeviceCall};
 use crate::device::Device;
 use crate::error::Error;
 use crate::shape::{Shape, Stack};
-use crate::view::AnyRef;
+use crate::view::{AnyMut, AnyRef, HostBytes, HostBytesMut, Runs, RunsMut};
 use ptx_gemm_dsl::sums::{Part, Sums};
 
 /// A vector of the epilogue on the host.
@@ -39,7 +39,7 @@ pub(crate) struct Constants<'h> {
 pub(crate) struct Site {
     pub(crate) device: Device,
     kernels: BTreeMap<Part, CompiledGemm>,
-    memory: BTreeMap<super::Buffer, (backend::Buffer, Allocation)>,
+    memory: BTreeMap<Buffer, (backend::Buffer, Allocation)>,
     vectors: Vec<(String, Axis, u64, backend::Buffer)>,
     scalars: Vec<(String, f64)>,
     workspace: Option<backend::Buffer>,
@@ -58,21 +58,21 @@ impl Site {
     /// Compiles the kernels that a plan uses, reserves its memory, and copies the vectors.
     pub(crate) fn new(
         device: &Device,
-        plan: &Plan,
+        needs: Needs<'_>,
         sums: &Sums,
         constants: &Constants<'_>,
         origin: [usize; 2],
     ) -> Result<Site, Error> {
         let backend = device.backend();
         let mut kernels = BTreeMap::new();
-        for operation in &plan.operations {
+        for operation in needs.operations {
             let Action::Multiply(Product { part, .. }) = operation.action else { continue };
             if let (None, Some(schedule)) = (kernels.get(&part), sums.schedule(part)) {
                 kernels.insert(part, CompiledGemm::new(schedule, device)?);
             }
         }
         let mut memory = BTreeMap::new();
-        for (&buffer, &allocation) in &plan.buffers {
+        for (&buffer, &allocation) in needs.buffers {
             let element = allocation.dtype.bytes();
             let label = buffer.to_string();
             let reserved = backend::Buffer::new(backend, &label, allocation.elements(), element, Lifetime::Kept)?;
@@ -87,7 +87,7 @@ impl Site {
             backend.upload(buffer.address, row)?;
             vectors.push((name.clone(), *axis, u64::from(dtype.bytes()), buffer));
         }
-        let chunks = plan.workspace_bytes.div_ceil(WORKSPACE_ALIGN.into());
+        let chunks = needs.workspace_bytes.div_ceil(WORKSPACE_ALIGN.into());
         let workspace = (chunks > 0)
             .then(|| backend::Buffer::new(backend, "the workspace", chunks, WORKSPACE_ALIGN, Lifetime::Kept))
             .transpose()?;
@@ -99,12 +99,39 @@ impl Site {
         self.device.backend()
     }
 
+    /// Gives a buffer away.
+    pub(crate) fn take(&mut self, buffer: Buffer) -> Option<(backend::Buffer, Allocation)> {
+        self.memory.remove(&buffer)
+    }
+
     /// A part of a buffer, as a matrix.
     pub(crate) fn matrix(&self, place: Place) -> Option<(DType, DeviceMatrix)> {
         let (buffer, Allocation { dtype, shape }) = self.memory.get(&place.buffer)?;
         let Region { row, col, rows, cols } = place.region;
         let whole = DeviceMatrix::new(buffer.address, *shape);
         Some((*dtype, whole.block(*dtype, row, col, rows, cols)?))
+    }
+
+    /// Copies a part of a buffer to the host. Waits for it.
+    pub(crate) fn read(&self, place: Place, what: &str, into: &mut dyn RunsMut) -> Result<(), Error> {
+        let Some((dtype, DeviceMatrix { address, shape, .. })) = self.matrix(place) else { return Ok(()) };
+        let bytes = HostBytesMut::Runs(into);
+        self.backend().download(address, what, AnyMut { dtype, shape, stack: Stack::ONE, bytes })
+    }
+
+    /// Copies a part of a buffer from the host. Waits for it.
+    pub(crate) fn write(&self, place: Place, from: &dyn Runs) -> Result<(), Error> {
+        let Some((dtype, DeviceMatrix { address, shape, .. })) = self.matrix(place) else { return Ok(()) };
+        self.backend().upload(address, AnyRef { dtype, shape, stack: Stack::ONE, bytes: HostBytes::Runs(from) })
+    }
+
+    /// Computes a product. Waits for it.
+    pub(crate) fn multiply(&self, product: &Product) -> Result<(), Error> {
+        let Some(ready) = self.ready(product)? else { return Ok(()) };
+        if ready.flags.1 > 0 {
+            self.backend().zero(ready.flags.0, ready.flags.1)?;
+        }
+        self.backend().launch(&ready.steps).map(drop)
     }
 
     /// The launch of a product; `None` if there is nothing to compute.
@@ -137,5 +164,31 @@ impl Site {
         let address = self.workspace.as_ref().map_or(0, |workspace| workspace.address);
         let flags = (address, work.flag_bytes);
         Ok(Some(Ready { steps: kernel.steps(work, address)?, flags }))
+    }
+}
+
+/// The runs of a matrix on its way from one device to another.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Between {
+    run: usize,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Between {
+    pub(crate) fn new(dtype: DType, shape: Shape) -> Between {
+        let run = shape.run() * dtype.bytes() as usize;
+        Between { run, bytes: vec![0; run * shape.runs()] }
+    }
+}
+
+impl Runs for Between {
+    fn run(&self, index: usize) -> &[u8] {
+        &self.bytes[index * self.run..(index + 1) * self.run]
+    }
+}
+
+impl RunsMut for Between {
+    fn run_mut(&mut self, index: usize) -> &mut [u8] {
+        &mut self.bytes[index * self.run..(index + 1) * self.run]
     }
 }

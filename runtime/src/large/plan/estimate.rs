@@ -76,6 +76,9 @@ impl Plan {
                     let dtype = self.buffers.get(&place.buffer).map_or(types.a, |buffer| buffer.dtype);
                     traffic.peer[*device] += place.region.elements() * size(dtype);
                 }
+                Action::Broadcast { operand, root, to, .. } if root != device => {
+                    traffic.peer[*device] += to.region.elements() * size(types.of(*operand));
+                }
                 Action::Multiply(product) => {
                     let (elements, depth) = (product.d.region.elements(), product.a.region.cols as u64);
                     traffic.flops[*device] += 2 * elements * depth;
@@ -83,7 +86,7 @@ impl Plan {
                     traffic.sums[*device] += elements * (read + size(types.epilogue()));
                 }
                 Action::Download { from, .. } => traffic.down[*device] += from.region.elements() * size(types.d),
-                Action::Record(_) | Action::Wait(_) => {}
+                Action::Broadcast { .. } | Action::Record(_) | Action::Wait(_) => {}
             }
         }
         traffic

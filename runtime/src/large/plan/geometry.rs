@@ -6,19 +6,16 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use ptx_gemm_dsl::types::{DType, Layout};
+use ptx_gemm_dsl::types::{Layout, Layouts, Types};
 
 use super::{Addend, Allocation, Request, Workspace};
 use crate::large::operation::Buffer;
 use crate::large::region::Region;
-use crate::shape::Shape;
 
 /// Bytes of a strip of D: long enough for a copy to reach its full speed, short enough to hide all but the last.
 const STRIP_BYTES: u64 = 256 << 20;
 /// Strips of a block at most.
 const MOST_STRIPS: usize = 16;
-/// Rows on the devices begin at multiples of this many bytes, so that every kernel's widest accesses are aligned.
-const PITCH: usize = 128;
 
 /// The division of a product.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,11 +88,7 @@ impl Geometry {
     pub(super) fn buffers(&self, request: &Request) -> BTreeMap<Buffer, Allocation> {
         let [rows, cols] = self.block;
         let (types, layouts) = (request.types, request.layouts);
-        let matrix = |dtype: DType, rows, cols, layout| {
-            let shape = Shape::packed(rows, cols, layout);
-            let ld = shape.ld.next_multiple_of(PITCH / dtype.bytes() as usize);
-            Allocation { dtype, shape: Shape { ld, ..shape } }
-        };
+        let matrix = Allocation::padded;
         let mut buffers = BTreeMap::new();
         for slot in 0..self.ring {
             buffers.insert(Buffer::A(slot), matrix(types.a, rows, self.depth, layouts.a));
@@ -137,22 +130,25 @@ impl Geometry {
 
 /// Which buffers hold D and C.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Homes {
-    pub(super) result: Buffer,
+pub(crate) struct Homes {
+    pub(crate) result: Buffer,
     /// `None` if C is not read.
-    pub(super) addend: Option<Buffer>,
+    pub(crate) addend: Option<Buffer>,
 }
 
 impl Homes {
     pub(super) fn of(request: &Request) -> Homes {
-        let (types, layouts) = (request.types, request.layouts);
+        Homes::with(request.types, request.layouts, request.addend)
+    }
+
+    pub(crate) fn with(types: Types, layouts: Layouts, addend: Addend) -> Homes {
         let result = if types.d == types.epilogue() { Buffer::Sum } else { Buffer::Result };
         let alike = types.c == types.epilogue() && layouts.c == layouts.d;
-        let addend = if alike { Buffer::Sum } else { Buffer::Addend };
-        Homes { result, addend: (request.addend == Addend::Read).then_some(addend) }
+        let home = if alike { Buffer::Sum } else { Buffer::Addend };
+        Homes { result, addend: (addend == Addend::Read).then_some(home) }
     }
 }
 
-pub(super) fn tiles(extent: usize, tile: usize) -> usize {
+pub(crate) fn tiles(extent: usize, tile: usize) -> usize {
     extent.div_ceil(tile)
 }

@@ -20,7 +20,7 @@ mod text;
 
 use std::collections::BTreeMap;
 
-use ptx_gemm_dsl::types::{DType, Layouts, Types};
+use ptx_gemm_dsl::types::{DType, Layout, Layouts, Types};
 
 use super::operation::{Action, Buffer, Operation};
 use super::region::Region;
@@ -28,6 +28,9 @@ use crate::shape::Shape;
 
 pub use estimate::{Bound, Estimate, Traffic};
 pub use geometry::Geometry;
+pub(crate) use geometry::{Homes, tiles};
+pub(crate) use schedule::schedule;
+pub(crate) use text::Bytes;
 
 /// What is to be planned.
 #[derive(Clone, Debug, PartialEq)]
@@ -146,7 +149,17 @@ pub struct Allocation {
     pub shape: Shape,
 }
 
+/// Rows on the devices begin at multiples of this many bytes, so that every kernel's widest accesses are aligned.
+const PITCH: usize = 128;
+
 impl Allocation {
+    /// Memory for a matrix, with the padding that aligns its rows.
+    pub(crate) fn padded(dtype: DType, rows: usize, cols: usize, layout: Layout) -> Allocation {
+        let shape = Shape::packed(rows, cols, layout);
+        let ld = shape.ld.next_multiple_of(PITCH / dtype.bytes() as usize);
+        Allocation { dtype, shape: Shape { ld, ..shape } }
+    }
+
     /// Elements, padding between rows included.
     pub fn elements(&self) -> u64 {
         self.shape.len().map_or(u64::MAX, |len| len as u64)
@@ -156,6 +169,14 @@ impl Allocation {
     pub fn bytes(&self) -> u64 {
         self.elements().saturating_mul(self.dtype.bytes().into())
     }
+}
+
+/// What a plan needs of a device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Needs<'p> {
+    pub(crate) operations: &'p [Operation],
+    pub(crate) buffers: &'p BTreeMap<Buffer, Allocation>,
+    pub(crate) workspace_bytes: u64,
 }
 
 /// A product as copies, launches and events.
@@ -242,7 +263,7 @@ impl Plan {
         let buffers = geometry.buffers(&request);
         let workspace_bytes = geometry.workspace_bytes(&request, workspace);
         let steps = steps::steps(&request, &geometry);
-        let (operations, events) = schedule::schedule(steps, request.devices);
+        let (operations, events) = schedule(steps);
         Ok(Plan { request, geometry, buffers, workspace_bytes, operations, events })
     }
 
@@ -252,6 +273,10 @@ impl Plan {
             Action::Download { host, .. } => Some(host),
             _ => None,
         })
+    }
+
+    pub(super) fn needs(&self) -> Needs<'_> {
+        Needs { operations: &self.operations, buffers: &self.buffers, workspace_bytes: self.workspace_bytes }
     }
 
     /// Bytes that it uses on each device.

@@ -20,8 +20,8 @@ struct Earlier {
 }
 
 /// The operations, and the number of events.
-pub(super) fn schedule(steps: Vec<Operation>, devices: usize) -> (Vec<Operation>, usize) {
-    let waits = waits(&steps, devices);
+pub(crate) fn schedule(steps: Vec<Operation>) -> (Vec<Operation>, usize) {
+    let waits = waits(&steps);
     let awaited: BTreeSet<usize> = waits.iter().flatten().copied().collect();
     let events: BTreeMap<usize, usize> = awaited.into_iter().enumerate().map(|(event, step)| (step, event)).collect();
     let mut operations = Vec::with_capacity(steps.len() * 2);
@@ -36,8 +36,12 @@ pub(super) fn schedule(steps: Vec<Operation>, devices: usize) -> (Vec<Operation>
 }
 
 /// For each step, the steps of other streams that it waits for.
-fn waits(steps: &[Operation], devices: usize) -> Vec<Vec<usize>> {
-    let streams = devices * Stream::ALL.len();
+fn waits(steps: &[Operation]) -> Vec<Vec<usize>> {
+    let key = |step: &Operation| (step.device, step.stream);
+    let used: BTreeSet<(usize, Stream)> = steps.iter().map(key).collect();
+    let indices: BTreeMap<(usize, Stream), usize> = used.into_iter().zip(0..).collect();
+    let stream_index = |step: &Operation| indices[&key(step)];
+    let streams = indices.len();
     let mut now: Vec<Clock> = vec![vec![0; streams]; streams];
     // The clock of each step includes the step itself.
     let mut clocks: Vec<Clock> = Vec::with_capacity(steps.len());
@@ -77,8 +81,4 @@ fn waits(steps: &[Operation], devices: usize) -> Vec<Vec<usize>> {
         waits.push(direct);
     }
     waits
-}
-
-fn stream_index(operation: &Operation) -> usize {
-    operation.device * Stream::ALL.len() + operation.stream as usize
 }

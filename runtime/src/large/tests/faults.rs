@@ -22,7 +22,7 @@ use crate::view::{AnyMut, AnyRef};
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
+pub(crate) enum Fault {
     /// A copy in either direction fails; the device lives.
     Copy,
     /// A launch ends the device.
@@ -130,7 +130,8 @@ impl Module for FaultyModule {
     }
 }
 
-fn faulty(fault: Fault, after: i64) -> Device {
+/// An interpreter whose call after `after` calls of a kind fails.
+pub(crate) fn faulty(fault: Fault, after: i64) -> Device {
     let state = Arc::new(State { fault, left: AtomicI64::new(after), health: Health::default() });
     let inner = Interpreter::new(InterpreterOptions::default());
     Device::with(DeviceKind::Interpreter, Arc::new(Faulty { inner, state }))

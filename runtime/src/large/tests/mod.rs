@@ -1,6 +1,6 @@
 //! Plans, their order and their runs on interpreter devices.
 
-mod faults;
+pub(crate) mod faults;
 mod plans;
 mod races;
 mod runs;

@@ -210,7 +210,7 @@ impl Small {
     }
 
     fn sites(&self) -> Vec<Option<Site>> {
-        let site = |device| Site::new(device, &self.plan, &self.sums, &Constants::default(), [0, 0]);
+        let site = |device| Site::new(device, self.plan.needs(), &self.sums, &Constants::default(), [0, 0]);
         self.devices.iter().map(|device| Some(site(device).unwrap())).collect()
     }
 

@@ -1,0 +1,103 @@
+//! Messages as files of a folder that all processes see, for launchers that set no address.
+//!
+//! A message is written under another name and then renamed, so that it appears whole, and removed by its receiver. A process
+//! that dies without a word is noticed by the patience of the others alone.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::Store;
+use crate::distributed::error::DistributedError;
+
+/// Between two looks at the folder.
+const PAUSE: Duration = Duration::from_millis(10);
+/// The file that says who has failed.
+const FAILED: &str = "failed";
+
+/// A process that uses a folder.
+#[derive(Debug)]
+pub(in crate::distributed) struct Folder {
+    path: PathBuf,
+    rank: usize,
+}
+
+impl Folder {
+    /// Creates the folder if it is not there. Process 0 must find it empty: what is in it belongs to another launch.
+    pub(in crate::distributed) fn open(path: &Path, rank: usize) -> io::Result<Folder> {
+        fs::create_dir_all(path)?;
+        // Other processes of this launch may have written to process 0 already.
+        let of_this = |name: &str| name.starts_with("partial.") || name.ends_with(".0");
+        let names = fs::read_dir(path)?.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+        match names.into_iter().find(|name| !of_this(name)) {
+            Some(name) if rank == 0 => {
+                Err(io::Error::other(format!("it contains {name}, of another launch; take an empty folder for each")))
+            }
+            _ => Ok(Folder { path: path.into(), rank }),
+        }
+    }
+
+    fn error(&self, error: io::Error) -> DistributedError {
+        let (rank, place) = (self.rank, self.path.display().to_string());
+        DistributedError::Meeting { rank, place, reason: error.to_string() }
+    }
+
+    fn name(&self, tag: &str, from: usize, to: usize) -> PathBuf {
+        self.path.join(format!("{tag}.{from}.{to}"))
+    }
+
+    fn write(&self, name: &Path, bytes: &[u8]) -> io::Result<()> {
+        let partial = self.path.join(format!("partial.{}", self.rank));
+        fs::write(&partial, bytes)?;
+        fs::rename(&partial, name)
+    }
+}
+
+impl Store for Folder {
+    fn send(&self, to: &[usize], tag: &str, bytes: &[u8]) -> Result<(), DistributedError> {
+        let names = to.iter().map(|to| self.name(tag, self.rank, *to));
+        names.into_iter().try_for_each(|name| self.write(&name, bytes)).map_err(|error| self.error(error))
+    }
+
+    fn receive(&self, from: usize, tag: &str, patience: Duration) -> Result<Vec<u8>, DistributedError> {
+        let (begun, name) = (Instant::now(), self.name(tag, from, self.rank));
+        loop {
+            match fs::read(&name) {
+                Ok(bytes) => {
+                    fs::remove_file(&name).map_err(|error| self.error(error))?;
+                    return Ok(bytes);
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(self.error(error)),
+            }
+            self.check()?;
+            if begun.elapsed() > patience {
+                return Err(DistributedError::silent(from, tag, patience));
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+
+    fn fail(&self, reason: &str) {
+        // The first failure is the one to report.
+        if !self.path.join(FAILED).exists() {
+            let _ = self.write(&self.path.join(FAILED), format!("{} {reason}", self.rank).as_bytes());
+        }
+    }
+
+    fn check(&self) -> Result<(), DistributedError> {
+        let Ok(text) = fs::read_to_string(self.path.join(FAILED)) else { return Ok(()) };
+        let (rank, reason) = text.split_once(' ').unwrap_or(("0", &text));
+        Err(DistributedError::Peer { rank: rank.parse().unwrap_or(0), reason: reason.into() })
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.fail("panicked");
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! A process that fails, dies, or is silent ends in a typed error for the others, soon.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ptx_gemm_dsl::Schedule;
+
+use super::runs::{PATIENCE, device, on, port, tiles};
+use crate::distributed::{Distributed, DistributedError, Launch, Rendezvous, Share, Tiles, World};
+use crate::error::{DeviceError, Error};
+use crate::large::tests::faults::{Fault, faulty};
+use crate::large::{Arguments, Region};
+use crate::matrix::Matrix;
+
+/// Longer than any of these tests takes, shorter than the patience.
+const SOON: Duration = Duration::from_secs(10);
+
+fn product<'w>(world: &'w World, device: &crate::Device) -> Result<Distributed<'w>, DistributedError> {
+    let schedule: Schedule = "tile(8, 8, 4); thread(2, 2);".parse().unwrap();
+    Ok(Distributed::new(&schedule, world, device)?.depth(4))
+}
+
+fn ones<'t>() -> Tiles<'t> {
+    tiles(|_, _| 1.0)
+}
+
+fn run(world: &World) -> Result<Share, DistributedError> {
+    product(world, &device())?.run([20, 20, 20], &mut ones(), &mut ones(), &Arguments::new())
+}
+
+/// Whatever copy or launch fails on whichever process, that process says what it was, and the others say which process.
+#[test]
+fn a_device_that_fails_is_named_by_all() {
+    let mut seen = 0;
+    for (fault, points) in [(Fault::Copy, 24), (Fault::Death, 6), (Fault::Memory, 8)] {
+        for point in 0..points {
+            let begun = Instant::now();
+            let bad = (point as usize) % 4;
+            let results = on(World::in_process(4, PATIENCE), |world| {
+                let device = if world.rank() == bad { faulty(fault, point) } else { device() };
+                product(&world, &device)?.run([20, 20, 20], &mut ones(), &mut ones(), &Arguments::new())
+            });
+            assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+            if results[bad].is_ok() {
+                // The fault was after the last operation of its kind.
+                continue;
+            }
+            seen += 1;
+            for (rank, result) in results.into_iter().enumerate() {
+                match (rank == bad, result.map(drop)) {
+                    (true, Err(DistributedError::Run(Error::Device(_)))) => {}
+                    (false, Err(DistributedError::Peer { rank, reason })) => {
+                        assert!(rank == bad && reason.starts_with("has failed: "), "{rank}: {reason}");
+                    }
+                    (_, other) => panic!("{fault:?} {point}, process {rank}: {other:?}"),
+                }
+            }
+        }
+    }
+    assert!(seen > 25, "{seen} faults were met");
+}
+
+#[test]
+fn a_process_that_panics_or_leaves_is_named() {
+    let results = on(World::in_process(3, PATIENCE), |world| match world.rank() {
+        1 => {
+            let panics = |_: Region, _: &mut Matrix<f32>| panic!("no such tile");
+            let panicked = catch_unwind(AssertUnwindSafe(move || {
+                product(&world, &device())?.run(
+                    [20, 20, 20],
+                    &mut Tiles::function(panics),
+                    &mut ones(),
+                    &Arguments::new(),
+                )
+            }));
+            assert!(panicked.is_err());
+            None
+        }
+        _ => run(&world).map(drop).err(),
+    });
+    let panicked = Some(DistributedError::Peer { rank: 1, reason: "panicked".into() });
+    assert_eq!(results, [panicked.clone(), None, panicked]);
+    let results = on(World::in_process(2, PATIENCE), |world| (world.rank() == 0).then(|| run(&world).map(drop)));
+    let words = results[0].as_ref().unwrap().as_ref().unwrap_err().to_string();
+    assert_eq!(words, "process 1 has left (0.plan was expected), so that this product cannot be completed");
+}
+
+/// A product that is complete stays so, whatever a process does right after it.
+#[test]
+fn a_later_failure_does_not_reach_back() {
+    for _ in 0..200 {
+        let results = on(World::in_process(4, PATIENCE), |world| {
+            let complete = world.agree("end", "");
+            if world.rank() == 1 {
+                world.store().fail("has failed");
+            }
+            complete
+        });
+        assert_eq!(results, vec![Ok(()); 4]);
+    }
+}
+
+#[test]
+fn silence_ends_after_the_patience() {
+    let patience = Duration::from_millis(300);
+    let begun = Instant::now();
+    let results = on(World::in_process(2, patience), |world| {
+        if world.rank() == 1 {
+            // Neither fails nor goes on.
+            thread::sleep(Duration::from_secs(2));
+            return None;
+        }
+        let result = run(&world).map(drop);
+        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+        Some(result)
+    });
+    assert!(matches!(results[0], Some(Err(DistributedError::Silent { from: 1, .. }))), "{results:?}");
+}
+
+#[test]
+fn different_products_are_noticed() {
+    let results = on(World::in_process(2, PATIENCE), |world| {
+        let k = 20 + world.rank();
+        let run = product(&world, &device())?.run([20, 20, k], &mut ones(), &mut ones(), &Arguments::new());
+        run.map(drop)
+    });
+    assert!(matches!(&results[0], Err(DistributedError::Disagree { rank: 1, .. })), "{results:?}");
+    assert!(matches!(&results[1], Err(DistributedError::Peer { rank: 0, .. })), "{results:?}");
+}
+
+fn at(address: &str, rank: usize, patience: Duration) -> Result<World, DistributedError> {
+    let launch = Launch { rank, size: 3, local: rank };
+    World::meet_within(launch, Rendezvous::Address(address.into()), patience)
+}
+
+/// The connection of a process that dies closes without a word.
+#[test]
+fn a_process_that_dies_is_named_by_all() {
+    let address = format!("127.0.0.1:{}", port());
+    let begun = Instant::now();
+    let alive = |rank| at(&address, rank, PATIENCE).and_then(|world| run(&world).map(drop));
+    let (first, second) = thread::scope(|scope| {
+        let (first, second) = (scope.spawn(|| alive(0)), scope.spawn(|| alive(1)));
+        // The third says what it is, and no more.
+        let mut stream = loop {
+            match TcpStream::connect(&address) {
+                Ok(stream) => break stream,
+                Err(_) => thread::sleep(Duration::from_millis(5)),
+            }
+        };
+        let greeting: Vec<u8> = [1u64, 3, 2].into_iter().flat_map(u64::to_le_bytes).collect();
+        stream.write_all(&[b"ptx-gemm".as_slice(), &greeting].concat()).unwrap();
+        drop(stream);
+        (first.join().unwrap(), second.join().unwrap())
+    });
+    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+    for result in [first, second] {
+        let words = result.unwrap_err().to_string();
+        assert!(words.starts_with("process 2 has died (its connection closed: "), "{words}");
+    }
+}
+
+#[test]
+fn strangers_and_missing_processes_are_told_apart() {
+    let address = format!("127.0.0.1:{}", port());
+    let patience = Duration::from_millis(400);
+    // Nobody is there.
+    let words = at(&address, 1, patience).unwrap_err().to_string();
+    assert!(words.contains("process 0 did not answer for 0 s"), "{words}");
+    // Nobody comes; somebody who is not one of us does.
+    thread::scope(|scope| {
+        let first = scope.spawn(|| at(&address, 0, patience));
+        thread::sleep(Duration::from_millis(100));
+        let mut stranger = TcpStream::connect(&address).unwrap();
+        stranger.write_all(b"GET / HTTP/1.1\r\nHost: somebody else\r\n\r\n").unwrap();
+        let missing = first.join().unwrap().map(drop);
+        assert!(matches!(missing, Err(DistributedError::Silent { from: 1, .. })), "{missing:?}");
+    });
+    // A folder of another launch.
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("0.begin.0.1"), []).unwrap();
+    let launch = Launch { rank: 0, size: 2, local: 0 };
+    let old = World::meet_within(launch, Rendezvous::Folder(folder.path().into()), patience).unwrap_err().to_string();
+    assert!(old.contains("it contains 0.begin.0.1, of another launch"), "{old}");
+}
+
+/// The GPU of a machine without one, and NCCL where it is not.
+#[test]
+fn what_is_missing_is_an_error() {
+    let world = World::in_process(1, PATIENCE).remove(0);
+    match world.gpu() {
+        Ok(device) => drop(product(&world, &device).unwrap().run([8; 3], &mut ones(), &mut ones(), &Arguments::new())),
+        Err(error) => {
+            assert!(matches!(error, DistributedError::Run(Error::Device(DeviceError::NoCuda { .. }))), "{error}")
+        }
+    }
+}
