@@ -319,3 +319,21 @@ impl BoxShare {
         self.panels * self.per_panel
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::BoxShare;
+
+    #[test]
+    fn boxes_are_shared_equally_or_not_at_all() {
+        let share = |panels, per_panel, sharers| {
+            BoxShare::of(panels, per_panel, sharers).map(|share| (share.panels, share.per_panel))
+        };
+        assert_eq!(share(4, 1, 2), Some((2, 1)), "whole panels");
+        assert_eq!(share(1, 2, 2), Some((1, 1)), "part of one panel");
+        assert_eq!(share(2, 2, 4), Some((1, 1)), "part of one of two panels");
+        assert_eq!(share(3, 2, 2), Some((3, 1)), "the same part of every panel");
+        assert_eq!(share(3, 1, 2), None);
+        assert_eq!(share(1, 3, 2), None);
+    }
+}

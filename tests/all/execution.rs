@@ -84,6 +84,20 @@ fn a_turn_waits_for_every_warp() {
     }
 }
 
+/// Two blocks and three panels: each starts half the rows of every panel.
+#[test]
+fn blocks_share_parts_of_every_panel() {
+    let schedule = "types(bf16); tile(64, 192, 64); atom(wgmma(64, 192, 16)); load(tma); stages(2); \
+                    specialize(producers = 1); cluster(2, 1); multicast(b)";
+    for order in [WarpOrder::Forward, WarpOrder::Backward] {
+        let gemm = CompiledGemm::new(&schedule.parse().unwrap(), &device(0, order)).unwrap();
+        for request in [Request::exact(130, 200, 136), Request::exact(64, 400, 208)] {
+            let outcome = check(&gemm, &request).unwrap_or_else(|e| panic!("{order:?}: {request:?}: {e}"));
+            assert!(outcome.is_right(), "{order:?}: {request:?}: {outcome:?}");
+        }
+    }
+}
+
 /// Sizes in the interior and at the edges, and one whose K-tiles fill every stage three times.
 #[test]
 fn every_case_is_right_in_every_order_of_warps() {
