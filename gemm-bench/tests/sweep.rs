@@ -157,7 +157,7 @@ fn a_kernel_that_hangs_or_is_wrong_costs_its_row() {
     ];
     // The third hangs; the next worker is asked for the fourth alone.
     let second = [Answer::Started(0), Answer::Measured(0, measured(1.5))];
-    let scripts = [format!("{} sleep 600", says(&first)), says(&second)];
+    let scripts = [format!("{} exec sleep 600", says(&first)), says(&second)];
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("kept.jsonl");
     let (outcome, told, workers) = timed(&scripts, &mut Kept::in_file(&path).expect("a new file"));
