@@ -64,23 +64,25 @@ fn differences(name: &str, schedule: &Schedule) -> Vec<String> {
     let sample = plan.sample(&plan.variants[0]);
     let (cost, mix) = (&counted.cost, &counted.cost.mix);
     let (reads, stores, loads) = (&cost.shared_loads, &cost.shared_stores, &cost.global_loads);
-    // Operands that are packed first pass through shared memory, element by element, each in a lane.
+    // Operands that are packed first are read in vectors of 16 bytes; they pass through shared memory, if another dimension is
+    // contiguous in the copy, element by element, each in a lane.
     let packed = |operand: &OperandPlan, own: u32| {
         let transposed = operand.placement.is_some_and(|placement| placement.fast != operand.global_fast);
         let copied = plan.pack.contains(&operand.side) && transposed;
         let elements = u64::from(own) * u64::from(plan.sample_extents().k);
-        if copied { (elements / 32, u64::from(operand.dtype.bytes() / 4)) } else { (0, 0) }
+        let bytes = u64::from(operand.dtype.bytes());
+        if copied { [elements / 32, elements * bytes / (32 * 16), elements * bytes / (32 * 4)] } else { [0; 3] }
     };
     let (m, n) = (plan.sample_extents().m, plan.sample_extents().n);
     let packed = [packed(&plan.a, m), packed(&plan.b, n)];
-    // Operands that are split are read once from each lane, and once more to be scaled: then a block of 32 warps puts what each
-    // found into shared memory for 32 rows.
+    // Operands that are split are read in such vectors too, and before that element by element, if they are scaled: then a block
+    // of 32 warps puts what each found into shared memory for 32 rows.
     let scaled = plan.emulate.is_some_and(|emulate| emulate.by.scales());
-    let times = u64::from(plan.emulate.is_some()) + u64::from(scaled);
-    let split = times * u64::from(m + n) * u64::from(plan.sample_extents().k) / 32;
+    let elements = u64::from(m + n) * u64::from(plan.sample_extents().k) / 32;
+    let split = if plan.emulate.is_some() { elements / 4 } else { 0 };
     let found = if scaled { u64::from(m + n) } else { 0 };
-    let copies: u64 = packed.iter().map(|(accesses, _)| accesses).sum();
-    let words: u64 = packed.iter().map(|(accesses, words)| accesses * words).sum();
+    let [copies, copied, words] = [0, 1, 2].map(|figure| packed.iter().map(|figures| figures[figure]).sum::<u64>());
+    let read = copied + split + if scaled { elements } else { 0 };
     // Parts of a split K also load each other's sums, blocks of a group the list of products, others scales or vectors; all other
     // loads here are of A and B, which contracts are about.
     let vectors = !plan.problem.epilogue.vectors.is_empty();
@@ -89,7 +91,8 @@ fn differences(name: &str, schedule: &Schedule) -> Vec<String> {
     // Planes that threads copy are in the workspace.
     let in_workspace = plan.emulate.is_some() && plan.load != Load::Tma;
     let of_operands: u64 = [Operand::A, Operand::B].iter().map(|operand| counted.traffic(*operand).loads.sectors).sum();
-    let of_a_b = sample.sectors + 4 * (words + split);
+    // A warp's vectors are 16 sectors.
+    let of_a_b = sample.sectors + 16 * (copied + split) + if scaled { 4 * elements } else { 0 };
     let sectors = if in_workspace { of_a_and_b(loads.sectors, of_a_b) } else { of_operands };
     let figures = [
         ("multiply-adds", sample.fma, counted.fma),
@@ -99,12 +102,8 @@ fn differences(name: &str, schedule: &Schedule) -> Vec<String> {
         ("stores", sample.stores.accesses + sample.d_writes.accesses + copies + found, stores.accesses),
         ("passes of stores", sample.stores.passes + sample.d_writes.passes + words + found, stores.wavefronts),
         ("conflicts of stores", sample.stores.conflicts + sample.d_writes.conflicts, stores.conflicts()),
-        ("loads", sample.loads + copies + split, of_a_and_b(loads.accesses, sample.loads + copies + split)),
-        (
-            "loads to registers",
-            sample.register_loads + copies + split,
-            of_a_and_b(mix.load_global, sample.register_loads + copies + split),
-        ),
+        ("loads", sample.loads + read, of_a_and_b(loads.accesses, sample.loads + read)),
+        ("loads to registers", sample.register_loads + read, of_a_and_b(mix.load_global, sample.register_loads + read)),
         ("sectors", of_a_b, sectors),
     ];
     let different = figures.into_iter().filter(|(_, planned, counted)| planned != counted);

@@ -7,7 +7,8 @@
 //!
 //! If the kernel transposes, the tile passes through shared memory: it is read along the dimension that is contiguous in the
 //! matrix, and written along the one that is contiguous in the copy, so that both use whole lines. Rows in shared memory are
-//! an odd number of elements apart, so that elements of different rows are in different banks.
+//! an odd number of elements apart, and a warp reads and writes four of them, a line of 128 bytes of each: so its elements are
+//! in different banks in both orders.
 
 use ptx_gemm_dsl::terms::{Fast, Param, Reads};
 use ptx_gemm_dsl::types::{Batch, DType};
@@ -24,6 +25,9 @@ use crate::kernel::{
 };
 use crate::tile::interface::SCALE_BYTES;
 use crate::tile::{Pack, Planes, Program, VECTOR_BYTES};
+
+/// Vectors of a line of the cache: those that lie next to each other in a warp's access to a tile that is transposed.
+const LINE_VECTORS: u32 = 128 / VECTOR_BYTES;
 
 /// The largest number of bf16.
 const LARGEST_BF16: f64 = 3.389_531_389_251_535_5e38;
@@ -133,10 +137,13 @@ impl Packing<'_> {
         };
         let threads_per_row = row_elements / length;
         let rows_at_once = pack.threads / threads_per_row;
+        let turned = pack.transposes(self.program) && threads_per_row.is_multiple_of(LINE_VECTORS);
+        let line = if turned { LINE_VECTORS } else { threads_per_row };
         self.b.origin(&pack.note, "this thread's first row and column");
         let tid = self.b.set(Expr::Tid(pack.threads));
-        let row = self.b.set(tid.clone() / threads_per_row);
-        let column = self.b.set((tid % threads_per_row) * length);
+        let lines = self.b.set(tid.clone() / line);
+        let row = self.b.set(lines.clone() % rows_at_once);
+        let column = self.b.set((lines / rows_at_once * line + tid % line) * length);
         let vector = |first| {
             let row = self.b.set(row.clone() + first);
             let (own, k) = if fast == Fast::K { (row.clone(), column.clone()) } else { (column.clone(), row.clone()) };
