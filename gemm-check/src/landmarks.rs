@@ -22,7 +22,7 @@ pub(crate) struct Landmarks {
     pub(crate) m: BTreeSet<usize>,
     /// Columns of the same.
     pub(crate) n: BTreeSet<usize>,
-    /// Slots of each ring; 1 without a ring.
+    /// K-tiles that fill the slots of each ring, and those of a chunk whose sums are promoted; 1 without a ring.
     pub(crate) slots: BTreeSet<usize>,
     /// Tiles in a band of the rasterisation, and whether bands are rows of tiles; parts that k is split into.
     pub(crate) band: (usize, Along),
@@ -64,7 +64,11 @@ impl Landmarks {
         let along = |extent: u32, of_map: fn(&Map) -> [u32; 3]| {
             maps().flat_map(of_map).filter(|&extent| extent > 0).chain([extent]).map(|e| e as usize).collect()
         };
-        let mut slots: BTreeSet<usize> = program.rings.iter().map(|ring| ring.depth.max(1) as usize).collect();
+        // Of planes, a K-tile of every pair takes a slot, and a chunk's K-tiles are a round of their own.
+        let pairs = program.walk.as_ref().map_or(1, |walk| walk.pairs.len().max(1));
+        let chunk = program.walk.as_ref().map(|walk| (walk.chunk / block.k.max(1)) as usize);
+        let rings = program.rings.iter().map(|ring| (ring.depth.max(1) as usize).div_ceil(pairs));
+        let mut slots: BTreeSet<usize> = rings.chain(chunk.filter(|k_tiles| *k_tiles > 0)).collect();
         if slots.is_empty() {
             slots.insert(1);
         }

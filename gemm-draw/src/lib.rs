@@ -21,6 +21,8 @@ mod ladder;
 mod order;
 mod page;
 mod palette;
+#[cfg(test)]
+mod pictures;
 mod pipeline;
 #[cfg(feature = "png")]
 mod png;

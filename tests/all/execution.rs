@@ -108,7 +108,8 @@ fn every_case_is_right_in_every_order_of_warps() {
             let gemm = CompiledGemm::new(&schedule, &device(0, order)).unwrap_or_else(|e| panic!("{}: {e}", case.name));
             let plan = schedule.plan(None).unwrap_or_else(|e| panic!("{}: {e}", case.name));
             let tile = plan.problem.asked_extents(plan.block);
-            let k = tile.k.max(1) * plan.stages.max(1) * 3;
+            let pairs = plan.emulate.map_or(1, |emulate| emulate.by.pairs().len() as u32);
+            let k = tile.k.max(1) * (plan.stages.max(1) * 3).div_ceil(pairs);
             let mut sizes = quick_sizes(gemm.kernel());
             sizes.push(Size::new(tile.m as usize, tile.n as usize, k as usize));
             for Size { m, n, k } in sizes {

@@ -1,10 +1,12 @@
 //! Every case as a picture: it is drawn, well-formed and legible, and its figures are the interpreter's.
 
-use ptx_gemm_check::{Case, Profile, cases, tuned};
-use ptx_gemm_draw::{Gpu, Measured, Picture, Scheme, Subject, What, conflicts, draw};
+use ptx_gemm_check::{Case, cases, tuned};
 use ptx_gemm_runtime::Kernel;
 use ptx_gemm_runtime::interp::SharedCost;
+use rayon::prelude::*;
 use roxmltree::{Document, Node};
+
+use crate::{Conflicts, Gpu, Measured, Picture, Scheme, Subject, What, conflicts, draw};
 
 /// A program that no schedule makes: two rings, two sets of accumulators.
 const TWO_SUMS: &str = include_str!("../../examples/tile/two_sums.tile");
@@ -22,10 +24,6 @@ fn two_sums() -> Subject {
 
 fn named(name: &str) -> Subject {
     subject(&ptx_gemm_check::case(name).unwrap_or_else(|| panic!("{name}")))
-}
-
-fn everything() -> impl Iterator<Item = Subject> {
-    cases().chain(tuned()).map(|case| subject(&case)).chain([two_sums()])
 }
 
 fn drawn(subject: &Subject, what: &[What]) -> Picture {
@@ -62,59 +60,73 @@ fn sound(name: &str, svg: &str) {
     }
 }
 
-#[test]
-fn every_case_draws() {
-    for subject in everything() {
-        let picture = drawn(&subject, &What::ALL);
-        sound(&subject.name, &picture.svg);
-        let program = subject.program().unwrap();
-        // Exactly the panels without data are left out and reported.
-        let staged = !program.buffers.is_empty();
-        let left_out: Vec<What> = picture.left_out.iter().map(|(what, _)| *what).collect();
-        let expected: &[What] = if staged { &[] } else { &[What::Shared, What::Pipeline] };
-        assert_eq!(left_out, expected, "{}", subject.name);
-        for (what, why) in &picture.left_out {
-            assert!(picture.svg.contains(&format!("Left out: {}", what.name())) && !why.is_empty());
-        }
+/// Exactly the panels without data are left out and reported.
+fn complete(subject: &Subject, picture: &Picture) {
+    let staged = !subject.program().unwrap().buffers.is_empty();
+    let left_out: Vec<What> = picture.left_out.iter().map(|(what, _)| *what).collect();
+    let expected: &[What] = if staged { &[] } else { &[What::Shared, What::Pipeline] };
+    assert_eq!(left_out, expected, "{}", subject.name);
+    for (what, why) in &picture.left_out {
+        assert!(picture.svg.contains(&format!("Left out: {}", what.name())) && !why.is_empty());
     }
 }
 
-#[test]
-fn the_conflicts_are_the_interpreters() {
+/// The conflicts in a picture's words: each access to shared memory belongs to one buffer. Returns how many kinds of access
+/// have some.
+fn attributed(subject: &Subject, svg: &str) -> usize {
+    let found = conflicts(subject).unwrap();
+    let cost = &subject.profile().unwrap().cost;
+    let sum = |of: &dyn Fn(&Conflicts) -> SharedCost| {
+        found.iter().map(of).fold(SharedCost::default(), |mut sum, cost| {
+            sum += cost;
+            sum
+        })
+    };
+    // A tile of D with memory of its own is not a buffer, and has no panel.
+    let program = subject.program().unwrap();
+    let apart = program.stage.is_some() && !(0..program.rings.len()).any(|ring| program.is_staged_in(ring));
+    if !apart {
+        assert_eq!(sum(&|one| one.stores), cost.shared_stores, "{}: stores", subject.name);
+    }
+    assert_eq!(sum(&|one| one.loads), cost.shared_loads, "{}: loads", subject.name);
     let mut with_conflicts = 0;
-    // Pictures are of one launch, and the interpreter counts all that `strassen` makes.
-    for subject in everything().filter(|subject| subject.kernel.levels().is_none()) {
-        let found = conflicts(&subject).unwrap();
-        let profile = Profile::of(&subject.kernel).unwrap();
-        let sum = |all: &dyn Fn(&ptx_gemm_draw::Conflicts) -> SharedCost| {
-            found.iter().map(all).fold(SharedCost::default(), |mut sum, cost| {
-                sum += cost;
-                sum
-            })
-        };
-        // A tile of D with memory of its own is not a buffer, and has no panel.
-        let program = subject.program().unwrap();
-        let apart = program.stage.is_some() && !(0..program.rings.len()).any(|ring| program.is_staged_in(ring));
-        if !apart {
-            assert_eq!(sum(&|one| one.stores), profile.cost.shared_stores, "{}: stores", subject.name);
-        }
-        assert_eq!(sum(&|one| one.loads), profile.cost.shared_loads, "{}: loads", subject.name);
-        if found.is_empty() {
-            continue;
-        }
-        let svg = drawn(&subject, &[What::Shared]).svg;
-        for one in &found {
-            for cost in [one.stores, one.loads] {
-                let text = match cost.conflicts() {
-                    0 if cost.accesses == 0 => "none of any thread; TMA writes the tile".into(),
-                    0 => format!("no conflicts in {} passes", cost.wavefronts),
-                    lost => format!("{lost} of {} passes are conflicts", cost.wavefronts),
-                };
-                assert!(svg.contains(&text), "{}: {}: {text}", subject.name, one.buffer);
-                with_conflicts += usize::from(cost.conflicts() > 0);
-            }
+    for one in &found {
+        for cost in [one.stores, one.loads] {
+            let text = match cost.conflicts() {
+                0 if cost.accesses == 0 => "none of any thread; TMA writes the tile".into(),
+                0 => format!("no conflicts in {} passes", cost.wavefronts),
+                lost => format!("{lost} of {} passes are conflicts", cost.wavefronts),
+            };
+            assert!(svg.contains(&text), "{}: {}: {text}", subject.name, one.buffer);
+            with_conflicts += usize::from(cost.conflicts() > 0);
         }
     }
+    with_conflicts
+}
+
+/// One pass over all cases, each of which is run once: that is what takes the time.
+#[test]
+fn every_case_draws() {
+    let subjects = cases().chain(tuned()).map(|case| subject(&case)).chain([two_sums()]).collect::<Vec<_>>();
+    let with_conflicts = subjects.par_iter().map(|subject| {
+        let picture = drawn(subject, &What::ALL);
+        sound(&subject.name, &picture.svg);
+        complete(subject, &picture);
+        #[cfg(feature = "png")]
+        {
+            let faults = crate::png::tests::faults(&picture.svg);
+            assert!(
+                faults.is_empty(),
+                "{}: {} faults: {:#?}",
+                subject.name,
+                faults.len(),
+                &faults[..faults.len().min(8)]
+            );
+        }
+        // Pictures are of one launch, and the interpreter counts all that `strassen` makes.
+        if subject.kernel.levels().is_some() { 0 } else { attributed(subject, &picture.svg) }
+    });
+    let with_conflicts: usize = with_conflicts.sum();
     assert!(with_conflicts > 5, "{with_conflicts}: some cases have conflicts on purpose");
 }
 
