@@ -18,7 +18,7 @@
 //! nothing. A fence turns the strong writes after it into releases, and the strong reads before it into acquires.
 
 use crate::barrier::MAX_BARRIERS;
-use crate::flags::{Block, Flag, Flags, Published, Scope};
+use crate::flags::{Block, Flags, Published, Scope};
 use crate::knowledge::{Knowledge, Known, column_of_copies, join_clocks};
 use crate::row::{LANES, lanes};
 
@@ -358,9 +358,8 @@ impl Clocks {
         published
     }
 
-    /// Records that a lane has read a flag with a strong read.
-    pub(crate) fn observe(&mut self, warp: usize, lane: usize, acquires: bool, scope: Scope, flag: &Flag) {
-        let published = flag.published();
+    /// Records that a strong read of a lane has obtained what was published with a flag's value.
+    pub(crate) fn observe(&mut self, warp: usize, lane: usize, acquires: bool, scope: Scope, published: &Published) {
         if published.is_empty() {
             return;
         }

@@ -6,7 +6,8 @@
 //! a thread that reads it has not read the release.
 //!
 //! A read that nothing orders after the newest write may return an older value. The first such read of each thread
-//! does, so that a wait that tests only once is detected even if the flag happens to be raised already.
+//! does, so that a wait that tests only once is detected even if the flag happens to be raised already. It obtains what
+//! was published with the older value.
 
 use std::collections::{HashMap, HashSet};
 
@@ -125,6 +126,8 @@ pub(crate) struct Flag {
     writer: Writer,
     /// The value before the newest write, and its size in bytes.
     before: (u64, u8),
+    /// What a reader of that value obtains.
+    earlier: Published,
     /// Threads that have already read the old value and must see the new one.
     told: HashSet<(u32, u16)>,
 }
@@ -138,13 +141,13 @@ impl Flag {
         self.writer
     }
 
-    /// The value before the newest write, for a thread that does not know of the write and has not read the old value
-    /// yet.
-    pub(crate) fn stale(&mut self, block: u32, thread: u16, bytes: u8) -> Option<u64> {
+    /// The value before the newest write, and what was published with it, for a thread that does not know of the write
+    /// and has not read the old value yet.
+    pub(crate) fn stale(&mut self, block: u32, thread: u16, bytes: u8) -> Option<(u64, &Published)> {
         if self.before.1 != bytes || !self.told.insert((block, thread)) {
             return None;
         }
-        Some(self.before.0)
+        Some((self.before.0, &self.earlier))
     }
 }
 
@@ -174,6 +177,7 @@ impl Flags {
             Some(flag) => {
                 // A thread that has released a flag may write it again: readers of either write obtain the release.
                 let same = (flag.writer.block, flag.writer.thread) == (writer.block, writer.thread);
+                flag.earlier.clone_from(&flag.published);
                 if same || change == Change::Atomic {
                     flag.published.join(&published);
                 } else {
@@ -183,7 +187,8 @@ impl Flags {
                 flag.told.clear();
             }
             None => {
-                self.0.insert(key, Flag { published, writer, before, told: HashSet::new() });
+                let earlier = Published::default();
+                self.0.insert(key, Flag { published, writer, before, earlier, told: HashSet::new() });
             }
         }
     }

@@ -217,6 +217,60 @@ fn every_part_of_a_flag_for_the_block_matters() {
     check_found("weak_count", &[Race], &mutate(BY_BLOCK, "atom.relaxed.gpu", "atom.relaxed.cta"));
 }
 
+/// Part p writes its numbers, all parts meet at a barrier of the grid, as cooperative groups build it, each thread adds up
+/// the numbers of all parts, and all meet again: the counter's highest bit flips when the last part has arrived.
+fn meeting() -> String {
+    let meet = |n: u32| {
+        format!(
+            "bar.sync 0; // before
+    @%p1 bra MET{n};
+    fence.acq_rel.gpu; // release {n}
+    atom.global.add.u32 %r5, [%rd1], %r4;
+    WAIT{n}: ld.acquire.gpu.global.u32 %r6, [%rd1];
+    xor.b32 %r6, %r6, %r5;
+    setp.ge.s32 %p2, %r6, 0;
+    @%p2 bra WAIT{n};
+    MET{n}: bar.sync 0; // after
+    "
+        )
+    };
+    format!(
+        "mad.lo.u32 %r1, %part, {THREADS}, %t;
+    mul.wide.u32 %rd7, %r1, 4;
+    add.u64 %rd7, %rd2, %rd7;
+    st.global.u32 [%rd7], %r0;
+    setp.ne.u32 %p1, %t, 0;
+    setp.eq.u32 %p0, %part, 0;
+    selp.b32 %r4, {first}, 1, %p0;
+    {one}
+    mov.u32 %r7, 0;
+    mov.u32 %r8, 0;
+    ADD: ld.global.u32 %r9, [%rd5];
+    add.u32 %r7, %r7, %r9;
+    add.u64 %rd5, %rd5, {row};
+    add.u32 %r8, %r8, 1;
+    setp.lt.u32 %p3, %r8, {PARTS};
+    @%p3 bra ADD;
+    {two}
+    st.global.u32 [%rd7], %r7;
+    @%p0 st.global.u32 [%rd6], %r7;",
+        first = 0x8000_0000 - (PARTS - 1),
+        row = 4 * THREADS,
+        one = meet(1),
+        two = meet(2),
+    )
+}
+
+/// A block may be in the second meeting while another one still waits for the first: what it reads then is the value
+/// before the newest write, with what that value publishes.
+#[test]
+fn a_barrier_of_the_grid() {
+    let body = meeting();
+    check("meeting", &body);
+    check_found("no_release", &[Race], &mutate(&body, "fence.acq_rel.gpu; // release 1", ""));
+    check_found("no_acquire", &[Race], &mutate(&body, "WAIT1: ld.acquire.gpu", "WAIT1: ld.relaxed.gpu"));
+}
+
 #[test]
 fn blocks_that_share_words() {
     // One word for all: writing the same value is still a race, and so is reading it.
