@@ -271,6 +271,56 @@ fn a_barrier_of_the_grid() {
     check_found("no_acquire", &[Race], &mutate(&body, "WAIT1: ld.acquire.gpu", "WAIT1: ld.relaxed.gpu"));
 }
 
+/// Every thread fences its own part, the block meets, and one thread counts it with a relaxed atomic (`__threadfence()`,
+/// then `__syncthreads()`); the last block reads all parts after fences of its own.
+const FENCED_BY_EACH: &str = "
+    mad.lo.u32 %r1, %part, 64, %t;
+    mul.wide.u32 %rd7, %r1, 4;
+    add.u64 %rd7, %rd2, %rd7;
+    st.global.u32 [%rd7], %r0;
+    membar.gl; // release
+    bar.sync 0; // meet
+    setp.ne.u32 %p0, %t, 0;
+    @%p0 bra COUNTED;
+    atom.global.inc.u32 %r2, [%rd1], 3;
+    st.shared.u32 [word], %r2;
+    COUNTED: bar.sync 0; // after
+    ld.shared.u32 %r2, [word];
+    setp.ne.u32 %p1, %r2, 3;
+    @%p1 bra END;
+    membar.gl; // acquire
+    mov.u32 %r7, 0;
+    mov.u32 %r8, 0;
+    ADD: ld.global.u32 %r9, [%rd5];
+    add.u32 %r7, %r7, %r9;
+    add.u64 %rd5, %rd5, 256;
+    add.u32 %r8, %r8, 1;
+    setp.lt.u32 %p3, %r8, 4;
+    @%p3 bra ADD;
+    st.global.u32 [%rd6], %r7;
+    END:";
+
+/// `fence.sc` are ordered among each other, and so the counting thread need not fence what others wrote.
+#[test]
+fn fences_of_threads_that_do_not_write_the_flag() {
+    let body = FENCED_BY_EACH;
+    check("every thread fences", body);
+    for (name, line) in [
+        ("no_release", "membar.gl; // release"),
+        ("no_meeting", "bar.sync 0; // meet"),
+        ("no_acquire", "membar.gl; // acquire"),
+        ("no_meeting_after", "COUNTED: bar.sync 0; // after"),
+    ] {
+        let without = if line.starts_with("COUNTED") { "COUNTED:" } else { "" };
+        check_found(name, &[Race, Uninitialised], &mutate(body, line, without));
+    }
+    check_found("narrow release", &[Race], &mutate(body, "membar.gl; // release", "membar.cta;"));
+    check_found("narrow acquire", &[Race], &mutate(body, "membar.gl; // acquire", "membar.cta;"));
+    check_found("release of another kind", &[Race], &mutate(body, "membar.gl; // release", "fence.acq_rel.gpu;"));
+    // The reader's fence is of another kind: nothing puts it after those of the writers.
+    check_found("acquire of another kind", &[Race], &mutate(body, "membar.gl; // acquire", "fence.acq_rel.gpu;"));
+}
+
 #[test]
 fn blocks_that_share_words() {
     // One word for all: writing the same value is still a race, and so is reading it.

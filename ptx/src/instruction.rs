@@ -11,7 +11,7 @@ use crate::asynchronous::{
 };
 use crate::extended::{CarryOf, Permutation};
 use crate::matrix::{Element, Overflow, Shape, Transpose};
-pub use crate::modifier::{Approx, Atomic, Cache, Compare, Half, Order, Rounding, Scope};
+pub use crate::modifier::{Approx, Atomic, Cache, Compare, FenceOrder, Half, Order, Rounding, Scope};
 pub use crate::special::Special;
 use crate::types::{Space, Type};
 use crate::warp::{Alignment, ClusterOrder, Direction, FastDivision, GridDependency, Resize, ShiftMode, Shuffle, Vote};
@@ -155,8 +155,8 @@ pub enum Opcode {
     CpAsyncWait,
     /// `cp.async.wait_all`.
     CpAsyncWaitAll,
-    /// `fence.acq_rel.scope` or `fence.sc.scope`; `membar.gl` and the like are other names for the latter.
-    Fence { acq_rel: bool, scope: Scope },
+    /// `fence.acq_rel|sc|acquire|release.scope`; `membar.gl` and the like are other names for `fence.sc`.
+    Fence { order: FenceOrder, scope: Scope },
     /// `atom[.order].space.op.ty d, [a], b[, c]`.
     Atom { order: Order, space: Space, op: Atomic, ty: Type },
     /// `red`: an atomic without a destination.

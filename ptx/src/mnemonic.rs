@@ -10,7 +10,7 @@ mod walk;
 use walk::{Modifiers, Reader, Writer};
 
 use crate::asynchronous::PrefetchSize;
-use crate::instruction::{Atomic, Cache, Opcode, Order, Rounding, Scope};
+use crate::instruction::{Atomic, Cache, FenceOrder, Opcode, Order, Rounding, Scope};
 use crate::legality::may_be_modified;
 use crate::names::words;
 use crate::prototype;
@@ -91,8 +91,8 @@ fn modifiers(op: &mut Opcode, m: &mut impl Modifiers) {
             m.literal("global");
             m.optional(prefetch);
         }
-        Opcode::Fence { acq_rel, scope } => {
-            m.either(acq_rel, ["acq_rel", "sc"]);
+        Opcode::Fence { order, scope } => {
+            m.required(order);
             m.required(scope);
         }
         Opcode::Atom { order, space, op, ty } | Opcode::Red { order, space, op, ty } => {
@@ -429,12 +429,12 @@ const ALIASES: &[(&str, Opcode)] = &[
     ("barrier.cta.arrive.aligned", Opcode::BarArrive),
     ("barrier.cta.sync", Opcode::BarrierSync),
     ("barrier.cta.arrive", Opcode::BarrierArrive),
-    ("membar.cta", Opcode::Fence { acq_rel: false, scope: Scope::Cta }),
-    ("membar.gl", Opcode::Fence { acq_rel: false, scope: Scope::Gpu }),
-    ("membar.sys", Opcode::Fence { acq_rel: false, scope: Scope::Sys }),
-    ("fence.cta", Opcode::Fence { acq_rel: true, scope: Scope::Cta }),
-    ("fence.gpu", Opcode::Fence { acq_rel: true, scope: Scope::Gpu }),
-    ("fence.sys", Opcode::Fence { acq_rel: true, scope: Scope::Sys }),
+    ("membar.cta", Opcode::Fence { order: FenceOrder::Sc, scope: Scope::Cta }),
+    ("membar.gl", Opcode::Fence { order: FenceOrder::Sc, scope: Scope::Gpu }),
+    ("membar.sys", Opcode::Fence { order: FenceOrder::Sc, scope: Scope::Sys }),
+    ("fence.cta", Opcode::Fence { order: FenceOrder::AcqRel, scope: Scope::Cta }),
+    ("fence.gpu", Opcode::Fence { order: FenceOrder::AcqRel, scope: Scope::Gpu }),
+    ("fence.sys", Opcode::Fence { order: FenceOrder::AcqRel, scope: Scope::Sys }),
     ("cp.async.ca.shared::cta.global", Opcode::CpAsync { cache: Cache::Ca, prefetch: PrefetchSize::None }),
     ("cp.async.cg.shared::cta.global", Opcode::CpAsync { cache: Cache::Cg, prefetch: PrefetchSize::None }),
 ];

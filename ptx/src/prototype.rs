@@ -6,7 +6,7 @@ use crate::asynchronous::{
     Transaction, Wait,
 };
 use crate::extended::{CarryOf, Permutation};
-use crate::instruction::{Approx, Atomic, Cache, Compare, Half, Opcode, Order, Rounding, Scope};
+use crate::instruction::{Approx, Atomic, Cache, Compare, FenceOrder, Half, Opcode, Order, Rounding, Scope};
 use crate::matrix::{Element, Overflow, Shape, Transpose};
 use crate::table::row;
 use crate::types::{Space, Type};
@@ -89,7 +89,7 @@ static PROTOTYPES: &[Opcode] = &[
     Opcode::Elect,
     approx(Approx::Ex2),
     Opcode::Exit,
-    Opcode::Fence { acq_rel: true, scope: Scope::Gpu },
+    Opcode::Fence { order: FenceOrder::AcqRel, scope: Scope::Gpu },
     Opcode::FenceMbarrierInit,
     Opcode::FenceProxyAsync { space: Space::Generic },
     Opcode::FenceProxyTensormap { acquire: false, scope: Scope::Gpu },

@@ -321,11 +321,11 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
                 }
             }
             Op::Clock { d, high } => warp.clock::<WATCH>(d, if high { steps >> 32 } else { steps }, active),
-            Op::Fence { scope } => {
+            Op::Fence { order, scope } => {
                 std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
                 if WATCH {
                     block.note(warp.index as usize, active, pc, true);
-                    block.clocks.fence(warp.index as usize, active, scope);
+                    block.clocks.fence(warp.index as usize, active, order, scope);
                 }
             }
             Op::Scalar { index } => warp.scalar::<WATCH>(&env.code.scalars[index as usize], active),

@@ -10,6 +10,7 @@ mod mbarrier;
 mod scalar;
 mod tensor_core;
 
+use ptx_gemm_ptx::instruction::FenceOrder;
 use ptx_gemm_ptx::warp::Resize;
 
 pub(crate) use self::access::{Access, AsyncCopy, AtomicOp, Shape, Strong, scope};
@@ -323,6 +324,7 @@ pub(crate) enum Op {
     },
     CpAsyncWaitAll,
     Fence {
+        order: FenceOrder,
         scope: Scope,
     },
     /// Number of instructions executed so far, as a clock.
