@@ -16,6 +16,7 @@ use crate::copies::Copies;
 use crate::cost::Counters;
 use crate::env::{BlockMemory, Env};
 use crate::exec::{Step, Stop, landing};
+use crate::op::Op;
 use crate::options::{Counting, Watch};
 use crate::pool::{Pool, Resizing};
 use crate::row::LANES;
@@ -279,6 +280,12 @@ impl Block {
             Stop::Resize(what) => self.resize(env, index, what)?,
             Stop::Barrier { id, count } => {
                 let (pc, mask) = (warp.pc, warp.mask);
+                if let Op::BarrierReduce { index: of } = env.code.instrs[pc as usize].op
+                    && (id as usize) < MAX_BARRIERS
+                {
+                    let votes = warp.votes(&env.code.reductions[of as usize], env.watch == Watch::On);
+                    self.barriers[index / self.pitch].vote(id, votes);
+                }
                 self.status[index] = Status::Waiting { id, pc, count };
                 self.arrive(env, index, (id, count), (pc, mask))?;
             }
@@ -330,11 +337,15 @@ impl Block {
 
     /// Releases a barrier of the block of this rank.
     fn release(&mut self, env: &Env, rank: usize, id: u32) {
+        let votes = self.barriers[rank].votes(id);
         let mut waiting = Vec::with_capacity(self.pitch);
         let warps = self.status.iter_mut().zip(&mut self.warps).enumerate().skip(rank * self.pitch).take(self.pitch);
         for (index, (status, warp)) in warps {
             if matches!(*status, Status::Waiting { id: at, .. } if at == id) {
                 *status = Status::Ready;
+                if let Op::BarrierReduce { index } = env.code.instrs[warp.pc as usize].op {
+                    warp.reduced(&env.code.reductions[index as usize], votes, env.watch == Watch::On);
+                }
                 warp.pc += 1;
                 waiting.push(index);
             }

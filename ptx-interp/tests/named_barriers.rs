@@ -286,3 +286,60 @@ fn operands_of_barriers() {
     check_broken("named_count_too_large", kinds, "bar.sync 1, 128;", 96);
     check_broken("named_count_0", kinds, "mov.u32 %r0, 0;\nbar.sync 1, %r0;", 96);
 }
+
+/// Barriers that also count predicates, of the block and of a part of it; every thread has the result.
+#[test]
+fn barriers_that_reduce() {
+    let body = format!(
+        "setp.lt.u32 %p0, %t, 50;
+         bar.red.popc.u32 %r1, 0, %p0; // count
+         barrier.cta.red.and.aligned.pred %p1, 1, 96, %p0;
+         bar.red.or.pred %p2, 2, 96, !%p0;
+         selp.u32 %r2, 100, 0, %p1;
+         selp.u32 %r3, 1000, 0, %p2;
+         mov.u32 %r4, scratch;
+         st.shared.u32 [%r4], %r1;
+         add.u32 %r0, %r1, %r2;
+         add.u32 %r0, %r0, %r3;
+         {STORE}"
+    )
+    .replace("st.shared.u32 [%r4], %r1;\n", "");
+    check("a reduction", &body, 96, &[1050; 96]);
+    // The barrier of the reduction orders like any other.
+    let ordered = format!(
+        "mov.u32 %r4, scratch;
+         mad.lo.u32 %r5, %t, 4, %r4;
+         @!%p7 mov.u32 %r0, 0;
+         st.shared.u32 [%r5], %t;
+         setp.eq.u32 %p0, %t, %t;
+         bar.red.popc.u32 %r1, 0, %p0; // count
+         xor.b32 %r6, %t, 32;
+         mad.lo.u32 %r6, %r6, 4, %r4;
+         ld.shared.u32 %r0, [%r6];
+         {STORE}"
+    )
+    .replace("@!%p7 mov.u32 %r0, 0;\n", "");
+    check("ordered", &ordered, 64, &(0..64).map(|t| t ^ 32).collect::<Vec<u32>>());
+    check_found(
+        "unordered",
+        &[Race, Uninitialised],
+        &mutate(&ordered, "bar.red.popc.u32 %r1, 0, %p0; // count", ""),
+        64,
+    );
+    check_found(
+        "one warp",
+        &[BarrierMismatch, Deadlock],
+        &mutate(&body, "bar.red.popc.u32 %r1, 0,", "setp.lt.u32 %p6, %t, 32;\n@%p6 bar.red.popc.u32 %r1, 0,"),
+        96,
+    );
+    check_found(
+        "undefined",
+        &[Uninitialised],
+        &mutate(
+            &body,
+            "bar.red.or.pred %p2, 2, 96, !%p0;",
+            "bar.red.or.pred %p2, 2, 96, !%p7;\n@%p2 st.global.u32 [%out], %t;",
+        ),
+        96,
+    );
+}

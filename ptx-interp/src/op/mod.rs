@@ -7,6 +7,7 @@ mod bulk;
 mod code;
 mod extended;
 mod mbarrier;
+mod rare;
 mod scalar;
 mod tensor_core;
 
@@ -18,6 +19,7 @@ pub(crate) use self::bulk::{Bulk, Coordinates, Pointer, Reduce};
 pub(crate) use self::code::{Code, Collective, CollectiveKind, Constant, Origin};
 pub(crate) use self::extended::{Carry, Inexact, Modified};
 pub(crate) use self::mbarrier::{Action, MbarrierOp, Ordering, PhaseSlot};
+pub(crate) use self::rare::{BarrierReduce, Condition, Rare};
 pub(crate) use self::scalar::{Arith, Bits, Scalar, ScalarFn};
 pub(crate) use self::tensor_core::{Factor, GroupMultiply, GroupRegisters, Left, Major, Matrices, Multiply, Sum, Way};
 use crate::flags::Scope;
@@ -301,6 +303,13 @@ pub(crate) enum Op {
         index: u32,
     },
     /// With `.ftz` or `.sat`: index into [`Code::modified`].
+    /// Several destinations.
+    Rare {
+        index: u32,
+    },
+    BarrierReduce {
+        index: u32,
+    },
     Modified {
         index: u32,
     },
