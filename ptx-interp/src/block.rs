@@ -75,6 +75,8 @@ pub(crate) struct Block {
     /// Distance between the first warps of two blocks.
     pitch: usize,
     turns: Turns,
+    /// Whether the warps of a block may be polling together, with barriers in between.
+    polls_together: bool,
     /// Number of rounds in which a warp had a long turn, since other clusters last had a turn.
     long_rounds: u32,
     /// By warp, iterations of its loop since anything last changed.
@@ -229,6 +231,7 @@ impl Block {
                 return Progress::Waits { stuck: false };
             }
             // This cluster may be waiting for others.
+            polled |= std::mem::take(&mut self.polls_together);
             if polled || self.long_rounds >= LONG_ROUNDS {
                 self.long_rounds = 0;
                 return Progress::Waits { stuck: false };
@@ -280,6 +283,7 @@ impl Block {
             Stop::Resize(what) => self.resize(env, index, what)?,
             Stop::Barrier { id, count } => {
                 let (pc, mask) = (warp.pc, warp.mask);
+                self.polls_together |= warp.polls.meets();
                 if let Op::BarrierReduce { index: of } = env.code.instrs[pc as usize].op
                     && (id as usize) < MAX_BARRIERS
                 {

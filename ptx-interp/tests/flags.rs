@@ -321,6 +321,40 @@ fn fences_of_threads_that_do_not_write_the_flag() {
     check_found("acquire of another kind", &[Race], &mutate(body, "membar.gl; // acquire", "fence.acq_rel.gpu;"));
 }
 
+/// Parts take turns by a semaphore as CUTLASS has it: one thread reads it, and the block decides at a barrier that reduces
+/// whether to read it again.
+const SEMAPHORE: &str = "
+    setp.ne.u32 %p1, %t, 0;
+    mov.u32 %r4, %part;
+    @%p1 bra WAIT;
+    FETCH: ld.global.acquire.gpu.b32 %r4, [%rd1];
+    WAIT: setp.ne.u32 %p2, %r4, %part;
+    bar.red.or.pred %p3, 0, %p2;
+    @!%p3 bra GO;
+    @%p1 bra WAIT;
+    bra FETCH;
+    GO: bar.sync 0; // go
+    mov.u32 %r7, 0;
+    setp.eq.u32 %p0, %part, 0;
+    @!%p0 ld.global.u32 %r7, [%rd5];
+    add.u32 %r7, %r7, %r0;
+    st.global.u32 [%rd5], %r7;
+    setp.eq.u32 %p4, %part, 3;
+    @%p4 st.global.u32 [%rd6], %r7;
+    bar.sync 0; // done
+    add.u32 %r4, %part, 1;
+    selp.u32 %r4, 0, %r4, %p4;
+    @!%p1 st.global.release.gpu.b32 [%rd1], %r4;";
+
+/// A block that polls with barriers in between lets the others run.
+#[test]
+fn a_semaphore_for_the_block() {
+    check("semaphore", SEMAPHORE);
+    check_found("no_release", &[Race], &mutate(SEMAPHORE, "st.global.release.gpu", "st.global.relaxed.gpu"));
+    check_found("no_acquire", &[Race], &mutate(SEMAPHORE, "ld.global.acquire.gpu", "ld.global.relaxed.gpu"));
+    check_found("no_meeting", &[Race], &mutate(SEMAPHORE, "bar.sync 0; // done", ""));
+}
+
 #[test]
 fn blocks_that_share_words() {
     // One word for all: writing the same value is still a race, and so is reading it.
