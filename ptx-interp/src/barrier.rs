@@ -52,6 +52,12 @@ impl Barriers {
         self.all[id as usize].votes
     }
 
+    /// The number of threads that a barrier with arrivals still lacks.
+    pub(crate) fn missing(&self, id: u32) -> u32 {
+        let barrier = &self.all[id as usize];
+        barrier.expected.saturating_sub(barrier.arrived)
+    }
+
     /// The number of arrived and expected threads, as text for reports.
     pub(crate) fn state(&self, id: u32) -> String {
         let Barrier { arrived, expected, .. } = self.all[id as usize];

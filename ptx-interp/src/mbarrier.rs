@@ -183,6 +183,11 @@ impl Mbarrier {
         }
     }
 
+    /// Whether some of what the current phase waits for has arrived, or been announced.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.pending < self.expected || self.bytes != 0
+    }
+
     /// What an arrival returns: the phase, and how many arrivals it lacks.
     pub(crate) fn state(&self) -> u64 {
         self.phase & ((1 << PENDING) - 1) | u64::from(self.pending) << PENDING

@@ -1,9 +1,10 @@
 //! Barriers for a part of the block: `bar.sync` and `bar.arrive` with a number and a count. Each kernel runs under
 //! every order of warps, and again with each of its synchronisations missing or weakened.
 
+use ptx_gemm_interp::Checks;
 use ptx_gemm_interp::ViolationKind::{self, BarrierMismatch, BarrierMisuse, Deadlock, Race, Uninitialised};
 
-use crate::ring::{PASS, STAGE, STORE, check, check_broken, check_found, mutate, prologue};
+use crate::ring::{PASS, STAGE, STORE, check, check_broken, check_found, everywhere, mutate, prologue, run};
 
 type Mutant = (&'static str, &'static [ViolationKind], &'static str, &'static str);
 
@@ -342,4 +343,42 @@ fn barriers_that_reduce() {
         ),
         96,
     );
+}
+
+/// A warp polls for room that the others would make if they did not wait at different barriers. The report is about the
+/// barriers, which nobody else can complete, and not about the poll.
+#[test]
+fn a_deadlock_at_barriers_is_reported_there() {
+    let body = format!(
+        "{}setp.ge.u32 %p1, %t, 64;
+         @%p1 bra POLL;
+         shr.u32 %r4, %t, 5;
+         add.u32 %r4, %r4, 1;
+         bar.sync %r4, 64; // apart
+         setp.eq.u32 %p2, %t, 0;
+         @%p2 mbarrier.arrive.shared::cta.b64 _, [empty];
+         bra END;
+         POLL: mbarrier.try_wait.parity.shared::cta.b64 %p2, [empty], 0;
+         @!%p2 bra POLL;
+         END: {STORE}",
+        prologue(1)
+    );
+    let together = body.replace("add.u32 %r4, %r4, 1;", "mov.u32 %r4, 1;");
+    check("together", &together, 96, &[0; 96]);
+    // Of two mbarriers that nobody completes, the one that lacks an arrival is the cause.
+    let few = mutate(
+        &together.replace("[empty+0], 1;", "[empty+0], 2;"),
+        "bra END;\n",
+        "WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [full], 0;\n@!%p2 bra WAIT;\nbra END;\n",
+    );
+    for (kernel, instruction) in [(&body, "bar.sync %r4, 64; // apart"), (&few, "POLL:")] {
+        everywhere(&[Checks::Full], |options| {
+            let violation = run(kernel, 96, options).expect_err("a deadlock");
+            assert_eq!(violation.kind, Deadlock, "{violation}");
+            assert!(
+                instruction.starts_with(violation.site.instruction.split(' ').next().unwrap_or("?")),
+                "{violation}"
+            );
+        });
+    }
 }
