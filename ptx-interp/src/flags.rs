@@ -16,14 +16,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::knowledge::Knowledge;
-
-/// The threads that a strong access includes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Scope {
-    Cta,
-    Cluster,
-    Gpu,
-}
+pub(crate) use crate::scope::Scope;
 
 /// What a write has published.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -6,8 +6,8 @@
 //! or where each thread has its own flag. Copies by `cp.async` have columns after those of the warps. Bulk copies are
 //! counted by mbarriers, with one more clock for each ([`of_copies`]).
 
-use crate::flags::Scope;
 use crate::row::LANES;
+use crate::scope::Scope;
 
 /// The first thread index that represents the copies counted by an mbarrier; the threads of a cluster of eight blocks,
 /// and their `cp.async` columns, are all below it.

@@ -111,6 +111,7 @@ mod pool;
 mod program;
 mod report;
 mod row;
+mod scope;
 mod shadow;
 mod shadows;
 mod shared;

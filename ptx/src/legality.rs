@@ -1,9 +1,9 @@
 //! Rules that relate an opcode's modifiers to its type and that a set of types cannot express.
 
 use crate::asynchronous::{CacheHint, Eviction, Multicast, PrefetchSize, Prefetched, TensorMode};
+use crate::hints::{Hints, L1Hint, L2Hint};
 use crate::instruction::{Atomic, Cache, Compare, Half, Instruction, Opcode, Operand, Order, Rounding, Scope};
 use crate::matrix::{Element, Overflow, Shape};
-use crate::mnemonic::may_be_hinted;
 use crate::types::{Space, Type};
 use crate::warp::ClusterOrder;
 
@@ -101,6 +101,26 @@ pub(crate) fn may_be_modified(op: &Opcode, ftz: bool, sat: bool, relu: bool) -> 
         Opcode::Div { ty, .. } | Opcode::DivFast { ty, .. } => *ty == F32,
         Opcode::Rcp { ty, .. } | Opcode::Sqrt { ty, .. } | Opcode::Approx { ty, .. } => *ty == F32,
         Opcode::Cvt { rnd, to, from, .. } => (*to == F32 || *from == F32) && *rnd != Rounding::Rna,
+        _ => false,
+    }
+}
+
+/// Whether an access may have these hints.
+pub(crate) fn may_be_hinted(op: &Opcode, hints: Hints) -> bool {
+    let access = matches!(op, Opcode::Ld { .. } | Opcode::St { .. });
+    match op {
+        _ if hints == Hints::NONE => false,
+        Opcode::Ld { space, .. }
+        | Opcode::St { space, .. }
+        | Opcode::Atom { space, .. }
+        | Opcode::Red { space, .. }
+            if !matches!(space, Space::Generic | Space::Global) =>
+        {
+            false
+        }
+        Opcode::Ld { .. } | Opcode::St { .. } | Opcode::Atom { .. } | Opcode::Red { .. } | Opcode::CpAsync { .. } => {
+            access || (hints.l1 == L1Hint::Unstated && hints.l2 == L2Hint::Unstated)
+        }
         _ => false,
     }
 }

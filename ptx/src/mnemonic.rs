@@ -8,14 +8,13 @@
 mod spelling;
 mod walk;
 
-pub(crate) use spelling::may_be_hinted;
 use walk::{Modifiers, Reader, Writer};
 
 use crate::asynchronous::PrefetchSize;
 use crate::extended::BarReduction;
 use crate::hints::Hints;
 use crate::instruction::{Atomic, Cache, FenceOrder, Opcode, Order, Rounding, Scope};
-use crate::legality::may_be_modified;
+use crate::legality::{may_be_hinted, may_be_modified};
 use crate::names::words;
 use crate::prototype;
 use crate::table;

@@ -4,8 +4,8 @@
 //! make use of that. The printer has one order, that of the PTX ISA. Hints to the caches may be anywhere among the
 //! modifiers too; they are kept apart from the opcode, since they change no result.
 
-use crate::hints::{Hints, L1Hint, L2Hint};
-use crate::instruction::{Atomic, Compare, Opcode, Rounding, Scope};
+use crate::hints::Hints;
+use crate::instruction::{Atomic, Compare, Rounding, Scope};
 use crate::types::{Space, Type};
 
 /// The mnemonic in the order of the PTX ISA, and its hints. `None` if it has no hints and nothing changes.
@@ -143,24 +143,4 @@ pub(super) fn hinted(plain: &str, hints: Hints) -> String {
     let at = words.iter().skip(1).position(last).map_or(words.len(), |at| at + 1);
     let hints: Vec<&str> = hints.words().collect();
     [&words[..at], &hints, &words[at..]].concat().join(".")
-}
-
-/// Whether an access may have these hints.
-pub(crate) fn may_be_hinted(op: &Opcode, hints: Hints) -> bool {
-    let access = matches!(op, Opcode::Ld { .. } | Opcode::St { .. });
-    match op {
-        _ if hints == Hints::NONE => false,
-        Opcode::Ld { space, .. }
-        | Opcode::St { space, .. }
-        | Opcode::Atom { space, .. }
-        | Opcode::Red { space, .. }
-            if !matches!(space, Space::Generic | Space::Global) =>
-        {
-            false
-        }
-        Opcode::Ld { .. } | Opcode::St { .. } | Opcode::Atom { .. } | Opcode::Red { .. } | Opcode::CpAsync { .. } => {
-            access || (hints.l1 == L1Hint::Unstated && hints.l2 == L2Hint::Unstated)
-        }
-        _ => false,
-    }
 }
