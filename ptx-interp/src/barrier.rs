@@ -5,9 +5,19 @@ use crate::row::LANES;
 /// Barriers per block.
 pub(crate) const MAX_BARRIERS: usize = 16;
 
+/// The predicates of threads at a barrier that reduces them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Votes {
+    pub(crate) yes: u32,
+    pub(crate) all: u32,
+    /// Whether one was never written.
+    pub(crate) tainted: bool,
+}
+
 /// How many threads have arrived, and how many are expected.
 #[derive(Clone, Copy, Debug, Default)]
 struct Barrier {
+    votes: Votes,
     arrived: u32,
     expected: u32,
 }
@@ -31,9 +41,26 @@ impl Barriers {
         Ok(barrier.arrived >= expected)
     }
 
+    /// Adds the predicates of a warp.
+    pub(crate) fn vote(&mut self, id: u32, votes: Votes) {
+        let all = &mut self.all[id as usize].votes;
+        *all = Votes { yes: all.yes + votes.yes, all: all.all + votes.all, tainted: all.tainted | votes.tainted };
+    }
+
+    /// The predicates of all threads that have arrived.
+    pub(crate) fn votes(&self, id: u32) -> Votes {
+        self.all[id as usize].votes
+    }
+
+    /// The number of threads that a barrier with arrivals still lacks.
+    pub(crate) fn missing(&self, id: u32) -> u32 {
+        let barrier = &self.all[id as usize];
+        barrier.expected.saturating_sub(barrier.arrived)
+    }
+
     /// The number of arrived and expected threads, as text for reports.
     pub(crate) fn state(&self, id: u32) -> String {
-        let Barrier { arrived, expected } = self.all[id as usize];
+        let Barrier { arrived, expected, .. } = self.all[id as usize];
         format!("{arrived} of {expected} threads")
     }
 

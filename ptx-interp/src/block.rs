@@ -16,6 +16,7 @@ use crate::copies::Copies;
 use crate::cost::Counters;
 use crate::env::{BlockMemory, Env};
 use crate::exec::{Step, Stop, landing};
+use crate::op::Op;
 use crate::options::{Counting, Watch};
 use crate::pool::{Pool, Resizing};
 use crate::row::LANES;
@@ -74,6 +75,8 @@ pub(crate) struct Block {
     /// Distance between the first warps of two blocks.
     pitch: usize,
     turns: Turns,
+    /// Whether the warps of a block may be polling together, with barriers in between.
+    polls_together: bool,
     /// Number of rounds in which a warp had a long turn, since other clusters last had a turn.
     long_rounds: u32,
     /// By warp, iterations of its loop since anything last changed.
@@ -228,6 +231,7 @@ impl Block {
                 return Progress::Waits { stuck: false };
             }
             // This cluster may be waiting for others.
+            polled |= std::mem::take(&mut self.polls_together);
             if polled || self.long_rounds >= LONG_ROUNDS {
                 self.long_rounds = 0;
                 return Progress::Waits { stuck: false };
@@ -279,6 +283,13 @@ impl Block {
             Stop::Resize(what) => self.resize(env, index, what)?,
             Stop::Barrier { id, count } => {
                 let (pc, mask) = (warp.pc, warp.mask);
+                self.polls_together |= warp.polls.meets();
+                if let Op::BarrierReduce { index: of } = env.code.instrs[pc as usize].op
+                    && (id as usize) < MAX_BARRIERS
+                {
+                    let votes = warp.votes(&env.code.reductions[of as usize], env.watch == Watch::On);
+                    self.barriers[index / self.pitch].vote(id, votes);
+                }
                 self.status[index] = Status::Waiting { id, pc, count };
                 self.arrive(env, index, (id, count), (pc, mask))?;
             }
@@ -330,11 +341,15 @@ impl Block {
 
     /// Releases a barrier of the block of this rank.
     fn release(&mut self, env: &Env, rank: usize, id: u32) {
+        let votes = self.barriers[rank].votes(id);
         let mut waiting = Vec::with_capacity(self.pitch);
         let warps = self.status.iter_mut().zip(&mut self.warps).enumerate().skip(rank * self.pitch).take(self.pitch);
         for (index, (status, warp)) in warps {
             if matches!(*status, Status::Waiting { id: at, .. } if at == id) {
                 *status = Status::Ready;
+                if let Op::BarrierReduce { index } = env.code.instrs[warp.pc as usize].op {
+                    warp.reduced(&env.code.reductions[index as usize], votes, env.watch == Watch::On);
+                }
                 warp.pc += 1;
                 waiting.push(index);
             }

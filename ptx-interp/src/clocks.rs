@@ -17,8 +17,10 @@
 //! Flags are released and acquired at sufficient scope; see [`crate::flags`]. Relaxed accesses by themselves order
 //! nothing. A fence turns the strong writes after it into releases, and the strong reads before it into acquires.
 
+use ptx_gemm_ptx::instruction::FenceOrder;
+
 use crate::barrier::MAX_BARRIERS;
-use crate::flags::{Block, Flag, Flags, Published, Scope};
+use crate::flags::{Block, Flags, Published, Scope};
 use crate::knowledge::{Knowledge, Known, column_of_copies, join_clocks};
 use crate::row::{LANES, lanes};
 
@@ -68,6 +70,16 @@ struct Further {
     fenced: Vec<[Option<Knowledge>; 3]>,
     /// What lanes have read from flags without acquiring it; a fence acquires it.
     read: Vec<Vec<Published>>,
+    /// What each lane has ordered by `fence.sc`, or may order by one, since the lanes synchronised; empty if nothing.
+    sequenced: Vec<Knowledge>,
+}
+
+impl Further {
+    /// Whether a lane knows of a `fence.sc` of any thread.
+    fn has_sequence(&self, lane: usize) -> bool {
+        let known = [Some(&self.together), self.alone.get(lane), self.sequenced.get(lane)];
+        known.into_iter().flatten().any(Knowledge::has_sequence)
+    }
 }
 
 impl Clocks {
@@ -167,6 +179,9 @@ impl Clocks {
         for known in &alone {
             self.learn_together(warp, known);
         }
+        for known in std::mem::take(&mut self.further[warp].sequenced) {
+            self.further[warp].together.join_sequence(&known);
+        }
         self.seen[warp * self.columns + warp] = self.own[warp];
         self.own[warp] += 1;
     }
@@ -174,10 +189,7 @@ impl Clocks {
     /// What a lane has done and seen so far.
     pub(crate) fn knowledge(&self, warp: usize, lane: usize) -> Knowledge {
         let mut known = self.knowledge_together(warp);
-        if let Some(alone) = self.further[warp].alone.get(lane) {
-            known.join(alone);
-        }
-        known.of_mut(self.block).add_thread((warp * LANES + lane) as u16, self.own[warp]);
+        self.bring_alone(warp, lane, &mut known);
         known
     }
 
@@ -195,6 +207,7 @@ impl Clocks {
         for alone in &self.further[warp].alone {
             known.join(alone);
         }
+        self.further[warp].sequenced.iter().for_each(|fenced| known.join_sequence(fenced));
         known.of_mut(self.block).add_column(warp, self.own[warp]);
         known
     }
@@ -203,6 +216,9 @@ impl Clocks {
     pub(crate) fn bring_alone(&self, warp: usize, lane: usize, to: &mut Knowledge) {
         if let Some(alone) = self.further[warp].alone.get(lane) {
             to.join(alone);
+        }
+        if let Some(fenced) = self.further[warp].sequenced.get(lane) {
+            to.join_sequence(fenced);
         }
         to.of_mut(self.block).add_thread((warp * LANES + lane) as u16, self.own[warp]);
     }
@@ -240,6 +256,7 @@ impl Clocks {
         for (block, of) in known.others(self.block) {
             self.further[warp].together.of_mut(block).join(of);
         }
+        self.further[warp].together.join_sequence(known);
     }
 
     /// Whether a thread is ordered after the copies that an mbarrier had counted at this clock.
@@ -306,6 +323,8 @@ impl Clocks {
             for further in &mut self.further {
                 further.alone.clear();
                 further.together.clear();
+                further.sequenced.clear();
+                further.together.join_sequence(&brought);
                 for (block, known) in brought.others(self.block) {
                     further.together.of_mut(block).join(known);
                 }
@@ -319,17 +338,20 @@ impl Clocks {
 
     /// Executes a fence in some lanes: what they have read from flags is acquired, and later strong writes release what
     /// they know now.
-    pub(crate) fn fence(&mut self, warp: usize, active: u32, scope: Scope) {
+    pub(crate) fn fence(&mut self, warp: usize, active: u32, order: FenceOrder, scope: Scope) {
         for lane in lanes(active) {
-            let read = self.further[warp].read.get_mut(lane).map(std::mem::take).unwrap_or_default();
-            for published in read {
-                if let Some(known) = published.seen_by(self.block_of(warp), scope) {
-                    self.learn(warp, 1 << lane, false, known);
-                } else {
-                    self.further[warp].read[lane].push(published);
-                }
+            if order != FenceOrder::Release {
+                self.acquire_read(warp, lane, order, scope);
+            }
+            if order == FenceOrder::Acquire {
+                continue;
             }
             let known = self.knowledge(warp, lane);
+            if order == FenceOrder::Sc {
+                let sequenced = &mut self.further[warp].sequenced;
+                sequenced.resize_with(LANES, Knowledge::default);
+                sequenced[lane].add_fenced(scope, &known);
+            }
             let fenced = &mut self.further[warp].fenced;
             fenced.resize_with(LANES, Default::default);
             // A fence of a wide scope is also one of a narrow scope.
@@ -339,6 +361,27 @@ impl Clocks {
             fenced[lane][Scope::Cta as usize] = Some(known);
         }
         self.tick(warp);
+    }
+
+    /// A fence acquires what the lane has read from flags, and a `fence.sc` also what precedes the other ones that it
+    /// has to follow.
+    fn acquire_read(&mut self, warp: usize, lane: usize, order: FenceOrder, scope: Scope) {
+        let read = self.further[warp].read.get_mut(lane).map(std::mem::take).unwrap_or_default();
+        for published in read {
+            if let Some(known) = published.seen_by(self.block_of(warp), scope) {
+                self.learn(warp, 1 << lane, false, known);
+            } else {
+                self.further[warp].read[lane].push(published);
+            }
+        }
+        if order == FenceOrder::Sc && self.further[warp].has_sequence(lane) {
+            let known = self.knowledge(warp, lane);
+            for of in [Scope::Cta, Scope::Cluster, Scope::Gpu].into_iter().filter(|of| *of <= scope) {
+                if let Some(awaited) = known.awaited(of) {
+                    self.learn(warp, 1 << lane, false, awaited);
+                }
+            }
+        }
     }
 
     /// What a strong write of a lane publishes, by scope: everything so far if it is a release, otherwise what was
@@ -355,12 +398,14 @@ impl Clocks {
                 }
             }
         }
+        if self.further[warp].has_sequence(lane) {
+            published.add_fenced(scope, &self.knowledge(warp, lane));
+        }
         published
     }
 
-    /// Records that a lane has read a flag with a strong read.
-    pub(crate) fn observe(&mut self, warp: usize, lane: usize, acquires: bool, scope: Scope, flag: &Flag) {
-        let published = flag.published();
+    /// Records that a strong read of a lane has obtained what was published with a flag's value.
+    pub(crate) fn observe(&mut self, warp: usize, lane: usize, acquires: bool, scope: Scope, published: &Published) {
         if published.is_empty() {
             return;
         }
@@ -371,12 +416,20 @@ impl Clocks {
             }
             known.is_some()
         };
+        if let Some((known, needed)) = published.fenced().map(|fenced| fenced.visible_to(self.block_of(warp)))
+            && needed <= scope
+        {
+            let sequenced = &mut self.further[warp].sequenced;
+            sequenced.resize_with(LANES, Knowledge::default);
+            sequenced[lane].add_awaited(needed, known);
+        }
         if !acquired {
             let read = &mut self.further[warp].read;
             read.resize_with(LANES, Vec::new);
             let published = published.narrowed(scope);
-            if !read[lane].contains(&published) {
-                read[lane].push(published);
+            match read[lane].iter_mut().find(|earlier| earlier.is_of(&published)) {
+                Some(earlier) => earlier.join(&published),
+                None => read[lane].push(published),
             }
         }
     }

@@ -399,7 +399,7 @@ impl Mix {
             Op::CpAsync { .. } => &mut self.copy_async,
             Op::Bulk { index } if code.bulks[index as usize].copies() => &mut self.copy_bulk,
             Op::Atomic { .. } => &mut self.atomic,
-            Op::Barrier { .. } | Op::BarrierArrive { .. } => &mut self.barrier,
+            Op::Barrier { .. } | Op::BarrierReduce { .. } | Op::BarrierArrive { .. } => &mut self.barrier,
             Op::Branch { .. } => &mut self.branch,
             _ => &mut self.other,
         }

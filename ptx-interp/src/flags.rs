@@ -5,20 +5,18 @@
 //! scope has to include the other thread. A relaxed write by itself publishes nothing, and discards what was published:
 //! a thread that reads it has not read the release.
 //!
+//! All `fence.sc` are ordered among each other: if the fence of one thread precedes the write of another, because the two
+//! met at a barrier in between, a `fence.sc` of the reader after its read follows the first one, since it cannot precede
+//! it (PTX ISA, "Fence-SC" and "Causality order").
+//!
 //! A read that nothing orders after the newest write may return an older value. The first such read of each thread
-//! does, so that a wait that tests only once is detected even if the flag happens to be raised already.
+//! does, so that a wait that tests only once is detected even if the flag happens to be raised already. It obtains what
+//! was published with the older value.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::knowledge::Knowledge;
-
-/// The threads that a strong access includes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Scope {
-    Cta,
-    Cluster,
-    Gpu,
-}
+pub(crate) use crate::scope::Scope;
 
 /// What a write has published.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,6 +28,8 @@ pub(crate) struct Published {
     middle: Knowledge,
     /// Visible to threads of all blocks.
     wide: Knowledge,
+    /// What precedes a `fence.sc` of any thread that precedes the write: a reader obtains it by a `fence.sc` of its own.
+    fenced: Option<Box<Published>>,
 }
 
 /// A block: its cluster's index in the grid, and its rank in the cluster.
@@ -45,7 +45,7 @@ impl Published {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.narrow.is_empty() && self.middle.is_empty() && self.wide.is_empty()
+        self.narrow.is_empty() && self.middle.is_empty() && self.wide.is_empty() && self.fenced.is_none()
     }
 
     pub(crate) fn add(&mut self, scope: Scope, known: &Knowledge) {
@@ -58,8 +58,28 @@ impl Published {
         }
     }
 
+    /// Adds what threads knew at their fences, of which the writer knows.
+    pub(crate) fn add_fenced(&mut self, scope: Scope, known: &Knowledge) {
+        for of in [Scope::Cta, Scope::Cluster, Scope::Gpu].into_iter().filter(|of| *of <= scope) {
+            if let Some(fenced) = known.fenced(of) {
+                let by = self.by;
+                self.fenced.get_or_insert_with(|| Box::new(Published::new(by))).add(of, fenced);
+            }
+        }
+    }
+
+    /// Whether both were published by threads of the same block.
+    pub(crate) fn is_of(&self, other: &Published) -> bool {
+        self.by == other.by
+    }
+
+    /// What only a `fence.sc` obtains.
+    pub(crate) fn fenced(&self) -> Option<&Published> {
+        self.fenced.as_deref()
+    }
+
     /// What is visible to a block, if it reads with a sufficient scope.
-    fn visible_to(&self, block: Block) -> (&Knowledge, Scope) {
+    pub(crate) fn visible_to(&self, block: Block) -> (&Knowledge, Scope) {
         if block == self.by {
             (&self.narrow, Scope::Cta)
         } else if block.cluster == self.by.cluster {
@@ -75,7 +95,7 @@ impl Published {
         (scope >= needed && !known.is_empty()).then_some(known)
     }
 
-    /// What a read of this scope leaves for a fence to acquire.
+    /// What a read of this scope leaves for any fence to acquire.
     pub(crate) fn narrowed(&self, scope: Scope) -> Published {
         let mut published = self.clone();
         if scope < Scope::Gpu {
@@ -84,11 +104,12 @@ impl Published {
         if scope < Scope::Cluster {
             published.middle.clear();
         }
+        published.fenced = None;
         published
     }
 
     /// An atomic reads what was published and writes: the next reader obtains both.
-    fn join(&mut self, newer: &Published) {
+    pub(crate) fn join(&mut self, newer: &Published) {
         // What was published to other blocks, or clusters, is also visible to the threads of the newer writer's.
         if newer.by.cluster != self.by.cluster {
             self.middle.clone_from(&self.wide);
@@ -100,6 +121,11 @@ impl Published {
         self.narrow.join(&newer.narrow);
         self.middle.join(&newer.middle);
         self.wide.join(&newer.wide);
+        match (&mut self.fenced, &newer.fenced) {
+            (Some(own), Some(newer)) => own.join(newer),
+            (own @ None, Some(_)) => own.clone_from(&newer.fenced),
+            _ => {}
+        }
     }
 }
 
@@ -125,6 +151,8 @@ pub(crate) struct Flag {
     writer: Writer,
     /// The value before the newest write, and its size in bytes.
     before: (u64, u8),
+    /// What a reader of that value obtains.
+    earlier: Published,
     /// Threads that have already read the old value and must see the new one.
     told: HashSet<(u32, u16)>,
 }
@@ -138,13 +166,13 @@ impl Flag {
         self.writer
     }
 
-    /// The value before the newest write, for a thread that does not know of the write and has not read the old value
-    /// yet.
-    pub(crate) fn stale(&mut self, block: u32, thread: u16, bytes: u8) -> Option<u64> {
+    /// The value before the newest write, and what was published with it, for a thread that does not know of the write
+    /// and has not read the old value yet.
+    pub(crate) fn stale(&mut self, block: u32, thread: u16, bytes: u8) -> Option<(u64, &Published)> {
         if self.before.1 != bytes || !self.told.insert((block, thread)) {
             return None;
         }
-        Some(self.before.0)
+        Some((self.before.0, &self.earlier))
     }
 }
 
@@ -174,6 +202,7 @@ impl Flags {
             Some(flag) => {
                 // A thread that has released a flag may write it again: readers of either write obtain the release.
                 let same = (flag.writer.block, flag.writer.thread) == (writer.block, writer.thread);
+                flag.earlier.clone_from(&flag.published);
                 if same || change == Change::Atomic {
                     flag.published.join(&published);
                 } else {
@@ -183,7 +212,8 @@ impl Flags {
                 flag.told.clear();
             }
             None => {
-                self.0.insert(key, Flag { published, writer, before, told: HashSet::new() });
+                let earlier = Published::default();
+                self.0.insert(key, Flag { published, writer, before, earlier, told: HashSet::new() });
             }
         }
     }

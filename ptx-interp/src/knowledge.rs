@@ -7,6 +7,7 @@
 //! counted by mbarriers, with one more clock for each ([`of_copies`]).
 
 use crate::row::LANES;
+use crate::scope::Scope;
 
 /// The first thread index that represents the copies counted by an mbarrier; the threads of a cluster of eight blocks,
 /// and their `cp.async` columns, are all below it.
@@ -165,6 +166,17 @@ pub(crate) fn join_clocks(clocks: &mut Vec<u32>, others: &[u32]) {
 pub(crate) struct Knowledge {
     /// Sorted by block.
     blocks: Vec<(u32, Known)>,
+    /// What `fence.sc` add to it, if there were any.
+    sequence: Option<Box<Sequence>>,
+}
+
+/// Knowledge from `fence.sc`, by scope; these parts have no such part themselves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Sequence {
+    /// What was known to threads at a fence of this scope or a wider one.
+    fenced: [Knowledge; 3],
+    /// What a thread obtains by a fence of this scope or a wider one.
+    awaited: [Knowledge; 3],
 }
 
 impl Knowledge {
@@ -174,6 +186,46 @@ impl Knowledge {
 
     pub(crate) fn clear(&mut self) {
         self.blocks.clear();
+        self.sequence = None;
+    }
+
+    /// Whether it knows anything of `fence.sc`.
+    pub(crate) fn has_sequence(&self) -> bool {
+        self.sequence.is_some()
+    }
+
+    /// What was known at fences of a scope or a wider one.
+    pub(crate) fn fenced(&self, scope: Scope) -> Option<&Knowledge> {
+        self.sequence.as_ref().map(|sequence| &sequence.fenced[scope as usize]).filter(|known| !known.is_empty())
+    }
+
+    /// What a fence of exactly this scope obtains in addition to narrower ones.
+    pub(crate) fn awaited(&self, scope: Scope) -> Option<&Knowledge> {
+        self.sequence.as_ref().map(|sequence| &sequence.awaited[scope as usize]).filter(|known| !known.is_empty())
+    }
+
+    /// Takes over what another knows from fences.
+    pub(crate) fn join_sequence(&mut self, other: &Knowledge) {
+        if let Some(others) = &other.sequence {
+            let own = self.sequence.get_or_insert_default();
+            own.fenced.iter_mut().zip(&others.fenced).for_each(|(own, other)| own.join(other));
+            own.awaited.iter_mut().zip(&others.awaited).for_each(|(own, other)| own.join(other));
+        }
+    }
+
+    /// Records that a fence of this scope follows all of another's knowledge.
+    pub(crate) fn add_fenced(&mut self, scope: Scope, known: &Knowledge) {
+        let plain = Knowledge { blocks: known.blocks.clone(), sequence: None };
+        let sequence = self.sequence.get_or_insert_default();
+        for of in [Scope::Cta, Scope::Cluster, Scope::Gpu].into_iter().filter(|of| *of <= scope) {
+            sequence.fenced[of as usize].join(&plain);
+        }
+    }
+
+    /// Records what a fence of this scope would obtain.
+    pub(crate) fn add_awaited(&mut self, scope: Scope, known: &Knowledge) {
+        let plain = Knowledge { blocks: known.blocks.clone(), sequence: None };
+        self.sequence.get_or_insert_default().awaited[scope as usize].join(&plain);
     }
 
     pub(crate) fn of(&self, block: u32) -> Option<&Known> {
@@ -205,5 +257,6 @@ impl Knowledge {
         for (block, known) in &other.blocks {
             self.of_mut(*block).join(known);
         }
+        self.join_sequence(other);
     }
 }

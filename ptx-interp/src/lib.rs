@@ -16,7 +16,7 @@
 //!   copies that arrive at one complete when it is waited for. Misuse is a [`ViolationKind::BarrierMisuse`].
 //! - **Races** in shared and global memory, between threads of one block or of several, are found with vector clocks,
 //!   independently of the values ([`ViolationKind::Race`]): barriers, mbarriers, and releases and acquires of
-//!   sufficient scope order accesses; relaxed ones need fences. What a thread may see late, it sees late once: if
+//!   sufficient scope order accesses; relaxed ones need fences, and `fence.sc` are ordered among each other. What a thread may see late, it sees late once: if
 //!   nothing orders a flag, or the end of a phase, before a wait, the wait's first test does not see it. A report has a
 //!   [timeline](Site::timeline).
 //! - **Asynchronous copies** (`cp.async`, bulk and tensor copies, reductions) complete at the latest time that the ISA
@@ -111,6 +111,7 @@ mod pool;
 mod program;
 mod report;
 mod row;
+mod scope;
 mod shadow;
 mod shadows;
 mod shared;

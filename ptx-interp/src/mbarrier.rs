@@ -12,6 +12,9 @@ use crate::knowledge::Knowledge;
 /// Largest number of arrivals, and of bytes, that an mbarrier can count.
 pub(crate) const MAX_COUNT: u32 = (1 << 20) - 1;
 
+/// The first bit of a state that counts the arrivals its phase lacks; those below are the phase's number.
+pub(crate) const PENDING: u32 = 40;
+
 /// A misuse of an mbarrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Misuse {
@@ -27,6 +30,8 @@ pub(crate) enum Misuse {
         count: u32,
     },
     Bytes(i64),
+    /// An arrival that was promised not to complete its phase.
+    Completes,
     /// All arrivals are there, and more bytes than were announced.
     Overrun(i64),
     /// A copy that was to complete here broke a rule; its report is kept elsewhere.
@@ -56,6 +61,7 @@ impl Misuse {
                 format!("whose phases take {count}: the arrivals of this instruction belong to more than one")
             }
             Misuse::Bytes(bytes) => format!("which would expect {bytes} bytes, and the limit is {MAX_COUNT}"),
+            Misuse::Completes => "whose phase this would complete, although it is marked as `.noComplete`".into(),
             Misuse::Overrun(bytes) => {
                 format!("whose phase has all its arrivals, and {bytes} bytes more than announced")
             }
@@ -175,6 +181,27 @@ impl Mbarrier {
             Awaited::Number(state) if state.checked_add(1) == Some(self.phase) => Ok(true),
             Awaited::Number(state) => Err(Misuse::Stale { state, phase: self.phase }),
         }
+    }
+
+    /// Whether some of what the current phase waits for has arrived, or been announced.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.pending < self.expected || self.bytes != 0
+    }
+
+    /// What an arrival returns: the phase, and how many arrivals it lacks.
+    pub(crate) fn state(&self) -> u64 {
+        self.phase & ((1 << PENDING) - 1) | u64::from(self.pending) << PENDING
+    }
+
+    /// Checks that this many arrivals do not complete the phase.
+    pub(crate) fn incomplete(&self, count: u32) -> Result<u32, Misuse> {
+        if count == self.pending { Err(Misuse::Completes) } else { Ok(count) }
+    }
+
+    /// Later phases expect this many arrivals less.
+    pub(crate) fn leave(&mut self, count: u32) -> Result<(), Misuse> {
+        self.expected = self.expected.checked_sub(count).ok_or(Misuse::TooMany { count, pending: self.expected })?;
+        Ok(())
     }
 
     pub(crate) fn arrive(&mut self, count: u32, by: Completed) -> Result<(), Misuse> {

@@ -110,11 +110,18 @@ pub(crate) struct Warp {
     pub(crate) met: bool,
 }
 
+/// After this many barriers with a strong read before them, other blocks get a turn.
+const MEETINGS: u32 = 16;
+
 /// The polling state of a warp.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Polls {
     /// Strong loads and atomics since the last backward branch.
     pub(crate) reads: u32,
+    /// Whether there was one since the last barrier of the block.
+    pub(crate) read_since_barrier: bool,
+    /// Barriers of the block after such a read, since the last time that this made the block yield.
+    pub(crate) meetings: u32,
     /// Consecutive backward branches with such a read in between.
     pub(crate) rounds: u32,
     /// Waits at mbarriers since the last backward branch whose phase was not complete.
@@ -137,6 +144,25 @@ pub(crate) struct Polls {
     iteration: u64,
     /// Instructions per iteration of the current loop, once one has taken as many as the one before it.
     pub(crate) cycle: u64,
+}
+
+impl Polls {
+    /// Counts a strong load or an atomic.
+    pub(crate) fn read(&mut self) {
+        self.reads += 1;
+        self.read_since_barrier = true;
+    }
+
+    /// Counts a barrier of the block; returns whether the block has met so often after a strong read that it may be
+    /// polling together: one thread reads a flag, and all decide at a barrier whether to go on.
+    pub(crate) fn meets(&mut self) -> bool {
+        self.meetings += u32::from(std::mem::take(&mut self.read_since_barrier));
+        let often = self.meetings >= MEETINGS;
+        if often {
+            self.meetings = 0;
+        }
+        often
+    }
 }
 
 /// A strong read, or a wait whose phase was not complete.

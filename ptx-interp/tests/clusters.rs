@@ -75,6 +75,22 @@ fn blocks_read_each_others_memory() {
     assert_eq!(cost.shared_loads.wavefronts, 8, "no bank conflicts in another block's memory");
 }
 
+/// Each lane computes the address in a block of its own number, and only those of existing blocks are used.
+#[test]
+fn addresses_of_blocks_that_do_not_exist() {
+    let body = change(
+        &exchange(),
+        "ld.shared::cluster.u32 %r20, [%r3]; // peer",
+        "mapa.shared::cluster.u32 %r4, %r1, %t;
+        setp.lt.u32 %p1, %t, 2;
+        @%p1 ld.shared::cluster.u32 %r5, [%r4];
+        ld.shared::cluster.u32 %r20, [%r3]; // peer",
+    );
+    Case::new(&body, 40).clusters(4, 2).gives("unused", &words(4, |block, t| (block ^ 1) * 100 + t));
+    let used = change(&body, "setp.lt.u32 %p1, %t, 2;", "setp.lt.u32 %p1, %t, 3;");
+    Case::new(&used, 40).clusters(4, 2).breaks("used", &[OutOfBounds], "ld.shared::cluster");
+}
+
 #[test]
 fn broken_exchanges() {
     let breaks = |name: &str, kinds: &[ViolationKind], from: &str, to: &str, at: &str| {
@@ -92,7 +108,7 @@ fn broken_exchanges() {
         "arrive.relaxed.aligned;",
         "",
     );
-    breaks("a third block", &[OutOfBounds], "%r1, %r9; // map", "%r1, 2;", "mapa");
+    breaks("a third block", &[OutOfBounds], "%r1, %r9; // map", "%r1, 2;", "ld.shared::cluster");
     breaks(
         "as the own memory",
         &[OutOfBounds],

@@ -41,6 +41,65 @@ fn bits_and_bytes() {
 }
 
 #[test]
+fn selections_and_positions() {
+    let negative = |value: i32| u64::from(value as u32);
+    check("slct.u32.s32", &["u32"; 4], &[(&[1, 2, 0], 1), (&[1, 2, negative(-1)], 2)]);
+    check(
+        "slct.f32.f32",
+        &["f32"; 4],
+        &[(&[f(1.0), f(2.0), f(-0.0)], f(1.0)), (&[f(1.0), f(2.0), f(f32::NAN)], f(2.0))],
+    );
+    check("set.lt.u32.s32", &["u32"; 3], &[(&[negative(-1), 0], 0xffff_ffff), (&[1, 0], 0)]);
+    check("set.gt.f32.f32", &["f32"; 3], &[(&[f(2.0), f(1.0)], f(1.0)), (&[f(f32::NAN), f(1.0)], 0)]);
+    // PTX ISA, `fns`: base 0 or the position itself, and counting in both directions.
+    let find =
+        |mask: u64, base: u64, n: i32, want: u64| check("fns.b32", &["u32"; 4], &[(&[mask, base, negative(n)], want)]);
+    find(0b1011_0000, 4, 0, 4);
+    find(0b1011_0000, 6, 0, 0xffff_ffff);
+    find(0b1011_0000, 0, 3, 7);
+    find(0b1011_0000, 5, 4, 0xffff_ffff);
+    find(0b1011_0000, 31, -1, 7);
+    find(0b1011_0000, 6, -2, 4);
+    check("mul24.lo.u32", &["u32"; 3], &[(&[0xff00_0003, 5], 15)]);
+    check("mul24.hi.s32", &["u32"; 3], &[(&[0x00ff_ffff, 1 << 16], 0xffff_ffff)]);
+    check("mad24.lo.s32", &["u32"; 4], &[(&[0x00ff_ffff, 7, 10], 3)]);
+    check("cvt.pack.sat.s16.s32", &["u32"; 3], &[(&[40_000, negative(-7)], 0x7fff_fff9)]);
+    check("cvt.pack.sat.u8.s32.b32", &["u32"; 4], &[(&[300, negative(-1), 0xaabb], 0xaabb_ff00)]);
+    let parts = "mov.b64 {%q0, %q1, %q2, %q3}, %s0; mov.b64 %d, {%q3, %q2, %q1, %q0};";
+    check(
+        &format!(".reg .b16 %q<4>; {parts}").replace('%', "$"),
+        &["b64"; 2],
+        &[(&[0x1111_2222_3333_4444], 0x4444_3333_2222_1111)],
+    );
+}
+
+#[test]
+fn comparisons_with_a_predicate() {
+    for (with, [both, first, second, none]) in [("and", [1, 0, 0, 0]), ("or", [1, 1, 1, 0]), ("xor", [0, 1, 1, 0])] {
+        let rows: &[(&[u64], u64)] =
+            &[(&[1, 2, 1], both), (&[1, 2, 0], first), (&[2, 1, 1], second), (&[2, 1, 0], none)];
+        check(&format!("setp.lt.{with}.s32"), &["pred", "u32", "u32", "pred"], rows);
+    }
+    // The second destination is the opposite comparison with the same predicate.
+    let text = "setp.gt.and.f64 _|$d, $s0, $s1, !$s2;";
+    let rows: &[(&[u64], u64)] = &[(&[d(1.0), d(2.0), 0], 1), (&[d(1.0), d(2.0), 1], 0), (&[d(3.0), d(2.0), 0], 0)];
+    check(text, &["pred", "f64", "f64", "pred"], rows);
+}
+
+#[test]
+fn negative_results_become_zero() {
+    let (one, minus_two, nan) = (0x3c00, 0xc000, 0x7e01);
+    check(
+        "fma.rn.relu.f16",
+        &["b16"; 4],
+        &[(&[one, one, minus_two], 0), (&[one, one, one], 0x4000), (&[nan, one, one], 0x7fff)],
+    );
+    check("fma.rn.relu.bf16x2", &["b32"; 4], &[(&[0x3f80_bf80, 0x3f80_3f80, 0], 0x3f80_0000)]);
+    check("cvt.rn.relu.f16x2.f32", &["b32", "f32", "f32"], &[(&[f(-1.5), f(1.0)], 0x0000_3c00)]);
+    check("cvt.rn.relu.bf16.f32", &["b16", "f32"], &[(&[f(-1.5)], 0), (&[f(1.5)], 0x3fc0)]);
+}
+
+#[test]
 fn signs_saturation_and_subnormals() {
     check("copysign.f32", &["f32"; 3], &[(&[f(-1.0), f(2.0)], f(-2.0)), (&[f(0.0), f(-3.0)], f(3.0))]);
     check("copysign.f64", &["f64"; 3], &[(&[d(-0.0), d(2.0)], d(-2.0))]);

@@ -217,6 +217,144 @@ fn every_part_of_a_flag_for_the_block_matters() {
     check_found("weak_count", &[Race], &mutate(BY_BLOCK, "atom.relaxed.gpu", "atom.relaxed.cta"));
 }
 
+/// Part p writes its numbers, all parts meet at a barrier of the grid, as cooperative groups build it, each thread adds up
+/// the numbers of all parts, and all meet again: the counter's highest bit flips when the last part has arrived.
+fn meeting() -> String {
+    let meet = |n: u32| {
+        format!(
+            "bar.sync 0; // before
+    @%p1 bra MET{n};
+    fence.acq_rel.gpu; // release {n}
+    atom.global.add.u32 %r5, [%rd1], %r4;
+    WAIT{n}: ld.acquire.gpu.global.u32 %r6, [%rd1];
+    xor.b32 %r6, %r6, %r5;
+    setp.ge.s32 %p2, %r6, 0;
+    @%p2 bra WAIT{n};
+    MET{n}: bar.sync 0; // after
+    "
+        )
+    };
+    format!(
+        "mad.lo.u32 %r1, %part, {THREADS}, %t;
+    mul.wide.u32 %rd7, %r1, 4;
+    add.u64 %rd7, %rd2, %rd7;
+    st.global.u32 [%rd7], %r0;
+    setp.ne.u32 %p1, %t, 0;
+    setp.eq.u32 %p0, %part, 0;
+    selp.b32 %r4, {first}, 1, %p0;
+    {one}
+    mov.u32 %r7, 0;
+    mov.u32 %r8, 0;
+    ADD: ld.global.u32 %r9, [%rd5];
+    add.u32 %r7, %r7, %r9;
+    add.u64 %rd5, %rd5, {row};
+    add.u32 %r8, %r8, 1;
+    setp.lt.u32 %p3, %r8, {PARTS};
+    @%p3 bra ADD;
+    {two}
+    st.global.u32 [%rd7], %r7;
+    @%p0 st.global.u32 [%rd6], %r7;",
+        first = 0x8000_0000 - (PARTS - 1),
+        row = 4 * THREADS,
+        one = meet(1),
+        two = meet(2),
+    )
+}
+
+/// A block may be in the second meeting while another one still waits for the first: what it reads then is the value
+/// before the newest write, with what that value publishes.
+#[test]
+fn a_barrier_of_the_grid() {
+    let body = meeting();
+    check("meeting", &body);
+    check_found("no_release", &[Race], &mutate(&body, "fence.acq_rel.gpu; // release 1", ""));
+    check_found("no_acquire", &[Race], &mutate(&body, "WAIT1: ld.acquire.gpu", "WAIT1: ld.relaxed.gpu"));
+}
+
+/// Every thread fences its own part, the block meets, and one thread counts it with a relaxed atomic (`__threadfence()`,
+/// then `__syncthreads()`); the last block reads all parts after fences of its own.
+const FENCED_BY_EACH: &str = "
+    mad.lo.u32 %r1, %part, 64, %t;
+    mul.wide.u32 %rd7, %r1, 4;
+    add.u64 %rd7, %rd2, %rd7;
+    st.global.u32 [%rd7], %r0;
+    membar.gl; // release
+    bar.sync 0; // meet
+    setp.ne.u32 %p0, %t, 0;
+    @%p0 bra COUNTED;
+    atom.global.inc.u32 %r2, [%rd1], 3;
+    st.shared.u32 [word], %r2;
+    COUNTED: bar.sync 0; // after
+    ld.shared.u32 %r2, [word];
+    setp.ne.u32 %p1, %r2, 3;
+    @%p1 bra END;
+    membar.gl; // acquire
+    mov.u32 %r7, 0;
+    mov.u32 %r8, 0;
+    ADD: ld.global.u32 %r9, [%rd5];
+    add.u32 %r7, %r7, %r9;
+    add.u64 %rd5, %rd5, 256;
+    add.u32 %r8, %r8, 1;
+    setp.lt.u32 %p3, %r8, 4;
+    @%p3 bra ADD;
+    st.global.u32 [%rd6], %r7;
+    END:";
+
+/// `fence.sc` are ordered among each other, and so the counting thread need not fence what others wrote.
+#[test]
+fn fences_of_threads_that_do_not_write_the_flag() {
+    let body = FENCED_BY_EACH;
+    check("every thread fences", body);
+    for (name, line) in [
+        ("no_release", "membar.gl; // release"),
+        ("no_meeting", "bar.sync 0; // meet"),
+        ("no_acquire", "membar.gl; // acquire"),
+        ("no_meeting_after", "COUNTED: bar.sync 0; // after"),
+    ] {
+        let without = if line.starts_with("COUNTED") { "COUNTED:" } else { "" };
+        check_found(name, &[Race, Uninitialised], &mutate(body, line, without));
+    }
+    check_found("narrow release", &[Race], &mutate(body, "membar.gl; // release", "membar.cta;"));
+    check_found("narrow acquire", &[Race], &mutate(body, "membar.gl; // acquire", "membar.cta;"));
+    check_found("release of another kind", &[Race], &mutate(body, "membar.gl; // release", "fence.acq_rel.gpu;"));
+    // The reader's fence is of another kind: nothing puts it after those of the writers.
+    check_found("acquire of another kind", &[Race], &mutate(body, "membar.gl; // acquire", "fence.acq_rel.gpu;"));
+}
+
+/// Parts take turns by a semaphore as CUTLASS has it: one thread reads it, and the block decides at a barrier that reduces
+/// whether to read it again.
+const SEMAPHORE: &str = "
+    setp.ne.u32 %p1, %t, 0;
+    mov.u32 %r4, %part;
+    @%p1 bra WAIT;
+    FETCH: ld.global.acquire.gpu.b32 %r4, [%rd1];
+    WAIT: setp.ne.u32 %p2, %r4, %part;
+    bar.red.or.pred %p3, 0, %p2;
+    @!%p3 bra GO;
+    @%p1 bra WAIT;
+    bra FETCH;
+    GO: bar.sync 0; // go
+    mov.u32 %r7, 0;
+    setp.eq.u32 %p0, %part, 0;
+    @!%p0 ld.global.u32 %r7, [%rd5];
+    add.u32 %r7, %r7, %r0;
+    st.global.u32 [%rd5], %r7;
+    setp.eq.u32 %p4, %part, 3;
+    @%p4 st.global.u32 [%rd6], %r7;
+    bar.sync 0; // done
+    add.u32 %r4, %part, 1;
+    selp.u32 %r4, 0, %r4, %p4;
+    @!%p1 st.global.release.gpu.b32 [%rd1], %r4;";
+
+/// A block that polls with barriers in between lets the others run.
+#[test]
+fn a_semaphore_for_the_block() {
+    check("semaphore", SEMAPHORE);
+    check_found("no_release", &[Race], &mutate(SEMAPHORE, "st.global.release.gpu", "st.global.relaxed.gpu"));
+    check_found("no_acquire", &[Race], &mutate(SEMAPHORE, "ld.global.acquire.gpu", "ld.global.relaxed.gpu"));
+    check_found("no_meeting", &[Race], &mutate(SEMAPHORE, "bar.sync 0; // done", ""));
+}
+
 #[test]
 fn blocks_that_share_words() {
     // One word for all: writing the same value is still a race, and so is reading it.

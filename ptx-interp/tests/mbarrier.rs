@@ -4,7 +4,7 @@ use ptx_gemm_interp::ViolationKind::{
     self, BarrierMisuse, Deadlock, Misaligned, Race, Uninitialised, UnknownInstruction,
 };
 
-use crate::ring::{PASS, STAGE, STORE, check, check_broken, mutate, prologue};
+use crate::ring::{PASS, STAGE, STORE, check, check_broken, check_found, mutate, prologue};
 
 fn broken(name: &str, kinds: &[ViolationKind], body: &str, block: u32) {
     check_broken(&format!("mbarrier_{name}"), kinds, body, block);
@@ -226,4 +226,46 @@ fn conversions_of_8_bit_floats_are_refused() {
     let body = "mov.f32 %f0, 1.0;\ncvt.rn.satfinite.e4m3x2.f32 %h0, %f0, %f0;";
     broken("cvt_e4m3x2", &[UnknownInstruction], body, 32);
     broken("cvt_from_e5m2x2", &[UnknownInstruction], "mov.b16 %h0, 5;\ncvt.rn.f16x2.e5m2x2 %r0, %h0;", 32);
+}
+
+/// States count the arrivals that their phase lacks; `.noComplete` promises that some remain; whoever drops out is not
+/// expected in later phases.
+#[test]
+fn arrivals_that_count_and_drop() {
+    let body = format!(
+        "{}mov.u32 %r4, 0;
+         setp.eq.u32 %p1, %t, 5;
+         @%p1 mbarrier.arrive.noComplete.shared::cta.b64 %rd1, [full], 1; // early
+         @%p1 mbarrier.pending_count.b64 %r4, %rd1;
+         bar.sync 0;
+         @!%p1 mbarrier.arrive.shared::cta.b64 _, [full];
+         FIRST: mbarrier.try_wait.parity.shared::cta.b64 %p2, [full], 0;
+         @!%p2 bra FIRST;
+         bar.sync 0;
+         @%p1 mbarrier.arrive_drop.shared::cta.b64 _, [full]; // drop
+         @!%p1 mbarrier.arrive.shared::cta.b64 _, [full];
+         SECOND: mbarrier.try_wait.parity.shared::cta.b64 %p2, [full], 1;
+         @!%p2 bra SECOND;
+         bar.sync 0;
+         @!%p1 mbarrier.arrive.shared::cta.b64 _, [full];
+         THIRD: mbarrier.try_wait.parity.shared::cta.b64 %p2, [full], 0;
+         @!%p2 bra THIRD;
+         mov.u32 %r0, %r4;
+         {STORE}",
+        prologue(64)
+    );
+    let want: Vec<u32> = (0..64).map(|t| if t == 5 { 64 } else { 0 }).collect();
+    check("count and drop", &body, 64, &want);
+    let stays = mutate(
+        &body,
+        "mbarrier.arrive_drop.shared::cta.b64 _, [full]; // drop",
+        "mbarrier.arrive.shared::cta.b64 _, [full];",
+    );
+    check_found("stays", &[Deadlock], &stays, 64);
+    let all = mutate(
+        &body,
+        "arrive.noComplete.shared::cta.b64 %rd1, [full], 1; // early",
+        "arrive.noComplete.shared::cta.b64 %rd1, [full], 64;",
+    );
+    check_found("completes", &[BarrierMisuse], &all, 64);
 }

@@ -1,9 +1,10 @@
 //! Barriers for a part of the block: `bar.sync` and `bar.arrive` with a number and a count. Each kernel runs under
 //! every order of warps, and again with each of its synchronisations missing or weakened.
 
+use ptx_gemm_interp::Checks;
 use ptx_gemm_interp::ViolationKind::{self, BarrierMismatch, BarrierMisuse, Deadlock, Race, Uninitialised};
 
-use crate::ring::{PASS, STAGE, STORE, check, check_broken, check_found, mutate, prologue};
+use crate::ring::{PASS, STAGE, STORE, check, check_broken, check_found, everywhere, mutate, prologue, run};
 
 type Mutant = (&'static str, &'static [ViolationKind], &'static str, &'static str);
 
@@ -285,4 +286,99 @@ fn operands_of_barriers() {
     check_broken("named_count_undefined", &[Uninitialised], "bar.arrive 1, %r0;", 96);
     check_broken("named_count_too_large", kinds, "bar.sync 1, 128;", 96);
     check_broken("named_count_0", kinds, "mov.u32 %r0, 0;\nbar.sync 1, %r0;", 96);
+}
+
+/// Barriers that also count predicates, of the block and of a part of it; every thread has the result.
+#[test]
+fn barriers_that_reduce() {
+    let body = format!(
+        "setp.lt.u32 %p0, %t, 50;
+         bar.red.popc.u32 %r1, 0, %p0; // count
+         barrier.cta.red.and.aligned.pred %p1, 1, 96, %p0;
+         bar.red.or.pred %p2, 2, 96, !%p0;
+         selp.u32 %r2, 100, 0, %p1;
+         selp.u32 %r3, 1000, 0, %p2;
+         mov.u32 %r4, scratch;
+         st.shared.u32 [%r4], %r1;
+         add.u32 %r0, %r1, %r2;
+         add.u32 %r0, %r0, %r3;
+         {STORE}"
+    )
+    .replace("st.shared.u32 [%r4], %r1;\n", "");
+    check("a reduction", &body, 96, &[1050; 96]);
+    // The barrier of the reduction orders like any other.
+    let ordered = format!(
+        "mov.u32 %r4, scratch;
+         mad.lo.u32 %r5, %t, 4, %r4;
+         @!%p7 mov.u32 %r0, 0;
+         st.shared.u32 [%r5], %t;
+         setp.eq.u32 %p0, %t, %t;
+         bar.red.popc.u32 %r1, 0, %p0; // count
+         xor.b32 %r6, %t, 32;
+         mad.lo.u32 %r6, %r6, 4, %r4;
+         ld.shared.u32 %r0, [%r6];
+         {STORE}"
+    )
+    .replace("@!%p7 mov.u32 %r0, 0;\n", "");
+    check("ordered", &ordered, 64, &(0..64).map(|t| t ^ 32).collect::<Vec<u32>>());
+    check_found(
+        "unordered",
+        &[Race, Uninitialised],
+        &mutate(&ordered, "bar.red.popc.u32 %r1, 0, %p0; // count", ""),
+        64,
+    );
+    check_found(
+        "one warp",
+        &[BarrierMismatch, Deadlock],
+        &mutate(&body, "bar.red.popc.u32 %r1, 0,", "setp.lt.u32 %p6, %t, 32;\n@%p6 bar.red.popc.u32 %r1, 0,"),
+        96,
+    );
+    check_found(
+        "undefined",
+        &[Uninitialised],
+        &mutate(
+            &body,
+            "bar.red.or.pred %p2, 2, 96, !%p0;",
+            "bar.red.or.pred %p2, 2, 96, !%p7;\n@%p2 st.global.u32 [%out], %t;",
+        ),
+        96,
+    );
+}
+
+/// A warp polls for room that the others would make if they did not wait at different barriers. The report is about the
+/// barriers, which nobody else can complete, and not about the poll.
+#[test]
+fn a_deadlock_at_barriers_is_reported_there() {
+    let body = format!(
+        "{}setp.ge.u32 %p1, %t, 64;
+         @%p1 bra POLL;
+         shr.u32 %r4, %t, 5;
+         add.u32 %r4, %r4, 1;
+         bar.sync %r4, 64; // apart
+         setp.eq.u32 %p2, %t, 0;
+         @%p2 mbarrier.arrive.shared::cta.b64 _, [empty];
+         bra END;
+         POLL: mbarrier.try_wait.parity.shared::cta.b64 %p2, [empty], 0;
+         @!%p2 bra POLL;
+         END: {STORE}",
+        prologue(1)
+    );
+    let together = body.replace("add.u32 %r4, %r4, 1;", "mov.u32 %r4, 1;");
+    check("together", &together, 96, &[0; 96]);
+    // Of two mbarriers that nobody completes, the one that lacks an arrival is the cause.
+    let few = mutate(
+        &together.replace("[empty+0], 1;", "[empty+0], 2;"),
+        "bra END;\n",
+        "WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [full], 0;\n@!%p2 bra WAIT;\nbra END;\n",
+    );
+    for (kernel, instruction) in [(&body, "bar.sync %r4, 64; // apart"), (&few, "POLL:")] {
+        everywhere(&[Checks::Full], |options| {
+            let violation = run(kernel, 96, options).expect_err("a deadlock");
+            assert_eq!(violation.kind, Deadlock, "{violation}");
+            assert!(
+                instruction.starts_with(violation.site.instruction.split(' ').next().unwrap_or("?")),
+                "{violation}"
+            );
+        });
+    }
 }

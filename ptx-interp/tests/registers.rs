@@ -75,7 +75,7 @@ fn a_block_is_its_own_cluster() {
     let relaxed = change(body, "arrive.release", "arrive.relaxed");
     Case::new(&relaxed, 96).breaks("a relaxed arrival", &[ptx_gemm_interp::ViolationKind::Race], "ld");
     let other = change(body, "a, %r8;", "a, 1;");
-    Case::new(&other, 96).breaks("another rank", &[OutOfBounds], "mapa");
+    Case::new(&other, 96).breaks("another rank", &[OutOfBounds], "ld.shared::cluster");
     let alone = change(body, "barrier.cluster.arrive.release.aligned;", "");
     Case::new(&alone, 96).breaks("a wait alone", &[BarrierMismatch], "cluster.wait");
     let twice = change(body, "barrier.cluster.wait.acquire.aligned;", "barrier.cluster.arrive.aligned;");

@@ -9,9 +9,11 @@ pub enum Arrival {
     Plain,
     /// `.expect_tx`: it also announces bytes that are still to come.
     ExpectTx,
+    /// `.noComplete`: the program promises that it does not complete the phase.
+    NoComplete,
 }
 
-words!(Arrival { Plain "", ExpectTx "expect_tx" });
+words!(Arrival { Plain "", ExpectTx "expect_tx", NoComplete "noComplete" });
 
 /// How `mbarrier.expect_tx` and `mbarrier.complete_tx` change the number of bytes that a phase waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

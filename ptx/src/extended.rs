@@ -26,6 +26,28 @@ pub enum Permutation {
 
 words!(Permutation { F4e "f4e", B4e "b4e", Rc8 "rc8", Ecl "ecl", Ecr "ecr", Rc16 "rc16" });
 
+/// How a comparison is combined with a predicate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // the names are PTX's own
+pub enum Combine {
+    And,
+    Or,
+    Xor,
+}
+
+words!(Combine { And "and", Or "or", Xor "xor" });
+
+/// What a barrier computes from the predicates of its threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // the names are PTX's own
+pub enum BarReduction {
+    Popc,
+    And,
+    Or,
+}
+
+words!(BarReduction { Popc "popc", And "and", Or "or" });
+
 impl Permutation {
     /// The same permutation as the selector of a plain `prmt`, which names each source byte by its number.
     pub const fn selector(self, control: u32) -> u32 {

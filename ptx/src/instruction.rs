@@ -9,9 +9,10 @@ use crate::asynchronous::{
     Arrival, BulkDone, CacheHint, Eviction, MapField, Multicast, Pending, Phase, PrefetchSize, Prefetched, TensorMode,
     Transaction, Wait,
 };
-use crate::extended::{CarryOf, Permutation};
+use crate::extended::{BarReduction, CarryOf, Combine, Permutation};
+use crate::hints::Hints;
 use crate::matrix::{Element, Overflow, Shape, Transpose};
-pub use crate::modifier::{Approx, Atomic, Cache, Compare, Half, Order, Rounding, Scope};
+pub use crate::modifier::{Approx, Atomic, Cache, Compare, FenceOrder, Half, Order, Rounding, Scope};
 pub use crate::special::Special;
 use crate::types::{Space, Type};
 use crate::warp::{Alignment, ClusterOrder, Direction, FastDivision, GridDependency, Resize, ShiftMode, Shuffle, Vote};
@@ -155,8 +156,8 @@ pub enum Opcode {
     CpAsyncWait,
     /// `cp.async.wait_all`.
     CpAsyncWaitAll,
-    /// `fence.acq_rel.scope` or `fence.sc.scope`; `membar.gl` and the like are other names for the latter.
-    Fence { acq_rel: bool, scope: Scope },
+    /// `fence.acq_rel|sc|acquire|release.scope`; `membar.gl` and the like are other names for `fence.sc`.
+    Fence { order: FenceOrder, scope: Scope },
     /// `atom[.order].space.op.ty d, [a], b[, c]`.
     Atom { order: Order, space: Space, op: Atomic, ty: Type },
     /// `red`: an atomic without a destination.
@@ -278,8 +279,10 @@ pub enum Opcode {
     /// `createpolicy.fractional.primary[.secondary].b64 d[, fraction]`.
     CreatePolicy { primary: Eviction, secondary: Eviction },
     /// An instruction with `.ftz`, which flushes subnormal operands and results to zero, with `.sat`, which clamps a
-    /// float to [0, 1] and an integer to its range, or with both.
-    Modified { op: Box<Opcode>, ftz: bool, sat: bool },
+    /// float to [0, 1] and an integer to its range, or with `.relu`, which replaces negative results and NaN.
+    Modified { op: Box<Opcode>, ftz: bool, sat: bool, relu: bool },
+    /// A memory access with hints to the caches, of which a cache policy is one more operand at the end.
+    Hinted { op: Box<Opcode>, hints: Hints },
     /// `add.cc.ty d, a, b`, `addc[.cc]`, `sub.cc`, `mad.lo.cc`, `madc.hi` and the like: it `takes` a carry, `gives`
     /// one, or both.
     Carry { of: CarryOf, takes: bool, gives: bool, ty: Type },
@@ -295,9 +298,37 @@ pub enum Opcode {
     Dp4a { a: Type, b: Type },
     /// `match.any.sync.ty d, a, mask`, `match.all.sync.ty d[|p], a, mask`.
     Match { all: bool, ty: Type },
+    /// `setp.cmp.and|or|xor.ty p[|q], a, b, [!]c`.
+    SetpWith { cmp: Compare, with: Combine, ty: Type },
+    /// `set.cmp.to.from d, a, b`: all ones or 1.0, or zero.
+    Set { cmp: Compare, to: Type, from: Type },
+    /// `slct.ty.f32|s32 d, a, b, c`: `a` if `c` is not negative.
+    Slct { ty: Type, by: Type },
+    /// `fns.b32 d, mask, base, offset`: the position of the n-th set bit.
+    Fns,
+    /// `mul24.lo|hi.ty d, a, b`: a product of 24-bit numbers.
+    Mul24 { half: Half, ty: Type },
+    /// `mad24.lo|hi.ty d, a, b, c`.
+    Mad24 { half: Half, ty: Type },
+    /// `cvt.pack.sat.to.s32[.b32] d, a, b[, c]`: `a` above `b`, and for 8 bits the low half of `c` above both.
+    CvtPack { to: Type, with: bool },
+    /// `bar.red.op d, a[, b], [!]p`, and `barrier.red` without `.aligned`.
+    BarRed { op: BarReduction, alignment: Alignment },
+    /// `mbarrier.arrive_drop[.…][.order][.space].b64 d|_, [a][, count or bytes]`: it also leaves the mbarrier.
+    MbarrierArriveDrop { arrival: Arrival, order: Order, space: Space },
     /// An instruction that this crate does not know; the string is its mnemonic as written. It survives parsing and
     /// printing, and executing it is an error.
     Unknown(String),
+}
+
+impl Opcode {
+    /// The opcode without hints to the caches.
+    pub fn unhinted(&self) -> &Opcode {
+        match self {
+            Opcode::Hinted { op, .. } => op,
+            op => op,
+        }
+    }
 }
 
 /// What an instruction is for, printed after it as `//@ clause: what`. Many instructions share one note.

@@ -1,7 +1,8 @@
 //! Rules that relate an opcode's modifiers to its type and that a set of types cannot express.
 
 use crate::asynchronous::{CacheHint, Eviction, Multicast, PrefetchSize, Prefetched, TensorMode};
-use crate::instruction::{Atomic, Cache, Compare, Instruction, Opcode, Operand, Order, Rounding, Scope};
+use crate::hints::{Hints, L1Hint, L2Hint};
+use crate::instruction::{Atomic, Cache, Compare, Half, Instruction, Opcode, Operand, Order, Rounding, Scope};
 use crate::matrix::{Element, Overflow, Shape};
 use crate::types::{Space, Type};
 use crate::warp::ClusterOrder;
@@ -10,8 +11,11 @@ use crate::warp::ClusterOrder;
 pub(crate) fn refuse(op: &Opcode) -> Option<&'static str> {
     match op {
         Opcode::Add { rnd, ty } | Opcode::Sub { rnd, ty } | Opcode::Mul { rnd, ty } => arithmetic_rounding(*rnd, *ty),
-        Opcode::Modified { op, ftz, sat } if !may_be_modified(op, *ftz, *sat) => Some("does not take .ftz or .sat"),
-        Opcode::Modified { op, .. } => refuse(op),
+        Opcode::Modified { op, ftz, sat, relu } if !may_be_modified(op, *ftz, *sat, *relu) => {
+            Some("does not take .ftz, .sat or .relu")
+        }
+        Opcode::Hinted { op, hints } if !may_be_hinted(op, *hints) => Some("does not take these hints"),
+        Opcode::Modified { op, .. } | Opcode::Hinted { op, .. } => refuse(op),
         Opcode::Carry { takes: false, gives: false, .. } => Some("it must read or write the carry"),
         Opcode::Fma { rnd: Rounding::None, .. } => Some("fma needs a rounding mode"),
         Opcode::Fma { rnd, ty } => arithmetic_rounding(*rnd, *ty),
@@ -34,7 +38,11 @@ pub(crate) fn refuse(op: &Opcode) -> Option<&'static str> {
             load(*order, *space, *cache).or(vector_size(*vector, *ty))
         }
         Opcode::St { order, space, cache, vector, ty } => store(*order, *space, *cache).or(vector_size(*vector, *ty)),
-        Opcode::Setp { cmp, ty } => comparison(*cmp, *ty),
+        Opcode::Setp { cmp, ty } | Opcode::SetpWith { cmp, ty, .. } => comparison(*cmp, *ty),
+        Opcode::Set { cmp, from, .. } => comparison(*cmp, *from),
+        Opcode::Slct { by, .. } if !matches!(by, Type::S32 | Type::F32) => Some("slct selects by an s32 or f32"),
+        Opcode::Mul24 { half: Half::Wide, .. } | Opcode::Mad24 { half: Half::Wide, .. } => Some("takes .lo or .hi"),
+        Opcode::CvtPack { to, with } if *with != (to.bits() == 8) => Some("packing bytes takes a third source"),
         Opcode::Cvt { rnd, sat, to, from } => conversion(*rnd, *sat, *to, *from),
         Opcode::Cvta { space: Space::Generic, .. } => Some("cvta needs a state space"),
         Opcode::CpAsync { cache, .. } if !matches!(cache, Cache::Ca | Cache::Cg) => Some("cp.async takes .ca or .cg"),
@@ -62,9 +70,23 @@ pub(crate) fn refuse(op: &Opcode) -> Option<&'static str> {
 }
 
 /// Whether the instruction exists with these modifiers: `.ftz` applies to single and half precision, `.sat` to sums and
-/// products.
-pub(crate) fn may_be_modified(op: &Opcode, ftz: bool, sat: bool) -> bool {
-    use Type::{F16, F16x2, F32, S32};
+/// products, `.relu` to multiply-adds of 16 bits and to conversions to narrow floats.
+pub(crate) fn may_be_modified(op: &Opcode, ftz: bool, sat: bool, relu: bool) -> bool {
+    use Type::{Bf16, Bf16x2, F16, F16x2, F32, S32, Tf32};
+    if relu {
+        return !sat
+            && match op {
+                Opcode::Fma { ty: F16 | F16x2, .. } => true,
+                Opcode::Fma { ty: Bf16 | Bf16x2, .. } => !ftz,
+                Opcode::Cvt {
+                    rnd: Rounding::Rn | Rounding::Rz,
+                    to: F16 | F16x2 | Bf16 | Bf16x2 | Tf32,
+                    from: F32,
+                    ..
+                } => !ftz,
+                _ => false,
+            };
+    }
     let sum = |ty: Type| match ty {
         F32 | F16 | F16x2 => true,
         S32 => !ftz,
@@ -83,12 +105,32 @@ pub(crate) fn may_be_modified(op: &Opcode, ftz: bool, sat: bool) -> bool {
     }
 }
 
+/// Whether an access may have these hints.
+pub(crate) fn may_be_hinted(op: &Opcode, hints: Hints) -> bool {
+    let access = matches!(op, Opcode::Ld { .. } | Opcode::St { .. });
+    match op {
+        _ if hints == Hints::NONE => false,
+        Opcode::Ld { space, .. }
+        | Opcode::St { space, .. }
+        | Opcode::Atom { space, .. }
+        | Opcode::Red { space, .. }
+            if !matches!(space, Space::Generic | Space::Global) =>
+        {
+            false
+        }
+        Opcode::Ld { .. } | Opcode::St { .. } | Opcode::Atom { .. } | Opcode::Red { .. } | Opcode::CpAsync { .. } => {
+            access || (hints.l1 == L1Hint::Unstated && hints.l2 == L2Hint::Unstated)
+        }
+        _ => false,
+    }
+}
+
 fn refuse_asynchronous(op: &Opcode) -> Option<&'static str> {
     match op {
         Opcode::MbarrierInit { space } | Opcode::MbarrierInval { space } | Opcode::CpAsyncArrive { space, .. } => {
             own_or_generic(*space)
         }
-        Opcode::MbarrierArrive { order, space, .. } => match order {
+        Opcode::MbarrierArrive { order, space, .. } | Opcode::MbarrierArriveDrop { order, space, .. } => match order {
             Order::Weak | Order::Release(_) | Order::Relaxed(_) => shared_or_generic(*space).or(barrier_scope(*order)),
             _ => Some("an arrival must be .release or .relaxed"),
         },

@@ -5,13 +5,16 @@
 //! after the visit, the reader rejects the prototype: no modifier is ever dropped, and the instruction stays
 //! [`Opcode::Unknown`] instead.
 
+mod spelling;
 mod walk;
 
 use walk::{Modifiers, Reader, Writer};
 
 use crate::asynchronous::PrefetchSize;
-use crate::instruction::{Atomic, Cache, Opcode, Order, Rounding, Scope};
-use crate::legality::may_be_modified;
+use crate::extended::BarReduction;
+use crate::hints::Hints;
+use crate::instruction::{Atomic, Cache, FenceOrder, Opcode, Order, Rounding, Scope};
+use crate::legality::{may_be_hinted, may_be_modified};
 use crate::names::words;
 use crate::prototype;
 use crate::table;
@@ -91,8 +94,8 @@ fn modifiers(op: &mut Opcode, m: &mut impl Modifiers) {
             m.literal("global");
             m.optional(prefetch);
         }
-        Opcode::Fence { acq_rel, scope } => {
-            m.either(acq_rel, ["acq_rel", "sc"]);
+        Opcode::Fence { order, scope } => {
+            m.required(order);
             m.required(scope);
         }
         Opcode::Atom { order, space, op, ty } | Opcode::Red { order, space, op, ty } => {
@@ -191,7 +194,7 @@ fn asynchronous_modifiers(op: &mut Opcode, m: &mut impl Modifiers) {
             m.optional(space);
             m.literal("b64");
         }
-        Opcode::MbarrierArrive { arrival, order, space } => {
+        Opcode::MbarrierArrive { arrival, order, space } | Opcode::MbarrierArriveDrop { arrival, order, space } => {
             m.optional(arrival);
             m.order(order);
             m.optional(space);
@@ -294,6 +297,33 @@ fn asynchronous_modifiers(op: &mut Opcode, m: &mut impl Modifiers) {
             m.literal("sync");
             m.required(ty);
         }
+        Opcode::SetpWith { cmp, with, ty } => {
+            m.required(cmp);
+            m.required(with);
+            m.required(ty);
+        }
+        Opcode::Set { cmp, to, from } => {
+            m.required(cmp);
+            m.required(to);
+            m.required(from);
+        }
+        Opcode::Slct { ty, by } => {
+            m.required(ty);
+            m.required(by);
+        }
+        Opcode::Mul24 { half, ty } | Opcode::Mad24 { half, ty } => {
+            m.required(half);
+            m.required(ty);
+        }
+        Opcode::CvtPack { to, with } => {
+            m.required(to);
+            m.literal("s32");
+            m.flag(with, "b32");
+        }
+        Opcode::BarRed { op, .. } => {
+            m.required(op);
+            m.literal(if *op == BarReduction::Popc { "u32" } else { "pred" });
+        }
         Opcode::BulkWait(done) => m.optional(done),
         Opcode::Prefetch { space, what } => {
             m.optional(space);
@@ -345,15 +375,20 @@ pub(crate) fn write(op: &Opcode, text: &mut Text) {
         text.push(mnemonic);
         return;
     }
-    if let Opcode::Modified { op, ftz, sat } = op {
-        let mut plain = Text::default();
-        write(op, &mut plain);
-        text.push(&modified(&plain.finish(), *ftz, *sat));
-        return;
+    match op {
+        Opcode::Modified { op, ftz, sat, relu } => return text.push(&modified(&plain(op), [*ftz, *sat, *relu])),
+        Opcode::Hinted { op, hints } => return text.push(&spelling::hinted(&plain(op), *hints)),
+        _ => {}
     }
     text.push(table::row(op).stem);
     // `modifiers` takes the fields by reference so that the reader can fill them; a typed opcode is cheap to copy.
     modifiers(&mut op.clone(), &mut Writer { text });
+}
+
+fn plain(op: &Opcode) -> String {
+    let mut text = Text::default();
+    write(op, &mut text);
+    text.finish()
 }
 
 /// Reads a mnemonic; one that no prototype consumes completely becomes [`Opcode::Unknown`].
@@ -365,13 +400,26 @@ pub(crate) fn read(mnemonic: &str) -> Opcode {
     }
     let plain = read_plain(mnemonic);
     match plain {
-        Opcode::Unknown(_) => read_modified(mnemonic).unwrap_or(plain),
+        Opcode::Unknown(_) => read_modified(mnemonic).or_else(|| respelled(mnemonic)).unwrap_or(plain),
         known => known,
     }
 }
 
-/// Inserts `.ftz` and `.sat`: after the rounding, before the types and other words about the result.
-fn modified(plain: &str, ftz: bool, sat: bool) -> String {
+/// Reads a mnemonic in another order, or with hints.
+fn respelled(mnemonic: &str) -> Option<Opcode> {
+    let (text, hints) = spelling::canonical(mnemonic)?;
+    let op = match read_plain(&text) {
+        Opcode::Unknown(_) => read_modified(&text)?,
+        op => op,
+    };
+    if hints == Hints::NONE {
+        return Some(op);
+    }
+    may_be_hinted(&op, hints).then(|| Opcode::Hinted { op: Box::new(op), hints })
+}
+
+/// Inserts `.ftz` and `.sat` after the rounding, before other words about the result, and `.relu` before the types.
+fn modified(plain: &str, [ftz, sat, relu]: [bool; 3]) -> String {
     let mut text = String::new();
     let mut words = plain.split('.').peekable();
     text.push_str(words.next().unwrap_or(""));
@@ -383,23 +431,31 @@ fn modified(plain: &str, ftz: bool, sat: bool) -> String {
     }
     text.push_str(if ftz { ".ftz" } else { "" });
     text.push_str(if sat { ".sat" } else { "" });
+    let mut relu = relu;
     for word in words {
+        if relu && Type::from_name(word).is_some() {
+            text.push_str(".relu");
+            relu = false;
+        }
         text.push('.');
         text.push_str(word);
     }
     text
 }
 
-/// Reads a mnemonic with an `.ftz` or `.sat` that no prototype has.
+/// Reads a mnemonic with an `.ftz`, `.sat` or `.relu` that no prototype has.
 fn read_modified(mnemonic: &str) -> Option<Opcode> {
-    for (ftz, sat) in [(true, false), (false, true), (true, true)] {
+    for set in 1..8 {
+        let [ftz, sat, relu] = [1, 2, 4].map(|bit| set & bit != 0);
         let without =
             |text: &str, word: &str, wanted: bool| if wanted { text.replacen(word, "", 1) } else { text.into() };
-        let plain = without(&without(mnemonic, ".ftz", ftz), ".sat", sat);
+        let plain = without(&without(&without(mnemonic, ".ftz", ftz), ".sat", sat), ".relu", relu);
         let op = read_plain(&plain);
-        if !matches!(op, Opcode::Unknown(_)) && may_be_modified(&op, ftz, sat) && modified(&plain, ftz, sat) == mnemonic
+        if !matches!(op, Opcode::Unknown(_))
+            && may_be_modified(&op, ftz, sat, relu)
+            && modified(&plain, [ftz, sat, relu]) == mnemonic
         {
-            return Some(Opcode::Modified { op: Box::new(op), ftz, sat });
+            return Some(Opcode::Modified { op: Box::new(op), ftz, sat, relu });
         }
     }
     None
@@ -429,12 +485,12 @@ const ALIASES: &[(&str, Opcode)] = &[
     ("barrier.cta.arrive.aligned", Opcode::BarArrive),
     ("barrier.cta.sync", Opcode::BarrierSync),
     ("barrier.cta.arrive", Opcode::BarrierArrive),
-    ("membar.cta", Opcode::Fence { acq_rel: false, scope: Scope::Cta }),
-    ("membar.gl", Opcode::Fence { acq_rel: false, scope: Scope::Gpu }),
-    ("membar.sys", Opcode::Fence { acq_rel: false, scope: Scope::Sys }),
-    ("fence.cta", Opcode::Fence { acq_rel: true, scope: Scope::Cta }),
-    ("fence.gpu", Opcode::Fence { acq_rel: true, scope: Scope::Gpu }),
-    ("fence.sys", Opcode::Fence { acq_rel: true, scope: Scope::Sys }),
+    ("membar.cta", Opcode::Fence { order: FenceOrder::Sc, scope: Scope::Cta }),
+    ("membar.gl", Opcode::Fence { order: FenceOrder::Sc, scope: Scope::Gpu }),
+    ("membar.sys", Opcode::Fence { order: FenceOrder::Sc, scope: Scope::Sys }),
+    ("fence.cta", Opcode::Fence { order: FenceOrder::AcqRel, scope: Scope::Cta }),
+    ("fence.gpu", Opcode::Fence { order: FenceOrder::AcqRel, scope: Scope::Gpu }),
+    ("fence.sys", Opcode::Fence { order: FenceOrder::AcqRel, scope: Scope::Sys }),
     ("cp.async.ca.shared::cta.global", Opcode::CpAsync { cache: Cache::Ca, prefetch: PrefetchSize::None }),
     ("cp.async.cg.shared::cta.global", Opcode::CpAsync { cache: Cache::Cg, prefetch: PrefetchSize::None }),
 ];

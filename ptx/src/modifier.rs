@@ -91,6 +91,21 @@ pub enum Order {
     AcqRel(Scope),
 }
 
+/// What a fence orders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FenceOrder {
+    /// `.sc`: it is also ordered with all other fences of this kind.
+    Sc,
+    /// `.acq_rel`.
+    AcqRel,
+    /// `.acquire`: what follows it, after the strong reads before it.
+    Acquire,
+    /// `.release`: what precedes it, before the strong writes after it.
+    Release,
+}
+
+words!(FenceOrder { Sc "sc", AcqRel "acq_rel", Acquire "acquire", Release "release" });
+
 /// Scope of a memory ordering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names are PTX's own

@@ -70,6 +70,8 @@ pub(crate) enum Slot {
     SinkWithPredicate(Class),
     /// A predicate that is read, optionally negated, or a constant predicate.
     Condition,
+    /// A number of threads, or a condition if it is the last operand.
+    ThreadsOrCondition,
     /// `[address]` in the row's space, or in this one.
     Address,
     AddressIn(Space),

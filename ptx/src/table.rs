@@ -10,7 +10,7 @@ mod extended;
 mod warp;
 
 use crate::asynchronous::PrefetchSize;
-use crate::instruction::{Approx, Atomic, Half, Opcode, Order, Rounding, Scope, Special};
+use crate::instruction::{Approx, Atomic, FenceOrder, Half, Opcode, Order, Rounding, Scope, Special};
 use crate::signature::{Class, Row, Since, Slot, Types};
 use crate::types::{Space, Type};
 
@@ -105,7 +105,11 @@ pub(crate) fn row(op: &Opcode) -> Row {
         Opcode::CpAsyncCommit => Row::plain("cp.async.commit_group", &[]).since(AMPERE),
         Opcode::CpAsyncWait => Row::plain("cp.async.wait_group", GROUPS).since(AMPERE),
         Opcode::CpAsyncWaitAll => Row::plain("cp.async.wait_all", &[]).since(AMPERE),
-        Opcode::Fence { scope, .. } => Row::plain("fence", &[]).since(scope_since(*scope)),
+        Opcode::Fence { order, scope } => {
+            let one_way = matches!(order, FenceOrder::Acquire | FenceOrder::Release);
+            let since = if one_way { Since::sm(90, (8, 6)) } else { Since::ALWAYS };
+            Row::plain("fence", &[]).since(scope_since(*scope).with(since))
+        }
         Opcode::Atom { order, space, op, ty } => {
             let slots = if *op == Atomic::Cas { ATOMIC_SWAP } else { ATOMIC };
             Row::typed("atom", *ty, atomic_types(*op), slots).space(*space).since(atomic_since(*order, *space, *ty))

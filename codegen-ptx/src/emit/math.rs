@@ -40,7 +40,7 @@ impl Emitter<'_> {
             Math::Reciprocal => Opcode::Approx { function: Approx::Rcp, ty },
             Math::ReciprocalOfNormal => {
                 let op = Box::new(Opcode::Approx { function: Approx::Rcp, ty });
-                Opcode::Modified { op, ftz: true, sat: false }
+                Opcode::Modified { op, ftz: true, sat: false, relu: false }
             }
             Math::Min => return self.extremum(|nan| Opcode::Min { nan, ty }, dst, [&args[0], &args[1]]),
             Math::Max => return self.extremum(|nan| Opcode::Max { nan, ty }, dst, [&args[0], &args[1]]),

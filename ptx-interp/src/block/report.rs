@@ -2,6 +2,7 @@
 
 use super::{Block, Status};
 use crate::address::StateSpace;
+use crate::barrier::MAX_BARRIERS;
 use crate::env::Env;
 use crate::row::{LANES, lanes};
 use crate::violation::{Fault, Moment, Site, Step, Violation, ViolationKind, bytes as in_words, triple};
@@ -81,12 +82,25 @@ impl Block {
             format!("; barrier {id}{of_block} has {}", self.barriers[rank].state(id))
         });
         let barriers: String = barriers.collect();
+        if let Some(Waiter { warp, id, pc, .. }) = self.hopeless(env) {
+            let here = self.barriers[warp / self.pitch].state(id);
+            let others = barriers.replacen(&format!("; barrier {id} has {here}"), "", 1);
+            let message = format!(
+                "{{thread}} waits at barrier {id}, which has {here}, and too few others can still arrive{others}"
+            );
+            let mut fault = Fault::new(ViolationKind::Deadlock, self.warps[warp].mask, message);
+            fault.pc = Some(pc);
+            return self.report(env, warp, *fault);
+        }
         let awaited = |index: usize| {
             let offset = self.warps[index].polls.mbarrier?;
             Some((index, offset, self.memory.mbarriers.get(offset)?))
         };
         let ready = |index: &usize| self.status[*index] == Status::Ready;
-        if let Some((index, offset, barrier)) = (0..self.warps.len()).filter(ready).find_map(awaited) {
+        let mut all = (0..self.warps.len()).filter(ready).filter_map(awaited);
+        // Of several, the cause is rather one at which something is missing than one at which nothing has arrived.
+        let begun = all.clone().find(|(_, _, barrier)| barrier.has_begun());
+        if let Some((index, offset, barrier)) = begun.or_else(|| all.next()) {
             let (address, missing) = (self.memory.shared.address(offset), barrier.missing());
             let message = format!(
                 "{{thread}} waits at the mbarrier at {address:#x}, and no other thread can arrive: {missing}{barriers}"
@@ -109,6 +123,18 @@ impl Block {
             "{{thread}} runs a loop that only other threads could end, and no other thread can continue{barriers}"
         );
         self.report(env, index, *Fault::new(ViolationKind::Deadlock, mask, message))
+    }
+
+    /// A warp at a barrier of a block whose barriers lack more threads than there are outside of them: these rather than
+    /// the polls of the others are the cause.
+    fn hopeless(&self, env: &Env) -> Option<Waiter> {
+        self.waiters().find(|waiter| {
+            let rank = waiter.warp / self.pitch;
+            let own = self.status.iter().skip(rank * self.pitch).take(env.warps() as usize);
+            let free = own.filter(|status| !matches!(status, Status::Done | Status::Waiting { .. })).count();
+            let missing: u32 = (0..MAX_BARRIERS as u32).map(|id| self.barriers[rank].missing(id)).sum();
+            missing as usize > free * LANES
+        })
     }
 
     /// The memory that a warp polls, with its value, and the allocation's label.

@@ -6,7 +6,7 @@ use ptx_gemm_ptx::types::{Space, Type};
 use super::Decoder;
 use super::operand::is_clock;
 use crate::address::StateSpace;
-use crate::op::{Arith, Bin32, BinPred, Constant, Op, P, R32, Scalar, ScalarFn, Shift, Slot, Un32};
+use crate::op::{Arith, Bin32, BinPred, Constant, Op, P, R32, Rare, Scalar, ScalarFn, Shift, Slot, Un32};
 
 impl Decoder<'_> {
     pub(super) fn alu(&mut self, opcode: &Opcode, operands: &[Operand]) -> Result<Op, String> {
@@ -277,7 +277,12 @@ impl Decoder<'_> {
     }
 
     fn unpack(&mut self, parts: &[Operand], a: &Operand, ty: Type) -> Result<Op, String> {
-        let [low, high] = parts else { return Err("only unpacking into two parts is supported".into()) };
+        if let ([a0, a1, a2, a3], 64) = (parts, ty.bits()) {
+            let parts = [self.half(a0)?, self.half(a1)?, self.half(a2)?, self.half(a3)?];
+            let a = self.r64(a, ty)?;
+            return Ok(self.add_rare(Rare::Unpack4 { parts, a }));
+        }
+        let [low, high] = parts else { return Err("unpacking into four bytes is not supported".into()) };
         let (low, high) = (self.half(low)?, self.half(high)?);
         match ty.bits() {
             64 => Ok(Op::Unpack { low, high, a: self.r64(a, ty)? }),
@@ -295,7 +300,11 @@ impl Decoder<'_> {
     }
 
     fn pack(&mut self, d: &Operand, parts: &[Operand], ty: Type) -> Result<Op, String> {
-        let [low, high] = parts else { return Err("only packing of two parts is supported".into()) };
+        if let ([_, _, _, _], 64) = (parts, ty.bits()) {
+            let operands: Vec<Operand> = std::iter::once(d).chain(parts).cloned().collect();
+            return self.scalar(ScalarFn::Pack4, ty, &operands, &[Type::B16; 4]);
+        }
+        let [low, high] = parts else { return Err("packing of four bytes is not supported".into()) };
         match ty.bits() {
             64 => {
                 let (low, high) = (self.r32(low, Type::B32)?, self.r32(high, Type::B32)?);

@@ -5,28 +5,28 @@ use ptx_gemm_ptx::types::Type;
 use ptx_gemm_ptx::warp::Vote;
 
 use super::Decoder;
-use crate::op::{Collective, CollectiveKind, Constant, Op, P, R32, Slot};
+use crate::op::{Collective, CollectiveKind, Condition, Constant, Op, P, R32, Slot};
 
 impl Decoder<'_> {
     pub(super) fn collective(&mut self, opcode: &Opcode, operands: &[Operand]) -> Result<Op, String> {
         let zero = self.constant32(Constant::Value(0));
         let sink = self.sink();
-        let plain = |kind, d, a, mask| Collective { kind, d, p: sink, a, b: zero, c: zero, mask };
+        let plain = |kind, d, a, mask| Collective { kind, d, p: sink, a, b: zero, c: zero, inverted: false, mask };
         let collective = match (opcode, operands) {
             (Opcode::Shfl(mode), [d, a, b, c, mask]) => {
                 let (d, p) = self.pair(d)?;
                 let (a, mask) = (self.r32(a, Type::B32)?, self.r32(mask, Type::B32)?);
                 let (b, c) = (self.r32(b, Type::B32)?, self.r32(c, Type::B32)?);
                 let kind = CollectiveKind::Shuffle(*mode);
-                Collective { kind, d: d.into(), p, a: a.into(), b, c, mask: Some(mask) }
+                Collective { kind, d: d.into(), p, a: a.into(), b, c, inverted: false, mask: Some(mask) }
             }
             (Opcode::Vote(vote), [d, a, mask]) => {
                 let d = match vote {
                     Vote::Ballot => Slot::R32(self.d32(d)?),
                     _ => Slot::P(self.dp(d)?),
                 };
-                let (a, mask) = (self.pred(a)?, self.r32(mask, Type::B32)?);
-                plain(CollectiveKind::Vote(*vote), d, a.into(), Some(mask))
+                let (Condition { p, negated }, mask) = (self.condition(a)?, self.r32(mask, Type::B32)?);
+                Collective { inverted: negated, ..plain(CollectiveKind::Vote(*vote), d, p.into(), Some(mask)) }
             }
             (Opcode::ActiveMask, [d]) => plain(CollectiveKind::ActiveMask, self.d32(d)?.into(), zero.into(), None),
             (&Opcode::Redux { op, ty }, [d, a, mask]) => {

@@ -45,7 +45,7 @@ impl Decoder<'_> {
 }
 
 /// The comparison, and whether its operands are swapped.
-fn comparison(cmp: Compare, ty: Type) -> Option<(Cmp, bool)> {
+pub(super) fn comparison(cmp: Compare, ty: Type) -> Option<(Cmp, bool)> {
     let float = ty.is_float();
     let signed = ty.is_signed();
     let ordered = |float_cmp, signed_cmp, unsigned_cmp| {

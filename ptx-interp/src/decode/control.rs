@@ -31,7 +31,7 @@ impl Decoder<'_> {
                 Ok(Op::CpAsyncWait { pending: u32::try_from(pending).map_err(|_| "a negative number of groups")? })
             }
             (Opcode::CpAsyncWaitAll, []) => Ok(Op::CpAsyncWaitAll),
-            (&Opcode::Fence { scope, .. }, []) => Ok(Op::Fence { scope: crate::op::scope(scope) }),
+            (&Opcode::Fence { order, scope }, []) => Ok(Op::Fence { order, scope: crate::op::scope(scope) }),
             _ => Err("the operands do not fit the instruction".into()),
         }
     }

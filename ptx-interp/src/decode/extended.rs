@@ -1,6 +1,8 @@
 //! Instructions that this project's compiler does not emit: carries, `.ftz`, `.sat`, and some on bytes and signs.
 
+use ptx_gemm_ptx::asynchronous::CacheHint;
 use ptx_gemm_ptx::extended::CarryOf;
+use ptx_gemm_ptx::hints::Hints;
 use ptx_gemm_ptx::instruction::{Instruction, Opcode, Operand, Rounding};
 use ptx_gemm_ptx::types::Type;
 
@@ -15,7 +17,8 @@ impl Decoder<'_> {
                 let f = ScalarFn::Saturating { op: saturating(op).unwrap_or(Arith::Add) };
                 self.scalar(f, Type::S32, operands, &[Type::S32; 2])
             }
-            Opcode::Modified { op, ftz, sat } => self.modified(instruction, op, *ftz, *sat),
+            Opcode::Modified { op, ftz, sat, relu } => self.modified(instruction, op, [*ftz, *sat, *relu]),
+            Opcode::Hinted { op, hints } => self.hinted(instruction, op, *hints),
             Opcode::Carry { of, takes, gives, ty } => self.carry(*of, [*takes, *gives], *ty, operands),
             Opcode::CopySign(ty) => self.scalar(ScalarFn::CopySign { ty: *ty }, *ty, operands, &[*ty; 2]),
             Opcode::Sad(ty) => self.scalar(ScalarFn::Distance { ty: *ty }, *ty, operands, &[*ty; 3]),
@@ -27,8 +30,17 @@ impl Decoder<'_> {
         }
     }
 
-    fn modified(&mut self, instruction: &Instruction, op: &Opcode, ftz: bool, sat: bool) -> Result<Op, String> {
-        let (to, from) = types(op);
+    /// An access whose hints do nothing here, with a cache policy as its last operand.
+    fn hinted(&mut self, instruction: &Instruction, op: &Opcode, hints: Hints) -> Result<Op, String> {
+        let mut plain = Instruction { op: op.clone(), ..instruction.clone() };
+        if hints.policy == CacheHint::L2 && plain.operands.pop().is_none() {
+            return Err("the cache policy is missing".into());
+        }
+        self.op(&plain)
+    }
+
+    fn modified(&mut self, instruction: &Instruction, op: &Opcode, [ftz, sat, relu]: [bool; 3]) -> Result<Op, String> {
+        let (to, from) = types(op, relu);
         let inner = self.op(&Instruction { op: op.clone(), ..instruction.clone() })?;
         let [d, sources @ ..] = instruction.operands.as_slice() else {
             return Err("the instruction has no operands".into());
@@ -40,7 +52,7 @@ impl Decoder<'_> {
             }
         }
         let result = match d {
-            Operand::Reg(_) if flushes(to) => Some((self.destination(d)?, to)),
+            Operand::Reg(_) if flushes(to) || relu => Some((self.destination(d)?, to)),
             _ => None,
         };
         let inexact = match inexact(op) {
@@ -53,7 +65,7 @@ impl Decoder<'_> {
             }
             _ => None,
         };
-        self.code.modified.push(Modified { op: inner, flushed, result, ftz, inexact, sat });
+        self.code.modified.push(Modified { op: inner, flushed, result, ftz, inexact, sat, relu });
         Ok(Op::Modified { index: self.code.modified.len() as u32 - 1 })
     }
 
@@ -107,8 +119,9 @@ fn inexact(op: &Opcode) -> Option<(Option<Arith>, Rounding)> {
 }
 
 /// The types of an instruction's result and of its sources.
-fn types(op: &Opcode) -> (Type, Type) {
+fn types(op: &Opcode, relu: bool) -> (Type, Type) {
     match op {
+        Opcode::Cvt { to, .. } if relu => (*to, Type::B32),
         Opcode::Add { ty, .. }
         | Opcode::Sub { ty, .. }
         | Opcode::Mul { ty, .. }

@@ -17,14 +17,19 @@ impl Decoder<'_> {
                 self.on_mbarrier(at, space, Action::Init { count })
             }
             (&Opcode::MbarrierInval { space }, [at]) => self.on_mbarrier(at, space, Action::Inval),
-            (&Opcode::MbarrierArrive { arrival, order, space }, [state, at, rest @ ..]) => {
+            (
+                &Opcode::MbarrierArrive { arrival, order, space }
+                | &Opcode::MbarrierArriveDrop { arrival, order, space },
+                [state, at, rest @ ..],
+            ) => {
+                let drops = matches!(opcode, Opcode::MbarrierArriveDrop { .. });
                 let amount = match rest {
-                    [] if arrival == Arrival::Plain => None,
+                    [] if arrival != Arrival::ExpectTx => None,
                     [amount] => Some(self.r32(amount, Type::U32)?),
                     _ => return Err("the operands do not fit the instruction".into()),
                 };
                 let state = self.destination(state)?;
-                self.on_mbarrier(at, space, Action::Arrive { arrival, state, amount, ordering: ordering(order) })
+                self.on_mbarrier(at, space, Action::Arrive { arrival, state, amount, drops, ordering: ordering(order) })
             }
             (&Opcode::MbarrierTx { transaction, space, .. }, [at, bytes]) => {
                 let bytes = self.r32(bytes, Type::U32)?;

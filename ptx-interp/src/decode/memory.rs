@@ -12,7 +12,7 @@ use crate::op::{Access, AsyncCopy, AtomicOp, Constant, Op, Shape, Slot, Strong};
 pub(super) fn stores_shared_flags(entry: &Entry) -> bool {
     let shared = |space: Space| state_space(space).is_none_or(StateSpace::is_shared);
     entry.body.iter().any(|statement| match statement {
-        Statement::Instruction(instruction) => match instruction.op {
+        Statement::Instruction(instruction) => match *instruction.op.unhinted() {
             Opcode::St { order, space, .. } => order != Order::Weak && shared(space),
             Opcode::Atom { space, .. } | Opcode::Red { space, .. } => shared(space),
             _ => false,

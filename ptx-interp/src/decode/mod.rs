@@ -14,13 +14,15 @@ mod extended;
 mod mbarrier;
 mod memory;
 mod operand;
+mod rare;
 mod symbols;
 mod tensor_core;
 
 use std::collections::HashMap;
 
 use ptx_gemm_ptx::asynchronous::Prefetched;
-use ptx_gemm_ptx::instruction::{Instruction, Opcode};
+use ptx_gemm_ptx::hints;
+use ptx_gemm_ptx::instruction::{Instruction, Opcode, Operand};
 use ptx_gemm_ptx::module::{Entry, Statement};
 use ptx_gemm_ptx::print;
 
@@ -160,6 +162,7 @@ impl<'a> Decoder<'a> {
             Opcode::MbarrierInit { .. }
             | Opcode::MbarrierInval { .. }
             | Opcode::MbarrierArrive { .. }
+            | Opcode::MbarrierArriveDrop { .. }
             | Opcode::MbarrierTx { .. }
             | Opcode::MbarrierWait { .. }
             | Opcode::CpAsyncArrive { .. } => self.mbarrier(&instruction.op, operands),
@@ -193,16 +196,24 @@ impl<'a> Decoder<'a> {
             | Opcode::StMatrix { .. } => self.tensor_core(&instruction.op, operands),
             // Hints to the hardware, which have no effect here.
             Opcode::Nanosleep | Opcode::Prefetch { .. } | Opcode::GridDepControl(_) => Ok(Op::Nop),
-            Opcode::CreatePolicy { .. } => {
-                let [d, ..] = operands else { return Err("the destination is missing".into()) };
-                let a = self.constant64(Constant::Value(0));
-                Ok(Op::Un64 { f: Un64::Mov, d: self.d64(d)?, a })
-            }
+            Opcode::CreatePolicy { .. } => self.policy(operands),
             Opcode::Modified { .. }
+            | Opcode::Hinted { .. }
             | Opcode::Carry { .. }
             | Opcode::CopySign(_)
             | Opcode::Sad(_)
             | Opcode::Dp4a { .. } => self.extended(instruction),
+            Opcode::SetpWith { .. }
+            | Opcode::Set { .. }
+            | Opcode::Slct { .. }
+            | Opcode::Fns
+            | Opcode::Mul24 { .. }
+            | Opcode::Mad24 { .. }
+            | Opcode::CvtPack { .. }
+            | Opcode::MbarrierPendingCount
+            | Opcode::BarRed { .. } => self.rare(&instruction.op, operands),
+            Opcode::Unknown(word) if hints::is_hint(word) => Ok(Op::Nop),
+            Opcode::Unknown(word) if hints::is_policy(word) => self.policy(operands),
             Opcode::Unknown(word) if word.starts_with("call") => {
                 let name = operands.first().map_or(String::new(), |name| print::operand(name, self.entry));
                 Err(format!("`{name}` cannot be called: it has no body in this module, or calls itself"))
@@ -210,6 +221,13 @@ impl<'a> Decoder<'a> {
             Opcode::Unknown(mnemonic) => Err(format!("`{mnemonic}` is not supported")),
             other => self.alu(other, operands),
         }
+    }
+
+    /// A cache policy, which nothing depends on.
+    fn policy(&mut self, operands: &[Operand]) -> Result<Op, String> {
+        let [d, ..] = operands else { return Err("the destination is missing".into()) };
+        let a = self.constant64(Constant::Value(0));
+        Ok(Op::Un64 { f: Un64::Mov, d: self.d64(d)?, a })
     }
 
     /// Finishes the code: adds the exit after the last instruction, and forms runs of multiply-adds.

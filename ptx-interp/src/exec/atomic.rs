@@ -31,7 +31,7 @@ pub(super) fn atomic<const WATCH: bool>(
         defined_address(warp, env, access.base, active)?;
         defined_operands(warp, env, &op, active)?;
     }
-    warp.polls.reads += 1;
+    warp.polls.read();
     let addresses = addresses(&warp.regs, access.base, access.offset);
     let address = addresses[active.trailing_zeros() as usize];
     warp.polls.last = Some(Polled { pc, address, space: access.space, bytes: access.bytes });

@@ -23,7 +23,7 @@ pub(super) fn run<const WATCH: bool>(
     match collective.kind {
         CollectiveKind::Shuffle(mode) => return shuffle::<WATCH>(warp, env, collective, mode, here),
         CollectiveKind::Vote(vote) => {
-            let votes = ballot(warp);
+            let votes = if collective.inverted { here & !ballot(warp) } else { ballot(warp) };
             let value = match vote {
                 Vote::Ballot => votes,
                 Vote::All => u32::from(votes == here),

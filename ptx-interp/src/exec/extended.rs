@@ -73,6 +73,9 @@ impl Warp {
             if op.sat {
                 *bits = saturate(ty, *bits);
             }
+            if op.relu {
+                *bits = relu(ty, *bits);
+            }
             if op.ftz {
                 *bits = flush(ty, *bits);
             }
@@ -153,6 +156,24 @@ fn was_tiny(inexact: &Inexact, ty: Type, sources: [u64; 3]) -> bool {
         _ => x * y,
     };
     is_tiny(ty, value, round_mode(inexact.rounding))
+}
+
+/// Replaces negative numbers by zero, and NaN by the canonical one.
+fn relu(ty: Type, bits: u32) -> u32 {
+    let half = |bits: u32, infinity: u32| match bits & 0x7fff {
+        magnitude if magnitude > infinity => 0x7fff,
+        _ if bits & 0x8000 != 0 => 0,
+        _ => bits,
+    };
+    match ty {
+        Type::F16 => half(bits & 0xffff, 0x7c00),
+        Type::Bf16 => half(bits & 0xffff, 0x7f80),
+        Type::F16x2 => half(bits & 0xffff, 0x7c00) | half(bits >> 16, 0x7c00) << 16,
+        Type::Bf16x2 => half(bits & 0xffff, 0x7f80) | half(bits >> 16, 0x7f80) << 16,
+        _ if f32::from_bits(bits).is_nan() => nan::canonical(Type::F32) as u32,
+        _ if bits >> 31 != 0 => 0,
+        _ => bits,
+    }
 }
 
 /// Clamps to [0, 1]; NaN and negative zero become 0.

@@ -9,7 +9,7 @@ use super::{copy, landing, proxy, undefined};
 use crate::env::{BlockMemory, Env};
 use crate::flags::Scope;
 use crate::knowledge::Knowledge;
-use crate::mbarrier::{Awaited, Completed, Misuse, Tracked};
+use crate::mbarrier::{Awaited, Completed, Misuse, PENDING, Tracked};
 use crate::op::{Action, MbarrierOp, Ordering, P, PhaseSlot, R32};
 use crate::row::{LANES, lanes};
 use crate::shadow::Actor;
@@ -214,18 +214,22 @@ fn act<const WATCH: bool>(
                 block.shared.mark(offset, 8, false);
             }
         }
-        Action::Arrive { arrival, state, amount, .. } => {
+        Action::Arrive { arrival, state, amount, drops, .. } => {
             let barrier = block.mbarriers.at(offset)?;
             let amount = amount.map_or(1, |slot| value(warp, slot));
-            warp.regs.set(state, lane, barrier.phase());
+            warp.regs.set(state, lane, barrier.state());
             let count = match arrival {
                 Arrival::Plain => amount,
+                Arrival::NoComplete => barrier.incomplete(amount)?,
                 Arrival::ExpectTx => {
                     barrier.announced = announced;
                     barrier.expect_bytes(amount)?;
                     1
                 }
             };
+            if drops {
+                barrier.leave(count)?;
+            }
             barrier.arrive(count, by)?;
         }
         Action::Transact { transaction: Transaction::Expect, bytes } => {
@@ -246,7 +250,7 @@ fn act<const WATCH: bool>(
 fn phase_of(warp: &Warp, phase: PhaseSlot, lane: usize) -> Awaited {
     match phase {
         PhaseSlot::Parity(slot) => Awaited::Parity(warp.regs.r32[slot.0 as usize].0[lane]),
-        PhaseSlot::State(slot) => Awaited::Number(warp.regs.r64[slot.0 as usize].0[lane]),
+        PhaseSlot::State(slot) => Awaited::Number(warp.regs.r64[slot.0 as usize].0[lane] & ((1 << PENDING) - 1)),
     }
 }
 

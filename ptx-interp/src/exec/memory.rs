@@ -78,7 +78,7 @@ fn load_lanes<const WATCH: bool>(
     pc: u32,
 ) -> Checked {
     if access.strong.is_some() {
-        warp.polls.reads += 1;
+        warp.polls.read();
     }
     let addresses = addresses(&warp.regs, access.base, access.offset);
     if access.strong.is_some() {

@@ -22,6 +22,7 @@ mod memory;
 mod nan;
 mod order;
 mod proxy;
+mod rare;
 mod registers;
 mod round;
 mod rows;
@@ -227,6 +228,15 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
                 save!(pc, active);
                 return barrier(warp, env, id, count).unwrap_or_else(Stop::Fault);
             }
+            Op::BarrierReduce { index } => {
+                warp.groups.extend(other(pc + 1, mask & !active));
+                if active != warp.live {
+                    park!(pc, active, Parked::Barrier);
+                }
+                save!(pc, active);
+                let op = &env.code.reductions[index as usize];
+                return barrier(warp, env, op.id, op.count).unwrap_or_else(Stop::Fault);
+            }
             Op::ClusterArrive { .. } | Op::ClusterWait | Op::SetMaxNReg { .. } => {
                 warp.groups.extend(other(pc + 1, mask & !active));
                 if active != warp.live {
@@ -321,14 +331,15 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
                 }
             }
             Op::Clock { d, high } => warp.clock::<WATCH>(d, if high { steps >> 32 } else { steps }, active),
-            Op::Fence { scope } => {
+            Op::Fence { order, scope } => {
                 std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
                 if WATCH {
                     block.note(warp.index as usize, active, pc, true);
-                    block.clocks.fence(warp.index as usize, active, scope);
+                    block.clocks.fence(warp.index as usize, active, order, scope);
                 }
             }
             Op::Scalar { index } => warp.scalar::<WATCH>(&env.code.scalars[index as usize], active),
+            Op::Rare { index } => warp.rare::<WATCH>(&env.code.rare[index as usize], active),
             Op::Carry { index } => warp.carry::<WATCH>(&env.code.carries[index as usize], active),
             Op::Modified { index } => warp.modified::<WATCH>(env, &env.code.modified[index as usize], lanes),
             Op::Refused { index } => {

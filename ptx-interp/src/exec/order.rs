@@ -330,11 +330,12 @@ pub(super) fn observe(
         let own = (block, writer) == (number, thread);
         if !own
             && !clocks.ordered_anywhere(block, clock, writer, thread)
-            && let Some(value) = flag.stale(number, thread, stale_bytes)
+            && let Some((value, published)) = flag.stale(number, thread, stale_bytes)
         {
+            clocks.observe(index, lane, strong.acquires, strong.scope, published);
             return Some(value);
         }
-        clocks.observe(index, lane, strong.acquires, strong.scope, flag);
+        clocks.observe(index, lane, strong.acquires, strong.scope, flag.published());
         None
     };
     match location {

@@ -12,6 +12,7 @@ use super::convert::{convert, to_integer};
 use super::nan;
 use super::round::{add_to_odd, from_f64, round_mode, to_f64};
 use crate::address::{PEER, StateSpace};
+use crate::mbarrier::PENDING;
 use crate::op::{Arith, Cmp, ScalarFn};
 
 /// Evaluates one lane.
@@ -58,7 +59,64 @@ pub(super) fn evaluate(f: ScalarFn, [a, b, c, e]: [u64; 4]) -> u64 {
             (0..4).map(product).fold(c as i64, i64::wrapping_add) as u64 & 0xffff_ffff
         }
         ScalarFn::Pack16 => a & 0xffff | (b & 0xffff) << 16,
+        ScalarFn::Pack4 => [a, b, c, e].into_iter().rev().fold(0, |all, part| all << 16 | part & 0xffff),
+        ScalarFn::Set { cmp, swapped, to, from } => {
+            let (a, b) = if swapped { (b, a) } else { (a, b) };
+            match (compare(cmp, from, a, b), to) {
+                (false, _) => 0,
+                (true, Type::F32) => u64::from(1f32.to_bits()),
+                (true, _) => u64::from(u32::MAX),
+            }
+        }
+        ScalarFn::SelectBySign { by: Type::F32 } => {
+            if f32::from_bits(c as u32) >= 0.0 {
+                a
+            } else {
+                b
+            }
+        }
+        ScalarFn::SelectBySign { .. } => {
+            if (c as u32 as i32) >= 0 {
+                a
+            } else {
+                b
+            }
+        }
+        ScalarFn::NthSet => nth_set(a as u32, b as u32, c as u32 as i32).into(),
+        ScalarFn::Product24 { high, ty } => {
+            let narrow = |bits: u64| match ty.is_signed() {
+                true => i64::from((bits as u32 as i32) << 8 >> 8),
+                false => (bits & 0xff_ffff) as i64,
+            };
+            let product = narrow(a).wrapping_mul(narrow(b));
+            let part = if high { product >> 16 } else { product };
+            u64::from((part as u32).wrapping_add(c as u32))
+        }
+        ScalarFn::PackSaturated { to } => {
+            let bits = to.bits();
+            let (low, high) = match to.is_signed() {
+                true => (-(1i64 << (bits - 1)), (1i64 << (bits - 1)) - 1),
+                false => (0, (1i64 << bits) - 1),
+            };
+            let part = |value: u64| i64::from(value as u32 as i32).clamp(low, high) as u64 & ((1 << bits) - 1);
+            let above = if bits == 8 { (c & 0xffff) << 16 } else { 0 };
+            part(b) | part(a) << bits | above
+        }
+        ScalarFn::PendingCount => a >> PENDING,
     }
+}
+
+/// The position of the n-th set bit, counted from `base` upwards, or downwards if n is negative (PTX ISA, `fns`).
+fn nth_set(mask: u32, base: u32, n: i32) -> u32 {
+    let is_set = |at: &u32| mask >> at & 1 != 0;
+    let nth = n.unsigned_abs().saturating_sub(1) as usize;
+    let found = match n {
+        _ if base > 31 => None,
+        0 => Some(base).filter(is_set),
+        1.. => (base..32).filter(is_set).nth(nth),
+        _ => (0..=base).rev().filter(is_set).nth(nth),
+    };
+    found.unwrap_or(u32::MAX)
 }
 
 /// Evaluates packed types half by half.
@@ -208,7 +266,7 @@ fn approximate(function: Approx, x: f64) -> f64 {
     }
 }
 
-fn compare(cmp: Cmp, ty: Type, a: u64, b: u64) -> bool {
+pub(super) fn compare(cmp: Cmp, ty: Type, a: u64, b: u64) -> bool {
     if ty.is_float() {
         return compare_floats(cmp, to_f64(ty, a), to_f64(ty, b));
     }

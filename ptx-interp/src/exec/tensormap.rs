@@ -8,6 +8,8 @@
 
 use std::sync::PoisonError;
 
+use ptx_gemm_ptx::instruction::FenceOrder;
+
 use super::locate::{AccessKind, LaneAccess, Location, addresses, defined_address, locate};
 use super::proxy::{self, Starter, line};
 use super::{order, undefined, watch};
@@ -169,7 +171,7 @@ fn release(block: &mut BlockMemory, warp: usize, active: u32) {
 fn fence(block: &mut BlockMemory, env: &Env, warp: usize, active: u32, scope: crate::flags::Scope, pc: u32) {
     if env.watch == Watch::On {
         block.note(warp, active, pc, true);
-        block.clocks.fence(warp, active, scope);
+        block.clocks.fence(warp, active, FenceOrder::AcqRel, scope);
     }
 }
 

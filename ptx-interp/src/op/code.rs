@@ -4,8 +4,8 @@ use ptx_gemm_ptx::instruction::{Atomic, Note, Special};
 use ptx_gemm_ptx::warp::{Shuffle, Vote};
 
 use super::{
-    Access, Bulk, Carry, GroupMultiply, GroupRegisters, Instr, Matrices, MbarrierOp, Modified, Multiply, P, Quad, R32,
-    R64, Scalar, Slot,
+    Access, BarrierReduce, Bulk, Carry, GroupMultiply, GroupRegisters, Instr, Matrices, MbarrierOp, Modified, Multiply,
+    P, Quad, R32, R64, Rare, Scalar, Slot,
 };
 
 /// An instruction by which the lanes of a warp exchange values.
@@ -18,6 +18,8 @@ pub(crate) struct Collective {
     pub(crate) a: Slot,
     pub(crate) b: R32,
     pub(crate) c: R32,
+    /// Whether a vote counts the lanes whose predicate is false.
+    pub(crate) inverted: bool,
     /// The participating lanes; `None` for `activemask`, in which all active lanes participate.
     pub(crate) mask: Option<R32>,
 }
@@ -71,6 +73,8 @@ pub(crate) struct Code {
     pub(crate) carries: Vec<Carry>,
     pub(crate) modified: Vec<Modified>,
     pub(crate) collectives: Vec<Collective>,
+    pub(crate) rare: Vec<Rare>,
+    pub(crate) reductions: Vec<BarrierReduce>,
     pub(crate) mbarriers: Vec<MbarrierOp>,
     /// Whether any instruction invalidates an mbarrier.
     pub(crate) ends_mbarriers: bool,

@@ -35,6 +35,8 @@ pub(crate) struct Modified {
     pub(crate) inexact: Option<Inexact>,
     /// Whether the result is clamped to [0, 1].
     pub(crate) sat: bool,
+    /// Whether negative results and NaN become zero and the canonical NaN.
+    pub(crate) relu: bool,
 }
 
 /// An operation whose exact result may have more bits than its type, near the smallest normal number.

@@ -28,6 +28,8 @@ pub(crate) enum Action {
         arrival: Arrival,
         state: Slot,
         amount: Option<R32>,
+        /// Whether later phases expect that many arrivals less.
+        drops: bool,
         ordering: Ordering,
     },
     Transact {

@@ -7,9 +7,11 @@ mod bulk;
 mod code;
 mod extended;
 mod mbarrier;
+mod rare;
 mod scalar;
 mod tensor_core;
 
+use ptx_gemm_ptx::instruction::FenceOrder;
 use ptx_gemm_ptx::warp::Resize;
 
 pub(crate) use self::access::{Access, AsyncCopy, AtomicOp, Shape, Strong, scope};
@@ -17,6 +19,7 @@ pub(crate) use self::bulk::{Bulk, Coordinates, Pointer, Reduce};
 pub(crate) use self::code::{Code, Collective, CollectiveKind, Constant, Origin};
 pub(crate) use self::extended::{Carry, Inexact, Modified};
 pub(crate) use self::mbarrier::{Action, MbarrierOp, Ordering, PhaseSlot};
+pub(crate) use self::rare::{BarrierReduce, Condition, Rare};
 pub(crate) use self::scalar::{Arith, Bits, Scalar, ScalarFn};
 pub(crate) use self::tensor_core::{Factor, GroupMultiply, GroupRegisters, Left, Major, Matrices, Multiply, Sum, Way};
 use crate::flags::Scope;
@@ -300,6 +303,13 @@ pub(crate) enum Op {
         index: u32,
     },
     /// With `.ftz` or `.sat`: index into [`Code::modified`].
+    /// Several destinations.
+    Rare {
+        index: u32,
+    },
+    BarrierReduce {
+        index: u32,
+    },
     Modified {
         index: u32,
     },
@@ -323,6 +333,7 @@ pub(crate) enum Op {
     },
     CpAsyncWaitAll,
     Fence {
+        order: FenceOrder,
         scope: Scope,
     },
     /// Number of instructions executed so far, as a clock.

@@ -124,6 +124,32 @@ pub(crate) enum ScalarFn {
     },
     /// Two 16-bit halves into one 32-bit register, lower first.
     Pack16,
+    /// Four of them into one 64-bit register.
+    Pack4,
+    /// A comparison whose result is a number: zero, or all ones or 1.0.
+    Set {
+        cmp: Cmp,
+        swapped: bool,
+        to: Type,
+        from: Type,
+    },
+    /// `slct`: the first source if the third is not negative, otherwise the second.
+    SelectBySign {
+        by: Type,
+    },
+    /// `fns`.
+    NthSet,
+    /// A product of 24-bit numbers, or its upper part, plus a third number.
+    Product24 {
+        high: bool,
+        ty: Type,
+    },
+    /// `cvt.pack`: saturated integers next to each other.
+    PackSaturated {
+        to: Type,
+    },
+    /// The arrivals that an mbarrier's phase lacked when a state was returned.
+    PendingCount,
     /// A sum or difference of `s32` that saturates.
     Saturating {
         op: Arith,

@@ -43,6 +43,10 @@ pub(super) fn row(op: &Opcode) -> Row {
             let row = barrier_row("mbarrier.arrive", &[STATE_OR_SINK, Slot::Address, Slot::Read(COUNT)], *space);
             row.optional(optional).since(row.since.with(since).with(order_since(*order)))
         }
+        Opcode::MbarrierArriveDrop { arrival, order, space } => {
+            let plain = row(&Opcode::MbarrierArrive { arrival: *arrival, order: *order, space: *space });
+            Row { stem: "mbarrier.arrive_drop", ..plain }
+        }
         Opcode::MbarrierTx { transaction, space, .. } => {
             let stem = match transaction {
                 Transaction::Expect => "mbarrier.expect_tx",

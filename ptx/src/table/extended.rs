@@ -1,17 +1,29 @@
 //! Rows of instructions that this project's compiler does not emit but that occur in PTX from other compilers.
 
-use super::{BINARY, BITS_32, COUNT, FLOATS, INTEGERS, OWN, RAW, TERNARY, WORDS, row as row_of};
-use crate::extended::CarryOf;
-use crate::instruction::Opcode;
-use crate::signature::{Class, Row, Slot, Types};
+use super::{AMPERE, BARRIER, BINARY, BITS, BITS_32, COUNT, FLOATS, INTEGERS, OWN, RAW, TERNARY, WORDS, row as row_of};
+use crate::asynchronous::CacheHint;
+use crate::extended::{BarReduction, CarryOf};
+use crate::instruction::{Compare, Opcode};
+use crate::signature::{Class, Row, Since, Slot, Types};
 use crate::types::Type;
+use crate::warp::Alignment;
 
 const BYTES: Types = Types::of(&[Type::U32, Type::S32]);
+const SET: Types = BYTES.and(Types::of(&[Type::F32]));
+const PACKED: Types = Types::of(&[Type::U8, Type::S8, Type::U16, Type::S16]);
 
 /// Rows of these instructions; an unknown one has an empty row.
 pub(super) fn row(op: &Opcode) -> Row {
     match op {
-        Opcode::Modified { op, .. } => row_of(op),
+        Opcode::Modified { op, relu, .. } => {
+            let row = row_of(op);
+            row.since(if *relu { row.since.with(AMPERE) } else { row.since })
+        }
+        Opcode::Hinted { op, hints } => {
+            let row = row_of(op);
+            let since = if hints.policy == CacheHint::L2 { Since::sm(80, (7, 4)) } else { Since::sm(75, (7, 4)) };
+            row.since(row.since.with(since))
+        }
         Opcode::Carry { of, takes, ty, .. } => {
             let (stem, slots) = match (of, takes) {
                 (CarryOf::Add, false) => ("add", BINARY),
@@ -38,6 +50,38 @@ pub(super) fn row(op: &Opcode) -> Row {
         }
         Opcode::Match { all: true, ty } => {
             Row::typed("match", *ty, RAW, &[Slot::WithPredicate(BITS_32), Slot::Read(OWN), Slot::Read(BITS_32)])
+        }
+        Opcode::SetpWith { ty, .. } => {
+            let slots = &[Slot::Predicates, Slot::Read(OWN), Slot::Read(OWN), Slot::Condition];
+            let plain = row_of(&Opcode::Setp { cmp: Compare::Eq, ty: *ty });
+            Row { slots, ..plain }
+        }
+        Opcode::Set { to, from, .. } => {
+            let slots = &[Slot::Write(OWN), Slot::Read(Class::Type(1)), Slot::Read(Class::Type(1))];
+            Row::typed("set", *to, SET, slots).types([*to, *from, *to, *from])
+        }
+        Opcode::Slct { ty, by } => {
+            let slots = &[Slot::Write(OWN), Slot::Read(OWN), Slot::Read(OWN), Slot::Read(Class::Type(1))];
+            Row::typed("slct", *ty, BITS.and(INTEGERS).and(FLOATS), slots).types([*ty, *by, *ty, *by])
+        }
+        Opcode::Fns => Row::plain("fns.b32", TERNARY),
+        Opcode::Mul24 { ty, .. } => Row::typed("mul24", *ty, BYTES, BINARY),
+        Opcode::Mad24 { ty, .. } => Row::typed("mad24", *ty, BYTES, TERNARY),
+        Opcode::CvtPack { to, with } => {
+            const ALL: &[Slot] = &[
+                Slot::Write(BITS_32),
+                Slot::Read(Class::Is(Type::S32)),
+                Slot::Read(Class::Is(Type::S32)),
+                Slot::Read(BITS_32),
+            ];
+            let slots = if *with { ALL } else { &ALL[..3] };
+            Row::typed("cvt.pack.sat", *to, PACKED, slots).since(Since::sm(75, (6, 5)))
+        }
+        Opcode::BarRed { op, alignment } => {
+            let stem = if *alignment == Alignment::Aligned { "bar.red" } else { "barrier.red" };
+            let d = if *op == BarReduction::Popc { Type::U32 } else { Type::Pred };
+            let slots = &[Slot::Write(OWN), BARRIER, Slot::ThreadsOrCondition, Slot::Condition];
+            Row::typed(stem, d, Types::ALL, slots).optional(1)
         }
         _ => Row::plain("", &[]),
     }

@@ -1,6 +1,7 @@
 //! Checks operands against the slots of their instruction's row.
 
 use super::Context;
+use crate::asynchronous::CacheHint;
 use crate::instruction::{Base, Opcode, Operand, Reg};
 use crate::print;
 use crate::signature::{Class, Row, Slot, Types, doubled, registers_of, wide_registers_of};
@@ -39,6 +40,13 @@ impl<'i> Legal<'i> {
 impl Context<'_> {
     pub(super) fn operands(&self, legal: &Legal<'_>, operands: &[Operand]) -> Checked {
         let row = &legal.row;
+        let operands = match (legal.op, operands) {
+            (Opcode::Hinted { hints, .. }, [plain @ .., policy]) if hints.policy == CacheHint::L2 => {
+                self.register(policy, Type::B64).map_err(|reason| format!("the cache policy: {reason}"))?;
+                plain
+            }
+            (_, operands) => operands,
+        };
         let most = row.slots.len();
         if operands.len() > most || operands.len() + row.optional < most {
             let least = most - row.optional;
@@ -104,6 +112,10 @@ impl Context<'_> {
                 _ => Err("expected a register and a predicate with `|` between them".to_owned()),
             },
             Slot::Condition => self.condition(operand),
+            Slot::ThreadsOrCondition => self.condition(operand).or_else(|reason| match operand {
+                Operand::Int(value) => in_range(*value, 32, 1024, 32),
+                operand => self.register(operand, Type::U32).map_err(|_| reason),
+            }),
             Slot::Address => self.address(operand, row.space),
             Slot::AddressIn(space) => self.address(operand, space),
             Slot::Tensor => self.tensor(operand, row.counts[0]),

@@ -102,6 +102,69 @@ fn spellings() {
     }
 }
 
+/// ptxas takes most modifiers in any order, and hints to the caches among them; text in another order is the same
+/// instruction.
+#[test]
+fn modifiers_in_other_orders() {
+    for (body, wanted) in [
+        ("ld.global.acquire.gpu.b32 %r0, [%rd0];", "ld.acquire.gpu.global.b32 %r0, [%rd0];"),
+        ("ld.b32.global.v2 {%r0, %r1}, [%rd0];", "ld.global.v2.b32 {%r0, %r1}, [%rd0];"),
+        ("ld.mmio.relaxed.sys.global.u32 %r0, [%rd0];", "ld.relaxed.sys.global.u32 %r0, [%rd0];"),
+        ("ldu.global.u32 %r0, [%rd0];", "ld.global.u32 %r0, [%rd0];"),
+        ("st.global.release.gpu.b32 [%rd0], %r0;", "st.release.gpu.global.b32 [%rd0], %r0;"),
+        ("atom.add.release.gpu.u32 %r0, [%rd0], 1;", "atom.release.gpu.add.u32 %r0, [%rd0], 1;"),
+        ("atom.global.gpu.acq_rel.add.u32 %r0, [%rd0], 1;", "atom.acq_rel.gpu.global.add.u32 %r0, [%rd0], 1;"),
+        ("atom.global.gpu.add.u32 %r0, [%rd0], 1;", "atom.relaxed.gpu.global.add.u32 %r0, [%rd0], 1;"),
+        ("red.global.gpu.relaxed.add.f32 [%rd0], %f0;", "red.relaxed.gpu.global.add.f32 [%rd0], %f0;"),
+        (
+            "ldmatrix.sync.aligned.x2.trans.m8n8.shared.b16 {%r0, %r1}, [%r2];",
+            "ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%r0, %r1}, [%r2];",
+        ),
+        (
+            "stmatrix.sync.aligned.x2.m8n8.shared.b16 [%r2], {%r0, %r1};",
+            "stmatrix.sync.aligned.m8n8.x2.shared.b16 [%r2], {%r0, %r1};",
+        ),
+        (
+            "mbarrier.try_wait.parity.shared::cta.acquire.cta.b64 %p0, [%r0], 0;",
+            "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 %p0, [%r0], 0;",
+        ),
+        ("fma.ftz.rn.f32 %f0, %f1, %f2, %f3;", "fma.rn.ftz.f32 %f0, %f1, %f2, %f3;"),
+        ("mad.rn.f32 %f0, %f1, %f2, %f3;", "fma.rn.f32 %f0, %f1, %f2, %f3;"),
+        ("barrier.cta.red.popc.aligned.u32 %r0, 0, %p0;", "bar.red.popc.u32 %r0, 0, %p0;"),
+        ("barrier.cta.red.or.pred %p1, 0, 64, !%p0;", "barrier.red.or.pred %p1, 0, 64, !%p0;"),
+        (
+            "ld.global.nc.L2::128B.L1::no_allocate.v2.b32 {%r0, %r1}, [%rd0];",
+            "ld.global.nc.L1::no_allocate.L2::128B.v2.b32 {%r0, %r1}, [%rd0];",
+        ),
+        (
+            "ld.global.L1::evict_last.L2::cache_hint.b32 %r0, [%rd0], %rd1;",
+            "ld.global.L1::evict_last.L2::cache_hint.b32 %r0, [%rd0], %rd1;",
+        ),
+        (
+            "cp.async.cg.shared::cta.global.L2::cache_hint.L2::256B [%r0], [%rd0], 16, %r1, %rd1;",
+            "cp.async.cg.shared.global.L2::cache_hint.L2::256B [%r0], [%rd0], 16, %r1, %rd1;",
+        ),
+        ("red.global.add.L2::cache_hint.u32 [%rd0], 1, %rd1;", "red.global.add.L2::cache_hint.u32 [%rd0], 1, %rd1;"),
+        // The two state spaces of a copy are not modifiers in any order.
+        ("cp.async.cg.global.shared [%r0], [%rd0], 16;", "cp.async.cg.global.shared [%r0], [%rd0], 16;"),
+    ] {
+        assert_eq!(printed(body), [wanted], "{body}");
+    }
+    let opcode = |body: &str| match &parse(&format!(
+        ".version 8.0\n.target sm_90\n.entry k() {{ .reg .b32 %r<2>; .reg .b64 %rd<2>; {body} }}"
+    ))
+    .unwrap()
+    .entries[0]
+        .body[0]
+    {
+        Statement::Instruction(instruction) => instruction.op.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert!(matches!(opcode("cp.async.cg.global.shared [%r0], [%rd0], 16;"), Opcode::Unknown(_)));
+    assert!(matches!(opcode("ld.shared.L1::no_allocate.b32 %r0, [%r1];"), Opcode::Unknown(_)), "shared has no hints");
+    assert!(matches!(opcode("ld.global.L2::evict_first.b32 %r0, [%rd0];"), Opcode::Hinted { .. }));
+}
+
 #[test]
 fn unknown_instructions_keep_their_operands() {
     let text = ".version 8.0\n.target sm_90\n.entry k() { .reg .b32 %r<2>; frob.x %r1, 3, [%r0], THERE; }";

@@ -217,8 +217,8 @@ fn weaker(op: &Opcode) -> Vec<Opcode> {
             let with = |order| Opcode::Red { order, space: *space, op: *op, ty: *ty };
             orders(*order, false).into_iter().map(with).collect()
         }
-        Opcode::Fence { acq_rel, scope } if *scope != Scope::Cta => {
-            vec![Opcode::Fence { acq_rel: *acq_rel, scope: Scope::Cta }]
+        Opcode::Fence { order, scope } if *scope != Scope::Cta => {
+            vec![Opcode::Fence { order: *order, scope: Scope::Cta }]
         }
         _ => Vec::new(),
     }

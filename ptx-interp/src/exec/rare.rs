@@ -1,0 +1,81 @@
+//! Instructions of other compilers that have several destinations, and the results of reducing barriers.
+
+use ptx_gemm_ptx::extended::{BarReduction, Combine};
+
+use super::scalar::compare;
+use crate::barrier::Votes;
+use crate::op::{BarrierReduce, Rare, Slot};
+use crate::row::lanes;
+use crate::warp::Warp;
+
+impl Warp {
+    #[inline(never)]
+    pub(super) fn rare<const WATCH: bool>(&mut self, op: &Rare, active: u32) {
+        match *op {
+            Rare::SetWith { cmp, ty, with, d, q, sources: [a, b], c } => {
+                for lane in lanes(active) {
+                    let found = compare(cmp, ty, self.regs.get(a, lane), self.regs.get(b, lane));
+                    let other = (self.regs.get(c.p.into(), lane) != 0) != c.negated;
+                    let both = |found: bool| match with {
+                        Combine::And => found && other,
+                        Combine::Or => found || other,
+                        Combine::Xor => found != other,
+                    };
+                    self.regs.set(d.into(), lane, both(found).into());
+                    self.regs.set(q.into(), lane, both(!found).into());
+                }
+                if WATCH {
+                    let at = |slot| self.taint.at(slot);
+                    let (sources, to) = ([at(a), at(b), at(c.p.into())], [at(d.into()), at(q.into())]);
+                    self.taint_from(&sources, &to, active);
+                }
+            }
+            Rare::Unpack4 { parts, a } => {
+                for lane in lanes(active) {
+                    let value = self.regs.get(a.into(), lane);
+                    for (index, part) in parts.into_iter().enumerate() {
+                        self.regs.set(part.into(), lane, value >> (16 * index) & 0xffff);
+                    }
+                }
+                if WATCH {
+                    let from = [self.taint.at(Slot::from(a))];
+                    let to = parts.map(|part| self.taint.at(Slot::from(part)));
+                    self.taint_from(&from, &to, active);
+                }
+            }
+        }
+    }
+
+    /// The destinations depend on all sources, some of which may be among them.
+    fn taint_from(&mut self, sources: &[usize], to: &[usize], active: u32) {
+        let tainted = sources.iter().fold(0, |all, source| all | self.taint.mask(*source));
+        let from = sources.iter().find(|source| self.taint.mask(**source) & active != 0);
+        let from = *from.unwrap_or(&sources[0]);
+        // The origin is read before it is overwritten.
+        let (last, first) = to.iter().partition::<Vec<usize>, _>(|d| **d == from);
+        first.into_iter().chain(last).for_each(|d| self.taint.assign(d, tainted, from, active));
+    }
+
+    /// The votes of the lanes that arrive at a reducing barrier.
+    pub(crate) fn votes(&self, op: &BarrierReduce, watched: bool) -> Votes {
+        let p = op.condition.p;
+        let yes = lanes(self.mask).filter(|lane| (self.regs.get(p.into(), *lane) != 0) != op.condition.negated);
+        let tainted = watched && self.taint.mask(self.taint.at_pred(p)) & self.mask != 0;
+        Votes { yes: yes.count() as u32, all: self.mask.count_ones(), tainted }
+    }
+
+    /// Gives the result of a reducing barrier to the lanes that waited there.
+    pub(crate) fn reduced(&mut self, op: &BarrierReduce, votes: Votes, watched: bool) {
+        let value = match op.op {
+            BarReduction::Popc => votes.yes,
+            BarReduction::And => u32::from(votes.yes == votes.all),
+            BarReduction::Or => u32::from(votes.yes != 0),
+        };
+        let mask = self.mask;
+        lanes(mask).for_each(|lane| self.regs.set(op.d, lane, value.into()));
+        if watched {
+            let (d, p) = (self.taint.at(op.d), self.taint.at_pred(op.condition.p));
+            self.taint.assign(d, if votes.tainted { u32::MAX } else { 0 }, p, mask);
+        }
+    }
+}
