@@ -12,7 +12,7 @@ use ptx_gemm_check::cases;
 use ptx_gemm_dsl::Target;
 
 /// Texts longer than this take ptxas seconds; they are assembled once, for their own target.
-const LONG: usize = 600 << 10;
+const LONG: usize = 1 << 20;
 
 /// Longer ones take it half a minute, and differ in the type alone: one of them is assembled.
 const LONGEST: usize = 2 << 20;
