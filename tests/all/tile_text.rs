@@ -179,6 +179,54 @@ fn what_is_accepted_is_right() {
     assert!(ran > 200 && refused > 2000 && changed > 5);
 }
 
+/// Schedules, and other maps of their accumulators: registers in another order, warps that hold pieces apart.
+const MAPS: [(&str, &[(&str, &str)]); 5] = [
+    (
+        "tile(16, 32, 4); thread(4, 4); fragment(2, 2); vector(2)",
+        &[
+            ("holds 2:n1 2:n16 2:m1 2:m8", "holds 2:m1 2:m8 2:n1 2:n16"),
+            ("holds 2:n1 2:n16 2:m1 2:m8", "holds 2:m8 2:n16 2:m1 2:n1"),
+            ("threads 8:n2 4:m2 holds 2:n1 2:n16 2:m1 2:m8", "threads 4:m2 8:n2 holds 2:n1 2:m8 2:n16 2:m1"),
+        ],
+    ),
+    ("tile(16, 16); thread(2, 2); shared(none)", &[("holds 2:n1 2:m1", "holds 2:m1 2:n1")]),
+    ("tile(16, 16, 4); thread(2, 2); operands(shared)", &[("holds 2:n1 2:m1", "holds 2:m1 2:n1")]),
+    (
+        "types(bf16); layout(b = col); tile(64, 64, 32); warp(32, 32); atom(mma(16, 8, 16)); double_buffer; vector(2)",
+        &[
+            ("4:n8 2:m16", "2:m16 4:n8"),
+            ("4:n8 2:m16", "2:n8 2:m16 2:n16"),
+            ("warps 2:n32 2:m32 holds 2:n1 2:m8 4:n8 2:m16", "warps 2:n8 2:m16 holds 2:n1 2:m8 4:n16 2:m32"),
+            ("warps 2:n32 2:m32 holds 2:n1 2:m8 4:n8 2:m16", "warps 2:n16 2:m32 holds 2:n1 2:m8 2:n32 2:m16 2:n8"),
+        ],
+    ),
+    (
+        "types(f16, acc = f16); tile(64, 64, 16); warp(32, 32); atom(mma(16, 8, 8)); vector(2)",
+        &[
+            ("4:n8 2:m16", "2:m16 4:n8"),
+            ("warps 2:n32 2:m32 holds 2:n1 2:m8 4:n8 2:m16", "warps 2:n16 2:m16 holds 2:n1 2:m8 2:n32 2:m32 2:n8"),
+        ],
+    ),
+];
+
+/// A map says which register holds what; products follow it, in whichever order it has registers.
+#[test]
+fn accumulators_may_be_held_in_any_order() {
+    let device = interpreter();
+    for (schedule, maps) in MAPS {
+        let printed = print(&module(&schedule.parse().unwrap()));
+        for (from, to) in maps {
+            assert!(printed.contains(from), "{from}\n{printed}");
+            let edited = printed.replace(from, to);
+            let gemm = CompiledGemm::from_tile(&edited, &device).unwrap_or_else(|e| panic!("{e}\n{edited}"));
+            for (m, n, k) in [(64, 64, 32), (37, 41, 11)] {
+                let outcome = check(&gemm, &Request::exact(m, n, k)).unwrap_or_else(|e| panic!("{e}\n{edited}"));
+                assert!(outcome.is_right(), "{outcome:?}\n{edited}");
+            }
+        }
+    }
+}
+
 /// A hand-written program is correct at every edge, in every order of warps.
 #[test]
 fn a_program_by_hand_is_right_at_every_edge() {

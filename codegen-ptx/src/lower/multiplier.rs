@@ -21,7 +21,11 @@ impl Multiplier {
     pub(super) fn of(lowering: &Lowering<'_>, multiply: &Multiply, note: &Note) -> Lowered<Multiplier> {
         match multiply.by {
             Instruction::Fma { order } => {
-                Ok(Multiplier::Fma { acc: lowering.acc[multiply.acc].clone(), order, note: note.clone() })
+                // Fragments are by rows and by columns, whatever the order of the registers.
+                let (held, map) = (&lowering.acc[multiply.acc], &lowering.program.accumulators[multiply.acc].map);
+                let acc = map.row_major().iter().map(|register| held.get(*register as usize).copied()).collect();
+                let acc = Option::<Vec<Reg>>::ok_or(acc, broken("a map has more registers than there are"))?;
+                Ok(Multiplier::Fma { acc, order, note: note.clone() })
             }
             Instruction::Mma { .. } | Instruction::Wgmma { .. } => {
                 Err(broken("a matrix instruction has no steps of a thread"))

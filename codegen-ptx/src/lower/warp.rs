@@ -21,13 +21,16 @@ use crate::tile::{self, Buffer, Fetch, Hold, Instruction, MATRIX, MMA, Note, Op,
 /// Most matrices that a warp reads at once.
 const MOST: u32 = 4;
 
+/// Results of `mma` that a thread has: 16 x 8 of them among the lanes of a warp.
+const SUMS: u32 = MMA.m * MMA.n / WARP;
+
 /// The matrices of one operand.
 struct Matrices<'a> {
     side: Side,
     buffer: &'a Buffer,
-    /// Rows or columns that are read at once, and how many such blocks a warp has.
+    /// Rows or columns that are read at once, and where each such block of a warp begins.
     rows: u32,
-    blocks: u32,
+    blocks: Vec<u32>,
     address: SharedAddress,
     ahead: u32,
     /// Extent along k of a product.
@@ -55,22 +58,18 @@ impl<'a> Lowering<'a> {
         found
     }
 
-    /// Rows of A or columns of B that a warp computes.
-    fn warp_extent(&self, side: Side) -> Lowered<u32> {
+    /// Rows or columns that are read at once, and where each such block of a warp begins: what is read at once is adjacent.
+    fn matrix_blocks(&self, side: Side, depth: u32) -> Lowered<(u32, Vec<u32>)> {
         let map = self.map.ok_or_else(|| broken("a role that multiplies has no accumulators"))?;
-        let atom = if side == Side::A { MMA.m / 2 } else { MMA.n };
-        Ok(match side {
-            Side::A => map.rows().len() as u32 * atom,
-            Side::B => map.cols().len() as u32 / 2 * atom,
-        })
-    }
-
-    /// Rows or columns that are read at once, and how many such blocks a warp has.
-    fn matrix_blocks(&self, side: Side, depth: u32) -> Lowered<(u32, u32)> {
-        let (extent, most) = (self.warp_extent(side)?, MOST / (depth / MATRIX));
-        let along = [most, most / 2, 1].into_iter().find(|along| *along > 0 && extent.is_multiple_of(along * MATRIX));
-        let rows = along.unwrap_or(1) * MATRIX;
-        Ok((rows, extent / rows))
+        let ((rows, columns), most) = (map.pieces(), MOST / (depth / MATRIX));
+        let (pieces, atom) = if side == Side::A { (rows, MMA.m) } else { (columns, MMA.n) };
+        let together = |count: &u32| {
+            let adjacent = |pieces: &[u32]| pieces.windows(2).all(|pair| pair[1] == pair[0] + atom);
+            *count > 0 && pieces.len().is_multiple_of(*count as usize) && pieces.chunks(*count as usize).all(adjacent)
+        };
+        let counts = [most, most / 2, 1].map(|matrices| matrices * MATRIX / atom);
+        let count = counts.into_iter().find(together).unwrap_or(1);
+        Ok((count * atom, pieces.into_iter().step_by(count as usize).collect()))
     }
 
     /// Extent along k of the products of a body.
@@ -121,9 +120,8 @@ impl<'a> Lowering<'a> {
             }
         });
         let bytes = self.program.element(side).bytes();
-        let distances = steps
-            .iter()
-            .flat_map(|step| (0..blocks).map(move |block| self::offset(fast, pitch, bytes, block * rows, *step)));
+        let distances =
+            steps.iter().flat_map(|step| blocks.iter().map(|block| self::offset(fast, pitch, bytes, *block, *step)));
         let address = SharedAddress::new(&mut self.b, offset_bytes, offset.clone(), swizzle, distances);
         Ok(FragmentBase { offset, address })
     }
@@ -162,11 +160,13 @@ impl<'a> Lowering<'a> {
             }
             self.b.origin(note, &format!("multiply, steps {step} to {}", step + depth - 1));
             let (of_a, of_b) = (self.matrix_set(a, step), self.matrix_set(b, step));
-            let columns = of_b.len() / parts;
-            let factor = self.types.a;
-            let held = 4 / self.types.per_register() as usize;
+            let (map, factor) = (&self.program.accumulators[acc].map, self.types.a);
+            let (rows, columns) = map.pieces();
+            let held = (SUMS / self.types.per_register()) as usize;
             for (tile, sums) in self.acc[acc].clone().chunks(held).enumerate() {
-                let (row, column) = (tile / columns, tile % columns);
+                let (m, n) = map.position(tile as u32 * SUMS);
+                let piece = rows.binary_search(&m).ok().zip(columns.binary_search(&n).ok());
+                let (row, column) = piece.ok_or_else(|| broken("a product is outside its own map"))?;
                 let a = of_a[2 * parts * row..][..2 * parts].to_vec();
                 let b = of_b[parts * column..][..parts].to_vec();
                 self.b.push(KernelOp::WarpProduct { acc: sums.to_vec(), a, b, factor });
@@ -178,7 +178,7 @@ impl<'a> Lowering<'a> {
     /// The registers of an operand's matrices at a step: of alternating sets, where the next step's are read meanwhile.
     fn matrix_set(&mut self, of: &Matrices<'_>, step: u32) -> Vec<Reg> {
         let set = if of.ahead > 0 { (step / of.depth % 2) as usize } else { 0 };
-        let count = of.blocks as usize * of.at_once();
+        let count = of.blocks.len() * of.at_once();
         let family = self.families.matrix[index(of.side)];
         let pool = &mut self.matrix_pool[index(of.side)];
         while pool.len() <= set {
@@ -193,8 +193,8 @@ impl<'a> Lowering<'a> {
         let set = self.matrix_set(of, step);
         let bytes = self.program.element(side).bytes();
         self.b.origin(&of.note, &format!("matrices of {}, steps {step} to {}", letter(side), step + of.depth - 1));
-        for (block, dst) in set.chunks(of.at_once()).enumerate() {
-            let (base, offset) = of.address.at(offset(fast, pitch, bytes, block as u32 * of.rows, step))?;
+        for (block, dst) in of.blocks.iter().zip(set.chunks(of.at_once())) {
+            let (base, offset) = of.address.at(offset(fast, pitch, bytes, *block, step))?;
             let address = Address { base: self.b.set_reg(base), offset: i64::from(offset) };
             let transposed = fast == Fast::Mn;
             self.b.push(KernelOp::LoadMatrices { dst: dst.to_vec(), address, transposed });

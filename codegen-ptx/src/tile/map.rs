@@ -96,6 +96,23 @@ impl Map {
         distinct(self.element.iter().map(|digit| (digit.extent, digit.n)))
     }
 
+    /// Registers in the order of what they hold: by rows, and by columns within a row.
+    pub fn row_major(&self) -> Vec<u32> {
+        let mut registers: Vec<u32> = (0..self.elements()).collect();
+        registers.sort_by_key(|register| self.position(*register));
+        registers
+    }
+
+    /// The first rows and the first columns of the results of `mma` that a thread has parts of, ascending, relative to the
+    /// first one; the map is one of [`Map::m16n8`] with more digits of registers.
+    pub fn pieces(&self) -> (Vec<u32>, Vec<u32>) {
+        let more = self.element.get(Map::m16n8().element.len()..).unwrap_or_default();
+        (
+            distinct(more.iter().map(|digit| (digit.extent, digit.m))),
+            distinct(more.iter().map(|digit| (digit.extent, digit.n))),
+        )
+    }
+
     /// The reason why the map does not hold every element of an `m` x `n` tile exactly once, if so.
     pub fn fault(&self, m: u32, n: u32) -> Option<String> {
         let digits = || self.thread.iter().chain(&self.warp).chain(&self.element);
@@ -191,6 +208,17 @@ mod tests {
             assert_eq!(map.fault(64, n), None);
             assert_eq!(map.elements(), n / 2);
         }
+    }
+
+    /// Digits of registers may be in any order, and neighbours among them apart.
+    #[test]
+    fn registers_are_ordered_by_what_they_hold() {
+        let map = Map::new(vec![], vec![], vec![Digit::m(2, 1), Digit::n(2, 4)]);
+        assert_eq!(map.row_major(), [0, 2, 1, 3]);
+        let atom = Map::m16n8();
+        let more = [Digit::m(2, 32), Digit::n(3, 16)];
+        let map = Map::new(atom.thread, vec![], [atom.element, more.to_vec()].concat());
+        assert_eq!(map.pieces(), (vec![0, 32], vec![0, 16, 32]));
     }
 
     #[test]

@@ -238,8 +238,10 @@ impl Structure<'_> {
         let ty = self.data(acc[0])?;
         rule(!ty.is_narrow(), || format!("accumulators of {ty:?}"))?;
         a.iter().chain(b).chain(acc).try_for_each(|reg| self.typed(*reg, ty))?;
-        let increasing = acc.windows(2).all(|pair| pair[0] < pair[1]);
-        rule(increasing, || "an accumulator appears twice in one outer product".into())
+        let mut distinct = acc.to_vec();
+        distinct.sort_unstable();
+        distinct.dedup();
+        rule(distinct.len() == acc.len(), || "an accumulator appears twice in one outer product".into())
     }
 
     fn access(&self, memory: &Memory, data: &[Reg], address: &Address, guard: &Option<Guard>) -> Check {

@@ -154,9 +154,7 @@ fn warp(program: &Program, map: &Map, depth: u32, site: Site) -> Check {
     let rest = map.element.get(atom.element.len()..).unwrap_or_default();
     let other = |digit: &Digit| (digit.m == 0 && digit.n >= MMA.n) || (digit.n == 0 && digit.m >= MMA.m);
     let held = map.thread == atom.thread && map.element.starts_with(&atom.element) && rest.iter().all(other);
-    // Columns before rows: the order in which the products are written.
-    let ordered = rest.windows(2).all(|pair| pair[0].n > 0 || pair[1].n == 0);
-    rule(held && ordered && rest.len() <= 2, at(), || "the accumulators are not held as `mma` leaves them".into())
+    rule(held, at(), || "the accumulators are not held as `mma` leaves them".into())
 }
 
 /// The rules of `ldmatrix`: pieces of 16 bytes of a tile's rows, which begin at multiples of 16 bytes.
@@ -177,8 +175,9 @@ fn matrices(program: &Program, fetch: &Fetch, depth: u32, (start, steps): (u32, 
     rule(start.is_multiple_of(depth) && steps.is_multiple_of(depth), at(), || {
         format!("`mma` multiplies {depth} steps at once, which {steps} from {start} are not made of")
     })?;
-    rule(fetch.ahead == 0 || (fetch.ahead == depth && steps > depth), at(), || {
-        format!("matrices are read 0 or {depth} steps ahead, not {}", fetch.ahead)
+    rule(fetch.ahead == 0 || (fetch.ahead == depth && steps > depth), at(), || match steps > depth {
+        true => format!("matrices are read 0 or {depth} steps ahead, not {}", fetch.ahead),
+        false => format!("matrices of the only product of {steps} steps are read 0 steps ahead, not {}", fetch.ahead),
     })
 }
 
