@@ -28,3 +28,17 @@ fn every_kernel_passes() {
     }
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), texts.len(), wrong.join("\n"));
 }
+
+/// Panels of D whose last lines end where shared memory ends: which panel a lane's line is in depends on its warp.
+#[test]
+fn the_last_line_of_a_panel_is_within_bounds() {
+    for text in [
+        "types(bf16); tile(128, 128, 16); warp(64, 64); atom(mma(16, 8, 16)); store(tma)",
+        "types(bf16); layout(d = col); tile(128, 64, 16); warp(64, 32); atom(mma(16, 8, 16)); store(tma)",
+        "types(f16, acc = f16); transposed; tile(256, 128, 32); warp(64, 64); atom(mma(16, 8, 16)); store(tma)",
+        "types(bf16); tile(64, 256, 32); warp(32, 128); atom(mma(16, 8, 16)); store(tma)",
+    ] {
+        let plan = text.parse::<Schedule>().unwrap().plan(None).unwrap_or_else(|e| panic!("{text}: {e}"));
+        compile(&plan).unwrap_or_else(|violation| panic!("{text}: {}", violation.reason()));
+    }
+}

@@ -54,7 +54,8 @@ impl<'k> Analysis<'k> {
                 Known { counts: x.counts, ..Known::between(x.lo / most, x.hi / least, multiple, x.wide || y.wide) }
             }
             Expr::Mod(x, y) => {
-                let (x, y) = (self.evaluate(x, assume, depth)?, self.evaluate(y, assume, depth)?);
+                let y = self.evaluate(y, assume, depth)?;
+                let x = self.modulo(x, &y, assume, depth)?;
                 if x.hi < y.lo {
                     return Ok(x);
                 }
@@ -109,6 +110,20 @@ impl<'k> Analysis<'k> {
             }
             Expr::Select(c, x, y) => self.selection((c, x, y), assume, depth)?,
         })
+    }
+
+    /// The part of a dividend that decides the remainder: without what is a multiple of the divisor.
+    fn modulo(&mut self, x: &'k Expr, divisor: &Known, assume: &[Fact], depth: Depth) -> Evaluated {
+        if let Expr::Add(first, second) = x
+            && divisor.lo == divisor.hi
+        {
+            for (part, rest) in [(first, second), (second, first)] {
+                if self.evaluate(part, assume, depth)?.multiple.checked_rem(divisor.lo) == Some(0) {
+                    return self.modulo(rest, divisor, assume, depth);
+                }
+            }
+        }
+        self.evaluate(x, assume, depth)
     }
 
     fn sum(&mut self, x: &'k Expr, y: &'k Expr, assume: &[Fact], depth: Depth) -> Evaluated {
