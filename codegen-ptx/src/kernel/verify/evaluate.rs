@@ -112,14 +112,23 @@ impl<'k> Analysis<'k> {
         })
     }
 
-    /// The part of a dividend that decides the remainder: without what is a multiple of the divisor.
+    /// What decides the remainder of `x`: the same without what is a multiple of the divisor, and with only the remainder of
+    /// a part of it whose multiples are larger than the rest.
     fn modulo(&mut self, x: &'k Expr, divisor: &Known, assume: &[Fact], depth: Depth) -> Evaluated {
         if let Expr::Add(first, second) = x
             && divisor.lo == divisor.hi
+            && divisor.lo > 0
         {
             for (part, rest) in [(first, second), (second, first)] {
-                if self.evaluate(part, assume, depth)?.multiple.checked_rem(divisor.lo) == Some(0) {
+                let part = self.evaluate(part, assume, depth)?;
+                let common = gcd(part.multiple, divisor.lo);
+                if common == divisor.lo {
                     return self.modulo(rest, divisor, assume, depth);
+                }
+                let rest = self.evaluate(rest, assume, depth)?;
+                if rest.hi < common {
+                    let multiple = gcd(common, rest.multiple);
+                    return Ok(Known::between(0, divisor.lo - common + rest.hi, multiple, part.wide || rest.wide));
                 }
             }
         }
