@@ -29,6 +29,18 @@ fn every_kernel_passes() {
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), texts.len(), wrong.join("\n"));
 }
 
+/// Boxes begin at multiples of 128 bytes, or of eight spans of a swizzle: halves of these tiles would not.
+#[test]
+fn tiles_are_cut_into_boxes_that_begin_where_tma_writes() {
+    for text in [
+        "types(f16); layout(b = col); tile(64, 408, 16); atom(wgmma(64, 136, 16)); load(tma); stages(4)",
+        "tile(516, 8, 8); thread(6, 8); vector(4); load(tma)",
+    ] {
+        let plan = text.parse::<Schedule>().unwrap().plan(None).unwrap_or_else(|e| panic!("{text}: {e}"));
+        compile(&plan).unwrap_or_else(|violation| panic!("{text}: {}", violation.reason()));
+    }
+}
+
 /// Panels of D whose last lines end where shared memory ends: which panel a lane's line is in depends on its warp.
 #[test]
 fn the_last_line_of_a_panel_is_within_bounds() {
@@ -37,6 +49,8 @@ fn the_last_line_of_a_panel_is_within_bounds() {
         "types(bf16); layout(d = col); tile(128, 64, 16); warp(64, 32); atom(mma(16, 8, 16)); store(tma)",
         "types(f16, acc = f16); transposed; tile(256, 128, 32); warp(64, 64); atom(mma(16, 8, 16)); store(tma)",
         "types(bf16); tile(64, 256, 32); warp(32, 128); atom(mma(16, 8, 16)); store(tma)",
+        "types(bf16); tile(144, 128, 16); warp(48, 32); atom(mma(16, 8, 16)); store(tma)",
+        "types(bf16); tile(32, 128, 16); warp(16, 16); atom(mma(16, 8, 16)); store(tma)",
     ] {
         let plan = text.parse::<Schedule>().unwrap().plan(None).unwrap_or_else(|e| panic!("{text}: {e}"));
         compile(&plan).unwrap_or_else(|violation| panic!("{text}: {}", violation.reason()));

@@ -22,27 +22,21 @@ pub(super) fn widest(bound: u32, dtype: DType, runs: &[u32]) -> u32 {
     width
 }
 
-/// Rows of one box of a K-tile of `rows` rows: boxes are alike, and as large as possible.
-pub fn box_rows(rows: u32) -> u32 {
-    (rows.div_ceil(MAX_BOX)..=rows).find(|boxes| rows.is_multiple_of(*boxes)).map_or(1, |boxes| rows / boxes)
-}
-
-/// Rows of one box of a K-tile whose boxes several blocks start, each an equal [`BoxShare`]: as many as possible. `None`:
-/// there are no such boxes.
+/// Rows of one box of a K-tile, as many as possible: boxes are alike, begin where TMA can write, and the blocks that start
+/// them have an equal [`BoxShare`] each. `None`: there are no such boxes.
 pub(super) fn share_of_boxes(placement: &Placement, dtype: DType, sharers: u32) -> Option<u32> {
     let (slow, panels) = (placement.slow_extent, placement.panels());
-    if sharers <= 1 {
-        return Some(box_rows(slow));
-    }
     let row_bytes = placement.pitch.min(placement.fast_extent) * dtype.bytes();
     let align = match placement.swizzle {
         Swizzle::None => BOX_ALIGN,
         Swizzle::Bytes(span) => 8 * span,
     };
-    (1..=slow.min(MAX_BOX))
-        .rev()
-        .filter(|rows| slow.is_multiple_of(*rows))
-        .find(|rows| BoxShare::of(panels, slow / rows, sharers).is_some() && (rows * row_bytes).is_multiple_of(align))
+    // No other box begins where the only one ends.
+    let only = |rows: u32| rows == slow && panels == 1 && sharers <= 1;
+    (1..=slow.min(MAX_BOX)).rev().filter(|rows| slow.is_multiple_of(*rows)).find(|rows| {
+        BoxShare::of(panels, slow / rows, sharers.max(1)).is_some()
+            && (only(*rows) || (rows * row_bytes).is_multiple_of(align))
+    })
 }
 
 /// Elements of 16 bytes, of which addresses, strides and rows of boxes must be multiples with TMA.

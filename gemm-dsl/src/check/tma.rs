@@ -1,6 +1,6 @@
 //! The rules of `load(tma)`: what a tensor map and its boxes can express (CUDA driver API, `cuTensorMapEncodeTiled`).
 
-use crate::check::access::{Input, tma_width};
+use crate::check::access::{Input, share_of_boxes, tma_width};
 use crate::check::finding::{Finding, Findings};
 use crate::check::output::Lines;
 use crate::check::settings::Settings;
@@ -24,6 +24,7 @@ pub(super) fn check(settings: &Settings, inputs: Option<&[Input; 2]>, findings: 
     producers(settings, findings);
     for input in inputs.into_iter().flatten() {
         let Some(order) = order_of(settings, input.side) else { continue };
+        let before = findings.list.len();
         let packed = if input.side == Side::A { settings.pack.a } else { settings.pack.b };
         if order.fast != input.global_fast && !packed {
             transposed(settings, input, order, findings);
@@ -34,7 +35,34 @@ pub(super) fn check(settings: &Settings, inputs: Option<&[Input; 2]>, findings: 
             Skew::Swizzle(span) => swizzled(settings, input, order, span, findings),
         }
         row(settings, input, order, findings);
+        if findings.list.len() == before && settings.sharers(input.side) <= 1 {
+            rows(settings, input, order, findings);
+        }
     }
+}
+
+/// The rows of a tile are those of one box, or of several that are alike and begin where TMA can write.
+fn rows(settings: &Settings, input: &Input, order: StagedOrder, findings: &mut Findings) {
+    let Some(placement) = input.placement else { return };
+    if share_of_boxes(&placement, input.dtype, 1).is_some() {
+        return;
+    }
+    let (name, rows) = (letter(input.side), placement.slow_extent);
+    let align = if let Skew::Swizzle(span) = order.skew { 8 * span } else { BOX_ALIGN };
+    let message = format!(
+        "{name}'s tile has {rows} rows of {} B, which are not boxes of at most {MAX_BOX} rows that begin at multiples of {align} B",
+        row_bytes(input, order)
+    );
+    let finding = findings.error("tma-box", Key::Tile, &DEPENDS, message).about(&name.to_lowercase());
+    let across = StagedOrder { fast: if order.fast == Fast::K { Fast::Mn } else { Fast::K }, ..order };
+    for extent in [rows.next_multiple_of(32), rows.next_multiple_of(64), 256, 128, 64] {
+        if let Some(tile) = with_row(settings, input, across, extent) {
+            let text = Clause::Tile(tile).to_string();
+            finding.set(&text, format!("{text} has such boxes"));
+        }
+    }
+    finding.set("load(cp_async)", "load(cp_async) copies no boxes");
+    finding.set("load(registers)", "load(registers) copies no boxes");
 }
 
 /// A tile of D consists of boxes of whole pieces of 16 bytes.

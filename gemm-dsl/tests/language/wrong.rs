@@ -361,6 +361,8 @@ pub const WRONG: &[&str] = &[
     "tile(64, 64, 16); thread(8, 8); load(tma); shared(a = mk + swizzle(128), b = kn + swizzle(128))",
     "tile(64, 64, 6); thread(8, 8); load(tma)",
     "tile(64, 510, 8); thread(8, 10); load(tma)",
+    "tile(258, 8, 8); thread(3, 8); load(tma)",
+    "layout(b = col); tile(8, 774, 8); thread(4, 6); shared(b = nk); load(tma)",
     "types(f64); tile(32, 32, 3); thread(4, 4); load(tma)",
     "tile(128, 128, 8); thread(8, 8); load(tma); specialize(producers = 2 warps)",
     "tile(128, 128, 8); thread(8, 8); load(tma); shared(none)",
