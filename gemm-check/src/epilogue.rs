@@ -99,7 +99,8 @@ impl Evaluation<'_> {
         match expr {
             Expr::Acc | Expr::C if product == Product::Dropped => Estimate::exact(0.0),
             Expr::Acc => self.operands.acc,
-            Expr::C => Estimate::exact(self.operands.c),
+            // Elements of a wider type are rounded when they are read.
+            Expr::C => Estimate::exact(self.operands.c).stored(rounding),
             Expr::Scalar(index) => Estimate::exact(self.operands.scalars[*index]),
             Expr::Vector(index) => Estimate::exact(self.vector(*index)),
             // A literal is rounded to the type when it is compiled.

@@ -219,3 +219,16 @@ fn every_target_rounds_to_nearest_even_once() {
     compare::<bf16, f32>();
     compare::<f16, bf16>();
 }
+
+/// C of a wider type than sums is rounded once when it is read, and the reference knows that.
+#[test]
+fn a_wide_c_is_rounded_to_the_type_of_the_epilogue() {
+    for epilogue in ["|acc, c| c", "|acc, c, alpha| alpha * acc - c", "|acc, c| max(c, acc)"] {
+        let text = format!("tile(8, 8, 4); thread(2, 2); types(f32, c = f64); epilogue({epilogue})");
+        let gemm = CompiledGemm::new(&text.parse().unwrap(), &Device::interpreter()).unwrap();
+        for k in [0, 1, 5] {
+            let outcome = check(&gemm, &Request::random(25, 21, k)).unwrap();
+            assert!(outcome.is_right(), "{epilogue}: {outcome:?}");
+        }
+    }
+}
