@@ -260,6 +260,24 @@ fn wrong_arguments_of_a_run_are_refused() {
     refused(&deep, "argument", "K is at most 167772");
 }
 
+/// Arguments that would be ignored are not accepted.
+#[test]
+fn arguments_that_do_nothing_are_refused() {
+    let clauses = "tile(8, 8, 4); thread(2, 2); epilogue(|acc, alpha| alpha * acc);";
+    let run = ["run", "-e", clauses, "-m", "2", "-n", "2", "-k", "2"];
+    let with = |more: &[&str]| gemmc(&[&run, more].concat());
+    with(&["--alpha", "2", "--set", "alpha=3"]).exits(1).says("`alpha` is set twice, to 2 and to 3");
+    with(&["--set", "alpha=3", "--set", "alpha=3"]).exits(1).says("`alpha` is set twice");
+    with(&["--ldc", "7"]).exits(1).says("--ldc is about C, which the epilogue does not read");
+    with(&["--in-place"]).exits(1).says("--in-place is about C, which the epilogue does not read");
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let (ptx, launch) = (format!("{root}/examples/ptx/mma_gemm.ptx"), format!("{root}/examples/ptx/mma_gemm.json"));
+    gemmc(&["exec", &ptx, "--launch", &launch, "--opt", "3"]).exits(1).says("--opt is for the driver's assembler");
+    gemmc(&["second-opinion", &format!("{root}/gemmc/src")]).exits(1).says("no launch file NAME.json");
+    let grouped = ["large", "plan", "grouped", "-m", "64", "-n", "64", "-k", "64", "--devices", "2"];
+    gemmc(&grouped).exits(1).says("batch computes many products in one launch, a large product is one");
+}
+
 #[test]
 fn runs_are_right_and_say_what_ran() {
     for (more, entry) in [

@@ -172,6 +172,9 @@ impl<'a> Call<'a> {
         if !self.gemm.problem().epilogue.uses_c() {
             checks::check_c(self.gemm.problem(), true, &[])?;
         }
+        if self.c.is_some() {
+            return Err(ArgumentError::TwoCs.into());
+        }
         self.run(a, b, None, d, Output::InPlace)
     }
 

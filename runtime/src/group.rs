@@ -199,6 +199,9 @@ impl<'a> GroupProduct<'a> {
         if self.output == Output::InPlace && !problem.epilogue.uses_c() {
             checks::check_c(problem, true, &[])?;
         }
+        if self.output == Output::InPlace && self.call.c.is_some() {
+            return Err(ArgumentError::TwoCs);
+        }
         self.call.prepare(a, b, c, d, self.output)
     }
 }

@@ -152,7 +152,7 @@ fn scalars_and_vectors_must_fit_the_epilogue() {
     );
     refused(
         call.clone().set("scale", 1e39).multiply_as::<f32>(&a, &b),
-        &format!("scalar `scale` = {} is not a value of type f32, in which the epilogue computes", 1e39),
+        &format!("scalar `scale` = {} is not a value of type f32, in which the epilogue computes", "1e39"),
     );
     refused(
         compiled(CLAUSES).set("alpha", 1).multiply_as::<f32>(&a, &b),
@@ -169,6 +169,10 @@ fn c_is_there_exactly_if_it_is_read() {
         "a C was given, and the epilogue does not read c: epilogue(|acc| acc)",
     );
     let mut d = c.clone();
+    refused(
+        compiled(&format!("{CLAUSES} epilogue(|acc, c| acc + c);")).call().c(&d.clone()).accumulate_into(&a, &b, &mut d),
+        "C is given twice: a product in place takes it from D",
+    );
     refused(
         compiled(CLAUSES).call().accumulate_into(&a, &b, &mut d),
         "a C was given, and the epilogue does not read c: epilogue(|acc| acc)",

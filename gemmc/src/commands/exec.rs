@@ -20,6 +20,10 @@ pub(crate) fn run(args: &Exec) -> Result<Reply, Failure> {
     let name = args.launch.display();
     let file = LaunchFile::parse(&launch).map_err(|error| Failure::refused("launch", format!("{name}: {error}")))?;
     match args.device {
+        DeviceName::Interpreter | DeviceName::Best if args.opt.is_some() => Err(Failure::refused(
+            "usage",
+            "--opt is for the driver's assembler, and the interpreter runs PTX as it is: --device cuda:0 has both",
+        )),
         DeviceName::Interpreter | DeviceName::Best => interpreted(args, &ptx, &file),
         DeviceName::Cuda(_) => gpu(args, &ptx, file),
     }

@@ -119,7 +119,11 @@ fn command(args: &Fuzz) -> String {
         (Some(seconds), _) => format!("--seconds {seconds}"),
         (None, count) => format!("--count {}", count.unwrap_or(COUNT)),
     };
-    let with = args.with.as_ref().map_or(String::new(), |clause| format!(" --with {clause}"));
+    let with = match &args.with {
+        Some(clause) if clause.contains('(') => format!(" --with '{clause}'"),
+        Some(clause) => format!(" --with {clause}"),
+        None => String::new(),
+    };
     format!("gemmc fuzz --seed {} {amount}{with} --device {}", args.seed, args.device)
 }
 

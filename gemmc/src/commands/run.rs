@@ -21,16 +21,44 @@ pub(crate) fn run(args: &Run, format: Format) -> Result<Reply, Failure> {
             format!("--group is for batch(grouped), and the schedule computes {batch}"),
         ));
     }
+    unambiguous(args, gemm.problem())?;
     let request = request(args, gemm.problem());
     let outcome = watched(format, || check(&gemm, &request))?;
     Ok(reply(&request, &gemm, &outcome))
 }
 
-fn request(args: &Run, problem: &Problem) -> Request {
+/// Values of the epilogue's scalars, in the order of the arguments that state them.
+fn scalars(args: &Run) -> Vec<(String, f64)> {
     let mut scalars: Vec<(String, f64)> = Vec::new();
     scalars.extend(args.alpha.map(|value| ("alpha".into(), value)));
     scalars.extend(args.beta.map(|value| ("beta".into(), value)));
     scalars.extend(args.set.iter().cloned());
+    scalars
+}
+
+/// Refuses arguments that would be ignored: a second value of a scalar, and those of a C that the epilogue does not read.
+fn unambiguous(args: &Run, problem: &Problem) -> Result<(), Failure> {
+    let mut seen: Vec<(String, f64)> = Vec::new();
+    for (name, value) in scalars(args) {
+        if let Some((_, first)) = seen.iter().find(|(known, _)| *known == name) {
+            return Err(Failure::refused(
+                "argument",
+                format!("`{name}` is set twice, to {first} and to {value}: once is enough"),
+            ));
+        }
+        seen.push((name, value));
+    }
+    let of_c = [("--ldc", args.ldc.is_some()), ("--in-place", args.in_place)];
+    for (argument, _) in of_c.into_iter().filter(|(_, given)| *given && !problem.epilogue.uses_c()) {
+        let message =
+            format!("{argument} is about C, which the epilogue does not read: epilogue(|acc, c| acc + c) does");
+        return Err(Failure::refused("argument", message));
+    }
+    Ok(())
+}
+
+fn request(args: &Run, problem: &Problem) -> Request {
+    let scalars = scalars(args);
     Request {
         m: args.m,
         n: args.n,

@@ -38,6 +38,10 @@ pub(crate) fn run(args: &SecondOpinion) -> Result<Reply, Failure> {
             pairs.push(as_json(&launch, &ptx, &opinion));
         }
     }
+    if pairs.is_empty() {
+        let what = "no launch file NAME.json with a PTX file NAME.ptx is in this folder";
+        return Err(failed(folder, what.into()));
+    }
     text.push_str(&format!("{} pairs on {device}, {broken} of them disagree\n", pairs.len()));
     let maps = gpu.map(|gpu| MapOpinion::on_gpu(gpu, SEED, MAPS)).transpose()?;
     let reply = conclude(text, &device.to_string(), pairs, broken, maps.as_ref());

@@ -96,7 +96,7 @@ pub enum DistributedError {
         code: String,
     },
     /// The schedule is for many products in one launch.
-    #[error("batch(strided) computes many products in one launch, a product across processes is one; leave batch out")]
+    #[error("batch computes many products in one launch, a product across processes is one; leave batch out")]
     Batched,
     /// The epilogue reads C.
     #[error(

@@ -242,6 +242,9 @@ pub enum ArgumentError {
         /// The epilogue as written.
         epilogue: String,
     },
+    /// C was given, and the product is in place.
+    #[error("C is given twice: a product in place takes it from D, leave c(…) out")]
+    TwoCs,
     /// C is D, but their types or layouts in the schedule differ.
     #[error("C cannot be D in place: the schedule has c = {c}, d = {d}")]
     NotInPlace {
@@ -265,7 +268,7 @@ pub enum ArgumentError {
         known: String,
     },
     /// A scalar that the accumulator's type cannot hold.
-    #[error("scalar `{name}` = {value} is not a value of type {dtype}, in which the epilogue computes")]
+    #[error("scalar `{name}` = {value:?} is not a value of type {dtype}, in which the epilogue computes")]
     ScalarValue {
         /// Its name.
         name: String,

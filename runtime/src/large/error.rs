@@ -20,7 +20,7 @@ pub enum LargeError {
     #[error("{0}")]
     Incomplete(Box<Incomplete>),
     /// The schedule is for many products in one launch.
-    #[error("batch(strided) computes many products in one launch, a large product is one; leave batch out")]
+    #[error("batch computes many products in one launch, a large product is one; leave batch out")]
     Batched,
 }
 
