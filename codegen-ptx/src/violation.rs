@@ -5,6 +5,10 @@ use std::fmt;
 /// The part of a tile program that breaks a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Site {
+    /// The line of the module's types.
+    Types,
+    /// The line of the module's epilogue.
+    Epilogue,
     /// The line of the tile's extents.
     Tile,
     /// The line of the parameters.

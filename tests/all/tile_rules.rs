@@ -28,6 +28,7 @@ const OUT_SPLIT: &str = "tile(16, 16, 8); thread(2, 2); split_k(2); store(staged
 const SPLIT: &str = "tile(16, 16, 8); thread(2, 2); split_k(2); target(sm_80)";
 const STREAM: &str = "tile(16, 16, 8); thread(2, 2); stream_k; target(sm_80)";
 const DIRECT: &str = "tile(16, 16); thread(2, 2); shared(none); vector(2); unroll(4); target(sm_80)";
+const OLD: &str = "tile(16, 16, 8); thread(2, 2); vector(2); double_buffer; target(sm_75)";
 const WITH_C: &str =
     "tile(16, 16, 8); thread(2, 2); epilogue(|acc, c, bias| acc + c + bias[n]); batch(strided); target(sm_80)";
 
@@ -54,6 +55,22 @@ const NARROW: &str = "types(bf16); tile(16, 16, 8); thread(2, 2); store(staged);
 
 /// (schedule, replaced text, replacement, expected error)
 const ROWS: &[(&str, &str, &str, &str)] = &[
+    // Types and targets.
+    (STAGED, "acc f32", "acc i32", "acc = i32 is an integer type and a = f32 is a floating-point type"),
+    (STAGED, "acc f32", "acc f16", "acc = f16 is for tensor cores"),
+    (STAGED, "acc f32", "acc bf16", "acc = bf16 is not an accumulator"),
+    (STAGED, "a f32, b f32", "a tf32, b tf32", "tf32 is not implemented yet"),
+    (STAGED, "b f32", "b i32", "a = f32 and b = i32 do not multiply"),
+    (STAGED, "d f32", "d i32", "d = i32 cannot hold what acc = f32 computes"),
+    (STAGED, "a f32, b f32, d f32, acc f32", "a f64, b f64, d f64, acc f32", "acc = f32 is narrower than a = f64"),
+    (OLD, "by registers width 2 store 2", "by cp_async width 2 piece 2", "cp.async needs sm_80, not sm_75"),
+    (OLD, "full barrier", "full copy_groups(0)", "groups of copies need sm_80, not sm_75"),
+    (
+        OLD,
+        "        store acc",
+        "        drain\n        store acc",
+        "`drain` waits for cp.async, which needs sm_80, not sm_75",
+    ),
     // Sums in memory.
     (
         SPLIT,
@@ -100,7 +117,7 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     (WARPS, "holds 2:n1 2:m8", "holds 2:m8 2:n1", "not held as `mma` leaves them"),
     (WARPS, "threads 4:n2 8:m1", "threads 8:m1 4:n2", "not held as `mma` leaves them"),
     (WARPS, "types a bf16", "types a f16", "or f16 in f16, not f16 by bf16 in f32"),
-    (WARPS, "acc f32", "acc f16", "not bf16 by bf16 in f16"),
+    (WARPS, "acc f32", "acc f16", "acc = f16 is not what tensor cores add products of bf16 in"),
     (WARPS_SHORT, "acc f32", "acc f16", ""),
     (WARPS_PLAIN, "module sm_80", "module sm_75", "`mma` needs sm_80, not sm_75"),
     (WARPS_PLAIN, "[k 32] pitch 40", "[k 32] pitch 36", "the rows of As are 72 B apart"),
@@ -148,7 +165,7 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     // Products of warp groups: the instruction, its operands, and the registers that hold its results.
     (GROUPS, "module sm_90a", "module sm_90", "`wgmma` needs sm_90a, not sm_90"),
     (GROUPS, "types a bf16, b bf16", "types a bf16, b f16", "not bf16 by f16 in f32"),
-    (GROUPS, "acc f32", "acc f64", "not bf16 by bf16 in f64"),
+    (GROUPS, "acc f32", "acc f64", "acc = f64 is not what tensor cores add products of bf16 in"),
     (GROUPS, "by wgmma n 64", "by wgmma n 60", "8 to 256 columns, a multiple of 8, not 60"),
     (GROUPS, "by wgmma n 64", "by wgmma n 264", "8 to 256 columns, a multiple of 8, not 264"),
     (GROUPS, "by wgmma n 64", "by wgmma n 32", "are not held as `wgmma` with 32 columns leaves them"),

@@ -207,12 +207,14 @@ pub(crate) fn report(
 pub(crate) fn problem(schedule: &Schedule) -> Result<Problem, Diagnostics> {
     let keys = KeySet::of(&[Key::Types, Key::Layout, Key::Epilogue, Key::Batch]);
     let question = Question::default();
-    let mut findings = fixes::choose(schedule, question, judge(schedule, question).findings);
-    findings.retain(|finding| {
+    let concerns = |finding: &Finding| {
         finding.diagnostic.severity == Severity::Error && finding.anchor.is_some_and(|key| keys.contains(key))
-    });
-    if findings.is_empty() && schedule.errors.is_empty() {
+    };
+    let findings = judge(schedule, question).findings;
+    if !findings.iter().any(concerns) && schedule.errors.is_empty() {
         return Ok(settings::problem(schedule));
     }
+    let mut findings = fixes::choose(schedule, question, findings);
+    findings.retain(concerns);
     Err(diagnostics(schedule, findings, schedule.errors.clone()))
 }

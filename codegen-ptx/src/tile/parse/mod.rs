@@ -163,6 +163,8 @@ impl<'t> Parser<'t> {
     fn problem(&mut self, orientation: Orientation) -> Parsed<Problem> {
         let (mut types, mut layouts) = (self.line_of("types")?, self.line_of("layout")?);
         let mut cursor = self.line_of("epilogue")?;
+        self.mark(0, Site::Types, &types);
+        self.mark(0, Site::Epilogue, &cursor);
         let epilogue = epilogue(&mut cursor)?;
         let mut of = |operand: Operand| -> Parsed<(DType, Layout)> {
             types.word(operand.name())?;

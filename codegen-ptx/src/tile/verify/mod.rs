@@ -14,6 +14,7 @@ mod copies;
 mod limits;
 mod order;
 mod packs;
+mod problem;
 mod shapes;
 mod staged;
 mod steps;
@@ -55,7 +56,7 @@ pub fn module(module: &Module) -> Check {
             return Err(broken(fault).in_entry(index));
         }
     }
-    Ok(())
+    problem::check(module)
 }
 
 /// Checks a program.

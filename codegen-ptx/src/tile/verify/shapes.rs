@@ -332,7 +332,10 @@ fn references(program: &Program) -> Check {
                 }
                 Op::Tiles { .. } | Op::IfAnyK { .. } | Op::IfChunkEnds { .. } | Op::Loop { .. } => {}
                 Op::Skip { .. } | Op::Take { .. } | Op::Pass { .. } => {}
-                Op::Sync | Op::Drain | Op::Write { .. } | Op::Settle => {}
+                Op::Drain => rule(program.target.capability >= 80, node.site(), || {
+                    format!("`drain` waits for cp.async, which needs sm_80, not {}", program.target)
+                })?,
+                Op::Sync | Op::Write { .. } | Op::Settle => {}
             }
         }
     }
@@ -406,6 +409,11 @@ fn ring(program: &Program, index: usize, ring: &Ring) -> Check {
     rule(!program.by_tma(index) || matches!(ring.full, Full::Mbarrier { .. }), site(), || {
         format!("{name} is filled by tma, and only an mbarrier says when that is complete: `full mbarrier(1)`")
     })?;
+    let since = |holds: bool, what: &str| {
+        rule(holds || program.target.capability >= 80, site(), || format!("{what} need sm_80, not {}", program.target))
+    };
+    since(!matches!(ring.full, Full::CopyGroups { .. }), "groups of copies")?;
+    since(ring.mbarriers.is_none(), "mbarriers")?;
     let counted = matches!(ring.full, Full::Mbarrier { .. }) || matches!(ring.empty, Empty::Mbarrier { .. });
     rule(counted == ring.mbarriers.is_some(), site(), || {
         if counted { format!("{name} has no mbarriers") } else { format!("nothing uses the mbarriers of {name}") }

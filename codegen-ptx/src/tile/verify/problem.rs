@@ -1,0 +1,38 @@
+//! What a module computes: types that go together, and an epilogue in them. The rules are those of the language.
+
+use ptx_gemm_dsl::Schedule;
+use ptx_gemm_dsl::clause::{Atom, Clause, TypesClause};
+use ptx_gemm_dsl::types::{DType, Types};
+
+use super::{Check, broken, rule};
+use crate::tile::{Instruction, MMA, Module, Op, Program};
+use crate::violation::Site;
+
+pub(super) fn check(module: &Module) -> Check {
+    let Types { a, b, acc, c, d } = module.problem.types;
+    let known = |dtype: &DType| matches!(dtype, DType::F64 | DType::F32 | DType::F16 | DType::Bf16 | DType::I32);
+    let unknown = [a, b, acc, c, d].into_iter().find(|dtype| !known(dtype));
+    rule(unknown.is_none(), Site::Types, || {
+        format!("{} is not implemented yet", unknown.map_or("a type", DType::name))
+    })?;
+    let types = TypesClause { all: None, a: Some(a), b: Some(b), acc: Some(acc), c: Some(c), d: Some(d) };
+    let epilogue = Clause::Epilogue(module.problem.epilogue.clone());
+    let schedule = Schedule::new().types_of(types).clause(epilogue.clone());
+    let schedule = match module.entries.iter().any(by_matrices) {
+        true => schedule.clause(Clause::Atom(Atom::Mma(MMA.m, MMA.n, MMA.k))),
+        false => schedule,
+    };
+    let Err(said) = schedule.problem() else { return Ok(()) };
+    said.errors().next().map_or(Ok(()), |error| {
+        let site = if error.clause == epilogue.name() { Site::Epilogue } else { Site::Types };
+        Err(broken(error.message.clone()).at(site))
+    })
+}
+
+/// Whether tensor cores multiply.
+fn by_matrices(program: &Program) -> bool {
+    program.statements().iter().any(|statement| match &statement.op {
+        Op::Steps { multiply, .. } => !matches!(multiply.by, Instruction::Fma { .. }),
+        _ => false,
+    })
+}
