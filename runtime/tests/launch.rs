@@ -170,7 +170,10 @@ fn c_is_there_exactly_if_it_is_read() {
     );
     let mut d = c.clone();
     refused(
-        compiled(&format!("{CLAUSES} epilogue(|acc, c| acc + c);")).call().c(&d.clone()).accumulate_into(&a, &b, &mut d),
+        compiled(&format!("{CLAUSES} epilogue(|acc, c| acc + c);"))
+            .call()
+            .c(&d.clone())
+            .accumulate_into(&a, &b, &mut d),
         "C is given twice: a product in place takes it from D",
     );
     refused(

@@ -15,6 +15,7 @@ mod limits;
 mod order;
 mod packs;
 mod problem;
+mod rings;
 mod shapes;
 mod staged;
 mod steps;

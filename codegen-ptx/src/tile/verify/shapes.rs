@@ -1,23 +1,19 @@
 //! Extents, widths, alignments, limits, and references between the parts.
 
 use ptx_gemm_dsl::target::{Target, WARP_GROUP, registers_per_thread};
-use ptx_gemm_dsl::terms::{Along, Extent2, Operand, Param, Swizzle, Tail, Wave};
+use ptx_gemm_dsl::terms::{Along, Extent2, Operand, Param, Tail, Wave};
 use ptx_gemm_dsl::types::{Batch, Layout};
 
-use super::limits::{MAX_PRODUCTS, alignment, run, vector};
-use super::{Check, accumulators_of, broken, copies, packs, rule, staged, steps, trace, turns, walk};
-use crate::tile::{Buffer, Division, Empty, Full, MBARRIER_PAIR, Mover, Op, Program, Ring, Role, Source, param_name};
+use super::limits::{MAX_EXTENT, MAX_PRODUCTS, run, vector};
+use super::{Check, accumulators_of, broken, copies, packs, rings, rule, staged, steps, trace, turns, walk};
+use crate::tile::{Division, Op, Program, Role, Source, param_name};
 use crate::violation::Site;
 
-/// Largest extent of a tile along one dimension; most threads of a block (PTX ISA, ".maxntid").
-const MAX_EXTENT: u32 = 32_768;
+/// Most threads of a block (PTX ISA, ".maxntid").
 const MAX_THREADS: u32 = 1024;
 
 /// Most blocks of a cluster on every device with clusters (CUDA, "portable cluster size").
 const MAX_CLUSTER: u32 = 8;
-
-/// Most slots of a ring.
-const MAX_DEPTH: u32 = 64;
 
 /// Most groups of products that can be left in flight (PTX ISA, "wgmma.wait_group").
 const MAX_IN_FLIGHT: u32 = 7;
@@ -32,12 +28,12 @@ pub(super) fn check(program: &Program) -> Check {
     references(program)?;
     turns::check(program)?;
     params(program)?;
-    program.buffers.iter().enumerate().try_for_each(|(index, buffer)| self::buffer(program, index, buffer))?;
+    program.buffers.iter().enumerate().try_for_each(|(index, buffer)| rings::buffer(program, index, buffer))?;
     program.packs.iter().enumerate().try_for_each(|(index, pack)| packs::check(program, index, pack))?;
     walk::check(program)?;
-    program.rings.iter().enumerate().try_for_each(|(index, ring)| self::ring(program, index, ring))?;
+    program.rings.iter().enumerate().try_for_each(|(index, ring)| rings::ring(program, index, ring))?;
     staged::check(program)?;
-    overlaps(program)?;
+    rings::overlaps(program)?;
     accumulators(program)?;
     barriers(program)?;
     for (role, nodes) in program.roles.iter().enumerate().map(|(i, role)| (role, trace::nodes(i, &role.body))) {
@@ -360,144 +356,6 @@ fn unused(ring: &str, uses: &[usize; 4]) -> String {
     let done: Vec<&str> = absent().map(|(_, done)| *done).collect();
     let written: Vec<String> = absent().map(|(name, _)| format!("`{name} {ring}`")).collect();
     format!("{ring} is never {}: there is no {}", done.join(" nor "), written.join(" and no "))
-}
-
-fn buffer(program: &Program, index: usize, buffer: &Buffer) -> Check {
-    let site = || Site::Buffer(index);
-    let (name, block) = (&buffer.name, program.block);
-    let extent = match buffer.side {
-        ptx_gemm_dsl::terms::Side::A => block.m,
-        ptx_gemm_dsl::terms::Side::B => block.n,
-    };
-    rule((buffer.extent, buffer.depth) == (extent, block.k), site(), || {
-        format!("{name} is {} x {}, but the K-tile is {extent} x {}", buffer.extent, buffer.depth, block.k)
-    })?;
-    let (row, pitch) = (buffer.row(), buffer.pitch);
-    let panels = pitch > 0 && row.is_multiple_of(pitch);
-    rule(panels || (row..=4 * MAX_EXTENT).contains(&pitch), site(), || {
-        format!("{name}: rows of {row} elements cannot have a pitch of {pitch}, nor be cut into panels of it")
-    })?;
-    if let Swizzle::Bytes(span) = buffer.swizzle {
-        rule([32, 64, 128].contains(&span), site(), || {
-            format!("{name}: the span of a swizzle must be 32, 64 or 128 B, not {span}")
-        })?;
-    }
-    let rings = program.rings.iter().filter(|ring| ring.buffers.contains(&index)).count();
-    rule(rings == 1, site(), || format!("{name} is in {rings} rings instead of one"))
-}
-
-fn ring(program: &Program, index: usize, ring: &Ring) -> Check {
-    let site = || Site::Ring(index);
-    let name = &ring.name;
-    rule((1..=MAX_DEPTH).contains(&ring.depth), site(), || {
-        format!("{name} has {} slots, and must have 1 to {MAX_DEPTH}", ring.depth)
-    })?;
-    let mut unique = ring.buffers.clone();
-    unique.sort_unstable();
-    unique.dedup();
-    rule(unique.len() == ring.buffers.len(), site(), || format!("{name} lists a buffer twice"))?;
-    let align = ring.buffers.iter().map(|b| alignment(program.buffers[*b].swizzle)).max().unwrap_or(1);
-    rule(ring.slot_bytes.is_multiple_of(align) && ring.slot_bytes > 0, site(), || {
-        format!("{name}: slots are {} B apart, which is not a multiple of {align}", ring.slot_bytes)
-    })?;
-    for buffer in &ring.buffers {
-        let Buffer { name, offset_bytes, .. } = &program.buffers[*buffer];
-        rule(offset_bytes.is_multiple_of(align), Site::Buffer(*buffer), || {
-            format!("{name} begins at {offset_bytes} B, which is not a multiple of {align}")
-        })?;
-    }
-    rule(!program.by_tma(index) || matches!(ring.full, Full::Mbarrier { .. }), site(), || {
-        format!("{name} is filled by tma, and only an mbarrier says when that is complete: `full mbarrier(1)`")
-    })?;
-    let since = |holds: bool, what: &str| {
-        rule(holds || program.target.capability >= 80, site(), || format!("{what} need sm_80, not {}", program.target))
-    };
-    since(!matches!(ring.full, Full::CopyGroups { .. }), "groups of copies")?;
-    since(ring.mbarriers.is_none(), "mbarriers")?;
-    let counted = matches!(ring.full, Full::Mbarrier { .. }) || matches!(ring.empty, Empty::Mbarrier { .. });
-    rule(counted == ring.mbarriers.is_some(), site(), || {
-        if counted { format!("{name} has no mbarriers") } else { format!("nothing uses the mbarriers of {name}") }
-    })?;
-    let fits = ring.mbarriers.is_none_or(|at| at.is_multiple_of(8));
-    rule(fits, site(), || format!("{name}: mbarriers must begin at a multiple of 8 B"))?;
-    let by_tma = program.by_tma(index);
-    let mixed = program.statements().iter().any(|statement| match &statement.op {
-        Op::Copy { buffer, by, .. } => ring.buffers.contains(buffer) && matches!(by, Mover::Tma { .. }) != by_tma,
-        _ => false,
-    });
-    rule(!mixed, site(), || format!("{name} is filled by tma, and by threads as well"))?;
-    let threads = |used: fn(&Op) -> Option<usize>, alone: bool| -> u32 {
-        let uses = |body: &[crate::tile::Statement]| {
-            let mut found = false;
-            crate::tile::walk(body, &mut |statement| found |= used(&statement.op) == Some(index));
-            found
-        };
-        program.roles.iter().filter(|role| uses(&role.body)).map(|role| if alone { 1 } else { role.per_tile() }).sum()
-    };
-    if let Full::Mbarrier { arrivals } = ring.full {
-        let fill = threads(|op| if let Op::Commit { ring } = op { Some(*ring) } else { None }, by_tma);
-        rule(arrivals == fill, site(), || {
-            let threads = if fill == 1 { "thread fills" } else { "threads fill" };
-            format!("{name} is full after {arrivals} arrivals, but {fill} {threads} it")
-        })?;
-    }
-    if let Empty::Mbarrier { arrivals } = ring.empty {
-        let read = threads(|op| if let Op::Release { ring, .. } = op { Some(*ring) } else { None }, false);
-        let groups = program.read_by_descriptor(index);
-        let (read, who) = if groups { (read / WARP_GROUP, "warp groups") } else { (read, "threads") };
-        rule(arrivals == read, site(), || {
-            format!("{name} is empty after {arrivals} arrivals, but {read} {who} read it")
-        })?;
-    }
-    // A barrier of the block says that all slots were read, not which one.
-    let keeps = |op: &Op| matches!(op, Op::Release { ring, kept: 1.. } if *ring == index);
-    let kept = program.statements().iter().any(|statement| keeps(&statement.op));
-    rule(!kept || matches!(ring.empty, Empty::Mbarrier { .. }), site(), || {
-        format!("{name} has no mbarriers: `release {name} but 1` needs them")
-    })
-}
-
-/// Checks that slots and mbarriers do not share bytes, and that shared memory is large enough.
-fn overlaps(program: &Program) -> Check {
-    let mut taken: Vec<(u64, u64, Site)> = Vec::new();
-    for (index, ring) in program.rings.iter().enumerate() {
-        for slot in 0..ring.depth {
-            for buffer in &ring.buffers {
-                let tile = &program.buffers[*buffer];
-                let start = u64::from(tile.offset_bytes) + u64::from(slot) * u64::from(ring.slot_bytes);
-                let bytes = tile.span_bytes(program.element(tile.side));
-                // A swizzle permutes whole periods.
-                let bytes = bytes.next_multiple_of(u64::from(alignment(tile.swizzle)));
-                taken.push((start, start + bytes, Site::Buffer(*buffer)));
-            }
-        }
-        if let Some(at) = ring.mbarriers {
-            let start = u64::from(at);
-            taken.push((start, start + MBARRIER_PAIR * u64::from(ring.depth), Site::Ring(index)));
-        }
-    }
-    for (index, turn) in program.turns.iter().enumerate() {
-        taken.push((u64::from(turn.offset_bytes), turn.end(program.groups()), Site::Turn(index)));
-    }
-    if let Some(stage) = &program.stage {
-        let start = u64::from(stage.offset_bytes);
-        let end = start + program.staged_bytes();
-        // The stage may use the slots' memory, in an order that `order` checks, but not that of mbarriers.
-        let mut mbarriers = taken.iter().filter(|(_, _, site)| matches!(site, Site::Ring(_) | Site::Turn(_)));
-        let apart = mbarriers.all(|(first, last, _)| *last <= start || end <= *first);
-        rule(apart, Site::Stage, || format!("the stage of d, bytes {start} to {end}, covers mbarriers"))?;
-    }
-    taken.sort_by_key(|(start, end, _)| (*start, *end));
-    for pair in taken.windows(2) {
-        let [(_, end, _), (start, _, site)] = pair else { continue };
-        rule(end <= start, site.clone(), || format!("shared memory from byte {start} to byte {end} is used twice"))?;
-    }
-    let (bytes, limit) = (program.shared_bytes(), u64::from(program.target.max_shared_bytes()));
-    let end = taken.iter().map(|(_, end, _)| *end).max().unwrap_or(0).max(bytes);
-    rule(end <= limit, Site::Tile, || {
-        format!("the program uses {end} B of shared memory, but {} has {limit}", program.target)
-    })?;
-    rule(end <= bytes, Site::Tile, || format!("shared memory is used up to byte {end}, but its size is {bytes}"))
 }
 
 fn accumulators(program: &Program) -> Check {
