@@ -49,7 +49,8 @@ fn unambiguous(args: &Run, problem: &Problem) -> Result<(), Failure> {
         seen.push((name, value));
     }
     let of_c = [("--ldc", args.ldc.is_some()), ("--in-place", args.in_place)];
-    for (argument, _) in of_c.into_iter().filter(|(_, given)| *given && !problem.epilogue.uses_c()) {
+    let unread = of_c.into_iter().find(|(_, given)| *given && !problem.epilogue.uses_c());
+    if let Some((argument, _)) = unread {
         let message =
             format!("{argument} is about C, which the epilogue does not read: epilogue(|acc, c| acc + c) does");
         return Err(Failure::refused("argument", message));
