@@ -174,7 +174,7 @@ fn c_is_there_exactly_if_it_is_read() {
             .call()
             .c(&d.clone())
             .accumulate_into(&a, &b, &mut d),
-        "C is given twice: a product in place takes it from D",
+        "C is given twice: a product in place takes it from D, leave c(…) out",
     );
     refused(
         compiled(CLAUSES).call().accumulate_into(&a, &b, &mut d),
