@@ -13,12 +13,12 @@ pub(super) const ROWS: &[(&str, &str, &str, &str)] = &[
     (STAGED, "b f32", "b i32", "a = f32 and b = i32 do not multiply"),
     (STAGED, "d f32", "d i32", "d = i32 cannot hold what acc = f32 computes"),
     (STAGED, "a f32, b f32, d f32, acc f32", "a f64, b f64, d f64, acc f32", "acc = f32 is narrower than a = f64"),
-    (OLD, "by registers width 2 store 2", "by cp_async width 2 piece 2", "cp.async needs sm_80, not sm_75"),
+    (OLD, "by registers width 2 store 2", "by cp_async width 2 piece 2", "asynchronous copies need sm_80, not sm_75"),
     (OLD, "full barrier", "full copy_groups(0)", "groups of copies need sm_80, not sm_75"),
     (
         OLD,
         "        store acc",
         "        drain\n        store acc",
-        "`drain` waits for cp.async, which needs sm_80, not sm_75",
+        "`drain` waits for asynchronous copies, which need sm_80, not sm_75",
     ),
 ];

@@ -56,7 +56,7 @@ pub(super) fn check(program: &Program, role: &Role, index: usize, by: Mover, sit
         // PTX ISA, cp.async: 4, 8 or 16 bytes.
         Mover::CpAsync { piece, .. } => {
             rule(program.target.capability >= 80, site.clone(), || {
-                format!("cp.async needs sm_80, not {}", program.target)
+                format!("asynchronous copies need sm_80, not {}", program.target)
             })?;
             rule([4, 8, 16].contains(&(piece * bytes)), site.clone(), || {
                 format!("there is no asynchronous copy of {} B", piece * bytes)

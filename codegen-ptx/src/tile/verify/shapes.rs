@@ -329,7 +329,7 @@ fn references(program: &Program) -> Check {
                 Op::Tiles { .. } | Op::IfAnyK { .. } | Op::IfChunkEnds { .. } | Op::Loop { .. } => {}
                 Op::Skip { .. } | Op::Take { .. } | Op::Pass { .. } => {}
                 Op::Drain => rule(program.target.capability >= 80, node.site(), || {
-                    format!("`drain` waits for cp.async, which needs sm_80, not {}", program.target)
+                    format!("`drain` waits for asynchronous copies, which need sm_80, not {}", program.target)
                 })?,
                 Op::Sync | Op::Write { .. } | Op::Settle => {}
             }
