@@ -124,8 +124,8 @@ pub(crate) fn rounding_requests(kernel: &Kernel, Size { m, n, k }: Size) -> Vec<
     let random = with_scalars(problem, Request::random(m, n, k), &FRACTIONS[1..3], 0);
     let random = with_products(kernel, random, 0);
     let narrow = has_narrow_output(kernel).then(|| random.clone().aligned().odd_output(problem));
-    let rows = if needs_alignment(kernel) { 16 } else { 1 };
-    [random.clone().aligned(), random.padded(problem, rows)].into_iter().chain(narrow).collect()
+    let padded = (!needs_alignment(kernel)).then(|| random.clone().padded(problem, 1));
+    [random.aligned()].into_iter().chain(padded).chain(narrow).collect()
 }
 
 /// Products some of whose elements are NaN, where D has a narrower type than the sums, with aligned rows and without:
@@ -136,8 +136,8 @@ pub(crate) fn nan_requests(kernel: &Kernel, Size { m, n, k }: Size) -> Vec<Reque
         return Vec::new();
     }
     let nans = with_products(kernel, with_scalars(problem, Request::nans(m, n, k), &FRACTIONS[1..3], 0), 0);
-    let rows = if needs_alignment(kernel) { 16 } else { 1 };
-    vec![nans.clone().aligned(), nans.padded(problem, rows)]
+    let padded = (!needs_alignment(kernel)).then(|| nans.clone().padded(problem, 1));
+    [nans.aligned()].into_iter().chain(padded).collect()
 }
 
 /// The same as [`edge_requests`] for tools that only know the width of an asynchronous copy: compute-sanitizer reports a `cp.async` that

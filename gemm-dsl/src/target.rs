@@ -61,6 +61,9 @@ pub const WARP: u32 = 32;
 /// Threads of a warp group.
 pub const WARP_GROUP: u32 = 4 * WARP;
 
+/// Barriers of a block; number 0 is that of all threads (PTX ISA, `bar`).
+pub const BARRIERS: u32 = 16;
+
 /// The maximum number of threads in a block, on every target.
 pub const MAX_THREADS: u32 = 1024;
 

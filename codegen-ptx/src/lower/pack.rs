@@ -3,7 +3,8 @@
 //!
 //! A block copies one tile, in vectors: a thread has [`VECTOR_BYTES`] of the operand that lie next to each other. Rows of the
 //! copy begin at multiples of that and are padded, so that its vectors are always written whole. Those of the matrix are read
-//! whole if the tile is inside and they are aligned, otherwise element by element, with zeros outside.
+//! whole if the tile is inside and they are aligned, otherwise element by element, with zeros outside. A matrix that is copied
+//! for its alignment alone is always read by elements.
 //!
 //! If the kernel transposes, the tile passes through shared memory: it is read along the dimension that is contiguous in the
 //! matrix, and written along the one that is contiguous in the copy, so that both use whole lines. Rows in shared memory are
@@ -176,6 +177,10 @@ impl Packing<'_> {
         let values = self.registers(vectors);
         let access = (self.access(&Param::Matrix(pack.side.operand()), tile)?, Locality::Unknown);
         let addresses = self.addresses(vectors, &tile.from, self.element);
+        if pack.planes.is_none() && !pack.transposes(self.program) {
+            self.read_elements(vectors, (&addresses, &values), access);
+            return Ok(values);
+        }
         self.b.origin(note, "whole vectors, if the tile is inside and they are aligned");
         let (first, pitch) = &tile.from;
         let inside = tile.own_left.clone().ge(pack.extent).and(tile.k_left.clone().ge(pack.depth));
@@ -188,15 +193,30 @@ impl Packing<'_> {
         }
         let then = self.b.close();
         self.b.open();
+        self.read_elements(vectors, (&addresses, &values), access);
+        let other = self.b.close();
+        self.b.origin(note, "whole vectors, if the tile is inside and they are aligned");
+        self.b.branch(whole, then, other);
+        Ok(values)
+    }
+
+    /// Reads the elements of vectors at these addresses; those outside the matrix are zeros.
+    fn read_elements(
+        &mut self,
+        vectors: &Vectors,
+        (addresses, values): (&[Expr], &[Vec<Reg>]),
+        access: (Access, Locality),
+    ) {
+        let (side, note) = (self.pack.side, &self.pack.note);
         self.b.origin(note, "zeros outside");
         self.b.push(Op::Clear { dst: values.concat() });
-        self.b.origin(note, &format!("read elements of a tile of {}", letter(pack.side)));
+        self.b.origin(note, &format!("read elements of a tile of {}", letter(side)));
         let [rows_left, columns_left] = &vectors.left;
         let mut columns = Vec::new();
         for index in 0..vectors.length {
             columns.push(self.b.set((vectors.column.clone() + index).lt(columns_left.clone())));
         }
-        for ((vector, address), values) in vectors.all.iter().zip(&addresses).zip(&values) {
+        for ((vector, address), values) in vectors.all.iter().zip(addresses).zip(values) {
             let row = self.b.set(vector.row.clone().lt(rows_left.clone()));
             for ((index, dst), column) in (0..).zip(values).zip(&columns) {
                 let pred = self.b.set_reg(row.clone().and(column.clone()));
@@ -204,10 +224,6 @@ impl Packing<'_> {
                 self.b.load_global(vec![*dst], address, offset, Some(Guard { pred, expect: true }), access);
             }
         }
-        let other = self.b.close();
-        self.b.origin(note, "whole vectors, if the tile is inside and they are aligned");
-        self.b.branch(whole, then, other);
-        Ok(values)
     }
 
     /// Writes vectors to the copy, or to each plane of it. Those that begin inside are written whole: rows are padded.

@@ -61,7 +61,9 @@ impl Lowering<'_> {
         let plane = |index: usize| if side == Side::A { walk.pairs[index].0 } else { walk.pairs[index].1 };
         let last = walk.pairs.len() - 1;
         self.b.origin(&walk.note, &format!("plane of {}", letter(side)));
-        (0..last).rev().fold(Expr::Const(plane(last).into()), |others, index| {
+        // Pairs with the same plane of this operand after each other need one comparison.
+        let changes = (0..last).filter(|index| plane(*index) != plane(index + 1));
+        changes.rev().fold(Expr::Const(plane(last).into()), |others, index| {
             place.pair.clone().lt(index as u32 + 1).select(Expr::Const(plane(index).into()), others)
         })
     }

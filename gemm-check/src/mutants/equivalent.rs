@@ -49,6 +49,17 @@ fn one_more(mutant: &Mutant) -> bool {
     last(&mutant.after).zip(last(&mutant.before)).is_some_and(|(after, before)| before % 16 == 0 && after == before + 1)
 }
 
+/// Whether fewer numbers fulfil a comparison with a constant than before, or the same multiples of 2.
+fn demands_more(mutant: &Mutant) -> bool {
+    let last = |text: &str| text.trim_end_matches(';').rsplit(' ').next().and_then(|number| number.parse::<u32>().ok());
+    let Some((after, before)) = last(&mutant.after).zip(last(&mutant.before)) else { return false };
+    match mutant.op {
+        Opcode::Setp { cmp: Compare::Ge, .. } => after > before,
+        Opcode::Setp { cmp: Compare::Lt, .. } => after < before || (before, after) == (1, 2),
+        _ => false,
+    }
+}
+
 /// Whether a constant of half a panel, and perhaps whole ones, is smaller by 1.
 fn nearly_half_a_panel(mutant: &Mutant) -> bool {
     let last = |text: &str| text.rsplit(' ').next().and_then(|number| number.parse::<u32>().ok());
@@ -254,12 +265,12 @@ const FAMILIES: &[Family] = &[
         reason: "eight lanes point at the rows of a matrix: the lowest bit of a lane's number is shifted out",
     },
     Family {
-        kinds: &[MutantKind::SwappedOperands],
+        kinds: &[MutantKind::SwappedOperands, MutantKind::Constant],
         is: |mutant| matches!(mutant.op, Opcode::Sub { .. }),
         notes: &["index of the thread in its role"],
         entry: any,
         certain: false,
-        reason: "one thread of the role works, the one with index 0",
+        reason: "one thread of the role works, the one with index 0, whichever that is",
     },
     Family {
         kinds: &[MutantKind::OtherRegister],
@@ -268,6 +279,62 @@ const FAMILIES: &[Family] = &[
         entry: any,
         certain: false,
         reason: "of a line whose later element lies inside D an earlier one does as well",
+    },
+    Family {
+        kinds: &[MutantKind::OtherRegister],
+        is: |mutant| matches!(mutant.op, Opcode::And(Type::Pred)),
+        notes: &["is the vector inside?", "read elements of a tile of"],
+        entry: any,
+        certain: false,
+        reason: "of a row or vector whose later part is inside an earlier one is inside as well",
+    },
+    Family {
+        kinds: &[MutantKind::Bound],
+        is: demands_more,
+        notes: &["whole vectors, if the tile is inside and they are aligned"],
+        entry: any,
+        certain: true,
+        reason: "a tile that just fits is read by elements, which are the same; addresses and distances of rows are even",
+    },
+    Family {
+        kinds: &[MutantKind::Comparison],
+        is: compares,
+        notes: &["this thread's vectors of the copy"],
+        entry: any,
+        certain: false,
+        reason: "rows of the copy are padded to whole lines, and what follows the last vector of one is padding",
+    },
+    Family {
+        kinds: &[MutantKind::Constant],
+        is: |mutant| matches!(mutant.op, Opcode::Mov(_)),
+        notes: &["zeros outside"],
+        entry: any,
+        certain: false,
+        reason: "what lies outside the operand is not written, or is padding, which no tensor map covers",
+    },
+    Family {
+        kinds: &[MutantKind::WaitGroup],
+        is: |mutant| mutant.before.ends_with(" 0"),
+        notes: &["wait until the products are complete"],
+        entry: |entry| entry.emulated.is_some(),
+        certain: false,
+        reason: "the sums of the last chunk were promoted, which waited for all products",
+    },
+    Family {
+        kinds: &[MutantKind::Deleted],
+        is: |mutant| matches!(mutant.op, Opcode::Mov(_)),
+        notes: &["clear the accumulators"],
+        entry: |entry| entry.emulated.is_some(),
+        certain: false,
+        reason: "the first product of a chunk is not added to what the accumulators hold",
+    },
+    Family {
+        kinds: BOUNDS,
+        is: compares,
+        notes: &["the last tile of the run, or the first whole tile"],
+        entry: any,
+        certain: false,
+        reason: "a launch has at most as many blocks as K-tiles, so that each block has a tile to begin with",
     },
     Family {
         kinds: &[MutantKind::NoGuard],

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use ptx_gemm_dsl::target::BARRIERS;
+
 use super::{Check, rule};
 use crate::Violation;
 use crate::kernel::uniform::{Agreement, Control, Uniformity};
@@ -9,9 +11,6 @@ use crate::kernel::{Kernel, Op, Stmt};
 
 /// Lanes of a warp: a barrier counts whole warps (PTX ISA, `bar`).
 const WARP: u32 = 32;
-
-/// Barriers of a block; all threads reach number 0.
-const BARRIERS: u32 = 16;
 
 /// Where blocks reach each other's shared memory, they do so between two barriers of the cluster: after all have begun, and
 /// before any has ended.

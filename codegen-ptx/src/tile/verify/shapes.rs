@@ -1,6 +1,6 @@
 //! Extents, widths, alignments, limits, and references between the parts.
 
-use ptx_gemm_dsl::target::{Target, WARP_GROUP, registers_per_thread};
+use ptx_gemm_dsl::target::{BARRIERS, Target, WARP_GROUP, registers_per_thread};
 use ptx_gemm_dsl::terms::{Along, Extent2, Operand, Param, Tail, Wave};
 use ptx_gemm_dsl::types::{Batch, Layout};
 
@@ -392,8 +392,7 @@ fn barriers(program: &Program) -> Check {
         let name = &barrier.name;
         let users = meeting(program, index);
         let (first, end) = numbers(program, index);
-        // Barrier 0 is the barrier of the block; there are 16 (PTX ISA, "bar").
-        rule(first > 0 && end <= 16, site(), || match end.saturating_sub(first) {
+        rule(first > 0 && end <= BARRIERS, site(), || match end.saturating_sub(first) {
             2.. => format!("{name} has numbers {first} to {}, one for each group, and must have 1 to 15", end - 1),
             _ => format!("{name} has number {first}, and must have 1 to 15"),
         })?;
