@@ -21,7 +21,6 @@ mod functions;
 mod global;
 mod group;
 mod grouped;
-mod idle;
 mod multiplier;
 mod output;
 pub(crate) mod pack;
@@ -118,7 +117,6 @@ pub fn lower(program: &Program) -> Lowered<Kernel> {
         record: None,
         carried: Vec::new(),
         writers: Vec::new(),
-        idle: Vec::new(),
         started: vec![None; program.accumulators.len()],
         matrix_pool: Default::default(),
         fragment_pool: Default::default(),
@@ -162,8 +160,6 @@ struct Lowering<'a> {
     /// Where other blocks copy to the slots that the role reads: the ranks of the blocks that this thread tells that they are
     /// free.
     writers: Vec<Reg>,
-    /// For each warp group after the first one, whether it has no rows of D: then the first one returns slots for it.
-    idle: Vec<Expr>,
     /// Of sets that tensor cores of warp groups overwrite with their first products: 1 once they have some, before that 0.
     started: Vec<Option<Expr>>,
     /// Registers of the matrices of A and B, by the set that they belong to.
@@ -326,11 +322,7 @@ impl<'a> Lowering<'a> {
         for statement in body {
             let note = &statement.note;
             match &statement.op {
-                Op::IfAnyK { body: of } => {
-                    let has_rows = self.enter_idle(work_tile, of);
-                    self.staged(work_tile, of, has_rows, note)?;
-                    self.leave_idle(body);
-                }
+                Op::IfAnyK { body } => self.staged(work_tile, body, note)?,
                 Op::Steps { .. } => self.direct(work_tile, statement)?,
                 Op::Skip { ring } => self.skip(*ring, note)?,
                 Op::Store { acc, width, c_width } => self.store(work_tile, (*acc, None), (*width, *c_width), note)?,

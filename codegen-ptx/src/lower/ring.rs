@@ -211,31 +211,27 @@ impl Lowering<'_> {
     }
 
     /// Signals that this thread has read the cursor's slot, or, where tensor cores did, that they have: its wait was for
-    /// the products of its whole warp group, so one thread of it signals; that of the first warp group also for those that
-    /// have no rows of D. Only if `some` is true, where it is given.
+    /// the products of its whole warp group, so one thread of it signals. Only if `some` is true, where it is given.
     pub(super) fn arrive_empty(&mut self, ring: &Ring, cursor: &Cursor, some: Option<Reg>) {
         let index = self.program.rings.iter().position(|of| of.name == ring.name).unwrap_or(0);
         let address = self.barrier(cursor, EMPTY);
-        let mut guards = vec![some];
-        if self.program.read_by_descriptor(index) {
-            let writers = self.program.writers();
-            let own = (self.tid.clone() % WARP_GROUP).lt(writers);
-            let for_idle = self.idle.iter().map(|idle| self.tid.clone().lt(writers).and(idle.clone()));
-            let all: Vec<Expr> = std::iter::once(own).chain(for_idle).collect();
-            let only = |one: Expr| match some {
-                Some(some) => one.and(Expr::Reg(some, 1)),
-                None => one,
-            };
-            guards = all.into_iter().map(|one| Some(self.b.set_reg(only(one)))).collect();
+        let guard = match (self.program.read_by_descriptor(index), some) {
+            (false, some) => some,
+            (true, some) => {
+                let first = (self.tid.clone() % WARP_GROUP).lt(self.program.writers());
+                let first = match some {
+                    Some(some) => first.and(Expr::Reg(some, 1)),
+                    None => first,
+                };
+                Some(self.b.set_reg(first))
+            }
+        };
+        let guard = guard.map(|pred| Guard { pred, expect: true });
+        if self.writers.is_empty() {
+            self.b.push(Op::Arrive { address, when: Arrival::Now, guard });
         }
-        for guard in guards {
-            let guard = guard.map(|pred| Guard { pred, expect: true });
-            if self.writers.is_empty() {
-                self.b.push(Op::Arrive { address, when: Arrival::Now, guard });
-            }
-            for block in self.writers.clone() {
-                self.b.push(Op::ArriveAt { block, address, guard });
-            }
+        for block in self.writers.clone() {
+            self.b.push(Op::ArriveAt { block, address, guard });
         }
     }
 

@@ -28,15 +28,7 @@ impl<'a> Lowering<'a> {
     /// the number of registers was still left to ptxas, a 256 x 128 tile fed by cp.async ran at 52.1 instead of 48.7
     /// TFLOP/s with the addresses inside the branch (H200, 4096), and `lab3` at 33.2 instead of 24.2 with them before
     /// it.
-    ///
-    /// `has_rows` says whether the thread's warp group multiplies, where some have nothing to multiply.
-    pub(super) fn staged(
-        &mut self,
-        work_tile: &WorkTile,
-        body: &'a [Statement],
-        has_rows: Option<Reg>,
-        note: &Note,
-    ) -> Lowered<()> {
+    pub(super) fn staged(&mut self, work_tile: &WorkTile, body: &'a [Statement], note: &Note) -> Lowered<()> {
         let mut through_registers = false;
         tile::walk(body, &mut |statement| {
             through_registers |= matches!(statement.op, Op::Copy { by: Mover::Registers { .. }, .. });
@@ -45,22 +37,11 @@ impl<'a> Lowering<'a> {
         self.b.origin(note, "is there anything to sum over?");
         let some = self.b.set_reg(work_tile.k.clone().ge(1u32));
         self.b.open();
-        if has_rows.is_some() {
-            self.b.open();
-        }
         let mut pipeline = match prepared {
             Some(pipeline) => pipeline,
             None => self.prepare(work_tile, body)?,
         };
         self.stage(work_tile, &mut pipeline, body)?;
-        if let Some(has_rows) = has_rows {
-            let then = self.b.close();
-            self.b.open();
-            self.move_over_tile(work_tile, note);
-            let other = self.b.close();
-            self.b.origin(&self.program.tail_note, "which warp groups have no rows of D?");
-            self.b.branch(has_rows, then, other);
-        }
         let then = self.b.close();
         self.b.open();
         // Turns go on without K-tiles.
