@@ -45,11 +45,6 @@ impl Emitter<'_> {
                 let op = Opcode::Cvt { rnd: Rounding::None, sat: false, to: Type::U64, from: Type::U32 };
                 self.entry.emit(op, [dst.into(), x]);
             }
-            Expr::Narrow(x) => {
-                let x = self.operand(x, Index::U64);
-                let op = Opcode::Cvt { rnd: Rounding::None, sat: false, to: Type::U32, from: Type::U64 };
-                self.entry.emit(op, [dst.into(), x]);
-            }
             Expr::Add(x, y) => self.sum(dst, x, y, ty),
             Expr::Sub(x, y) => self.two(Opcode::Sub { rnd: Rounding::None, ty: scalar }, dst, x, y, ty),
             Expr::Mul(x, y) => self.product(dst, x, y, ty),

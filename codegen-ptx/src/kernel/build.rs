@@ -250,6 +250,6 @@ pub fn expr_type(value: &Expr, kernel: &Kernel) -> Type {
             _ => Type::U32,
         },
         Expr::Swizzle(x, _) => expr_type(x, kernel),
-        Expr::Const(_) | Expr::Tid(_) | Expr::Block | Expr::Blocks | Expr::SharedBase | Expr::Narrow(_) => Type::U32,
+        Expr::Const(_) | Expr::Tid(_) | Expr::Block | Expr::Blocks | Expr::SharedBase => Type::U32,
     }
 }

@@ -177,7 +177,7 @@ impl Pass {
         match value {
             Expr::Reg(reg, _) => self.reads(*reg),
             Expr::Const(_) | Expr::Tid(_) | Expr::Block | Expr::Blocks | Expr::SharedBase => {}
-            Expr::Swizzle(x, _) | Expr::Wide(x) | Expr::Narrow(x) | Expr::Not(x) => self.expr(x),
+            Expr::Swizzle(x, _) | Expr::Wide(x) | Expr::Not(x) => self.expr(x),
             Expr::Add(x, y)
             | Expr::Sub(x, y)
             | Expr::Mul(x, y)

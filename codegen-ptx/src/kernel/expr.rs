@@ -58,8 +58,6 @@ pub enum Expr {
     Swizzle(Box<Expr>, Swizzle),
     /// u32 to u64.
     Wide(Box<Expr>),
-    /// u64 to u32, of a value that fits.
-    Narrow(Box<Expr>),
     /// A truth value.
     Compare(Compare, Box<Expr>, Box<Expr>),
     /// Conjunction of two truth values.
@@ -100,7 +98,7 @@ impl Expr {
                 Some(limit) => limit.checked_next_power_of_two().map_or(UNBOUNDED, |p| p - 1),
                 None => UNBOUNDED,
             },
-            Expr::Wide(x) | Expr::Narrow(x) => x.bound(),
+            Expr::Wide(x) => x.bound(),
             // A swizzle may set any of the bits within the chunks of 16 bytes that it permutes.
             Expr::Swizzle(x, swizzle) => x.bound() | u64::from(swizzled_bits(*swizzle)) | 15,
             Expr::Compare(..) | Expr::And(..) | Expr::Not(_) => 1,
@@ -114,11 +112,6 @@ impl Expr {
             Expr::Const(_) => self,
             other => Expr::Wide(Box::new(other)),
         }
-    }
-
-    /// u64 to u32, of a value that fits.
-    pub fn narrow(self) -> Expr {
-        Expr::Narrow(Box::new(self))
     }
 
     /// The same byte offset under a swizzle.

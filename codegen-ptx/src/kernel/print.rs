@@ -300,7 +300,6 @@ impl Printer<'_> {
             Expr::Max(x, y) => format!("max({}, {})", self.expr(x), self.expr(y)),
             Expr::Xor(x, y) => two("^", x, y),
             Expr::Wide(x) => format!("wide({})", self.expr(x)),
-            Expr::Narrow(x) => format!("narrow({})", self.expr(x)),
             Expr::Compare(c, x, y) => two(
                 match c {
                     Compare::Lt => "<",

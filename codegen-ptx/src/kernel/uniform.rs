@@ -360,7 +360,7 @@ impl<'k> Analysis<'k> {
             | Expr::Xor(x, y)
             | Expr::Compare(Compare::Eq | Compare::Ne, x, y)
             | Expr::And(x, y) => both(x, y),
-            Expr::Swizzle(x, _) | Expr::Wide(x) | Expr::Narrow(x) | Expr::Not(x) => Known::plain(self.expr(x).agree),
+            Expr::Swizzle(x, _) | Expr::Wide(x) | Expr::Not(x) => Known::plain(self.expr(x).agree),
             Expr::Select(c, x, y) => Known::plain(self.expr(c).agree.min(self.expr(x).agree).min(self.expr(y).agree)),
         }
     }

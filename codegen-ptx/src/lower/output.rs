@@ -3,7 +3,6 @@
 //! TMA copies boxes of it, started by one thread, and leaves out what is outside D. Otherwise the threads copy it, chunk
 //! by chunk along its lines, with the widest accesses if the tile lies inside D, and element by element at an edge.
 
-use ptx_gemm_dsl::target::WARP;
 use ptx_gemm_dsl::terms::{Operand, Param, Reads};
 use ptx_gemm_dsl::types::{Batch, Layout};
 
@@ -153,12 +152,6 @@ impl Lowering<'_> {
         note: &Note,
     ) -> Lowered<()> {
         let (lines, threads) = (self.program.lines(), self.threads);
-        let at_a_time = threads / lines.elements;
-        let of_warps = lines.elements.is_power_of_two() && lines.elements >= WARP;
-        let whole_lines = of_warps && at_a_time * lines.elements == threads && lines.count.is_multiple_of(at_a_time);
-        if chunk == 1 && whole_lines {
-            return self.write_lines(work_tile, at_edge, note);
-        }
         let chunks = lines.elements / chunk * lines.count;
         let passes = chunks.div_ceil(threads);
         let at_once = (1..=MOST_AT_ONCE).rev().find(|n| passes.is_multiple_of(*n)).unwrap_or(1);
@@ -197,58 +190,6 @@ impl Lowering<'_> {
             Some(again) => self.b.push(Op::Loop { body, again }),
             None => self.b.extend(body),
         }
-        Ok(())
-    }
-
-    /// Copies the tile element by element, some lines at once. The lines of D may begin anywhere: the threads of a line are
-    /// turned until those of a warp have a whole piece of memory, but for the warp that has both ends of the line.
-    fn write_lines(&mut self, work_tile: &WorkTile, at_edge: bool, note: &Note) -> Lowered<()> {
-        let (lines, bytes) = (self.program.lines(), self.program.problem.types.d.bytes());
-        let Plane { base, ld_bytes, access, left } = self.part_of_d(work_tile, note)?;
-        let at_a_time = self.threads / lines.elements;
-        let passes = lines.count / at_a_time;
-        let at_once = (1..=MOST_AT_ONCE).rev().find(|n| passes.is_multiple_of(*n)).unwrap_or(1);
-        self.b.origin(note, "the first line that this thread copies an element of");
-        let tid = self.b.set(self.tid.clone());
-        let column = self.b.set(tid.clone() % lines.elements);
-        let line = self.b.variable(tid / lines.elements, u64::from(lines.count + at_once * at_a_time));
-        let turns = u64::from(passes / at_once);
-        let left_over = self.b.variable(Expr::Const(turns), turns + 1);
-        let at = self.b.variable_wide(base + line.clone().wide() * ld_bytes.clone());
-        let step = self.b.set(ld_bytes * at_a_time);
-        let family = if self.types.d == self.types.acc { self.families.value } else { self.families.out };
-        self.b.open();
-        let mut elements = Vec::new();
-        for pass in 0..at_once {
-            self.b.origin(note, "copy an element of a line to D");
-            // The minimum changes nothing, and states the bound to the verifier.
-            let line = self.b.set((line.clone() + pass * at_a_time).min((lines.count - 1).into()));
-            let turn = self.b.set((at.clone() % u64::from(WARP * bytes) / u64::from(bytes)).narrow());
-            let element = self.b.set((column.clone() + (Expr::from(lines.elements) - turn)) % lines.elements);
-            let to = self.b.set(at.clone() + element.clone().wide() * bytes);
-            self.b.assign(&at, at.clone() + step.clone());
-            let src = self.b.fresh(family);
-            let address = self.stage_address(line.clone(), element.clone())?;
-            let (memory, locality, reads) = (Memory::Shared, Locality::Unknown, Reads::Movable);
-            self.b.push(Op::Load { memory, dst: vec![src], address, guard: None, locality, reads });
-            elements.push((line, element, to, src));
-        }
-        for (line, element, to, src) in elements {
-            self.b.origin(note, "copy an element of a line to D");
-            let guard = at_edge.then(|| {
-                let inside = line.lt(left.0.clone()).and(element.lt(left.1.clone()));
-                Guard { pred: self.b.set_reg(inside), expect: true }
-            });
-            let address = Address { base: self.b.set_reg(to), offset: 0 };
-            self.b.push(Op::Store { memory: Memory::Global(access), src: vec![src], address, guard });
-        }
-        self.b.origin(note, "the next lines");
-        self.b.assign(&line, line.clone() + at_once * at_a_time);
-        self.b.assign(&left_over, left_over.clone() - 1u32);
-        let again = self.b.set_reg(left_over.ge(1u32));
-        let body = self.b.close();
-        self.b.origin(note, "over the lines of the tile");
-        self.b.push(Op::Loop { body, again });
         Ok(())
     }
 

@@ -94,10 +94,6 @@ impl<'k> Analysis<'k> {
                 let x = self.evaluate(x, assume, depth)?;
                 Known { wide: true, yes: Facts::NONE, no: Facts::NONE, ..x }
             }
-            Expr::Narrow(x) => {
-                let x = self.evaluate(x, assume, depth)?;
-                Known { wide: false, yes: Facts::NONE, no: Facts::NONE, ..x }
-            }
             Expr::Compare(compare, x, y) => {
                 let numbers = (self.number_of(x), self.number_of(y));
                 let (x, y) = (self.evaluate(x, assume, depth)?, self.evaluate(y, assume, depth)?);

@@ -437,7 +437,7 @@ impl<'k> Analysis<'k> {
         match value {
             Expr::Reg(reg, _) => self.registers[self.numbering.of(*reg)].since <= when,
             Expr::Const(_) | Expr::Tid(_) | Expr::Block | Expr::Blocks | Expr::SharedBase => true,
-            Expr::Swizzle(x, _) | Expr::Wide(x) | Expr::Narrow(x) | Expr::Not(x) => self.unchanged(x, when),
+            Expr::Swizzle(x, _) | Expr::Wide(x) | Expr::Not(x) => self.unchanged(x, when),
             Expr::Add(x, y)
             | Expr::Sub(x, y)
             | Expr::Mul(x, y)

@@ -294,12 +294,6 @@ impl Structure<'_> {
                 rule(ty == Type::U32, || format!("{ty:?} cannot be widened"))?;
                 Ok(Type::U64)
             }
-            Expr::Narrow(x) => {
-                let ty = self.expr(x)?;
-                let fits = ty == Type::U64 && x.bound() <= u64::from(u32::MAX);
-                rule(fits, || format!("{ty:?} up to {} cannot be narrowed", x.bound()))?;
-                Ok(Type::U32)
-            }
             Expr::Swizzle(x, _) => self.expr(x),
             Expr::Add(x, y)
             | Expr::Sub(x, y)
