@@ -54,6 +54,21 @@ fn a_table_has_a_row_for_each_program() {
 }
 
 #[test]
+fn figures_are_kept_and_only_of_the_same_faults() {
+    let folder = std::env::temp_dir().join(format!("gemmc-kept-{}", std::process::id()));
+    let name = folder.to_str().expect("a path");
+    let of = |arguments: &[&str]| json(&[&["shared_2", "--kind", "bound", "--keep", name], arguments].concat());
+    let (_, none) = of(&["--each", "1", "--kept"]);
+    let (_, judged) = of(&["--each", "1"]);
+    let (_, kept) = of(&["--each", "1", "--kept"]);
+    let (_, other) = of(&["--each", "2", "--kept"]);
+    std::fs::remove_dir_all(folder).expect("the folder is there");
+    assert_eq!((&none["total"], &other["total"]), (&0.into(), &0.into()), "{none} {other}");
+    assert!(judged["total"].as_u64() > Some(0), "{judged}");
+    assert_eq!(kept, judged);
+}
+
+#[test]
 fn what_there_is_not_is_said() {
     let output = gemmc(&["--case", "two_per_thread", "--kind", "typo"]);
     let text = String::from_utf8_lossy(&output.stderr);

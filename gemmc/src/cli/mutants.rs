@@ -38,6 +38,9 @@ pub(crate) struct Mutants {
     /// Keep the figures of each kernel in this folder, and continue from those that it has
     #[arg(long, value_name = "FOLDER")]
     pub(crate) keep: Option<PathBuf>,
+    /// Plant nothing: only the kernels that the folder has figures of, if these are of the same faults and products
+    #[arg(long, requires = "keep")]
+    pub(crate) kept: bool,
     #[command(flatten)]
     pub(crate) plain: Plain,
 }

@@ -32,18 +32,18 @@ pub(crate) fn run(args: &Mutants, format: Format) -> Result<Reply, Failure> {
                 .collect::<Result<_, Failure>>()?
         }
     };
-    let mut rows = Vec::new();
+    let (mut rows, count) = (Vec::new(), chosen.len());
     for (name, loaded) in chosen {
         let tally = match args.level {
             Faults::Ptx => of_kernel(&name, loaded.kernel()?, args, format)?,
-            Faults::Tile => of_program(&name, loaded.ir(Level::Tile)?, args, format)?,
+            Faults::Tile => Some(of_program(&name, loaded.ir(Level::Tile)?, args, format)?),
         };
-        rows.push((name, tally));
+        rows.extend(tally.map(|tally| (name, tally)));
     }
     let total = Tally::of_all(rows.iter().map(|(_, tally)| tally));
     if let Some(path) = &args.table {
         match args.level {
-            Faults::Ptx => write_table(path, KERNELS, &KERNEL_COLUMNS, &rows, &total, kernel_row)?,
+            Faults::Ptx => write_table(path, &kernels(rows.len(), count), &KERNEL_COLUMNS, &rows, &total, kernel_row)?,
             Faults::Tile => write_table(path, PROGRAMS, &PROGRAM_COLUMNS, &rows, &total, program_row)?,
         }
     }
@@ -61,14 +61,18 @@ fn known_kind(level: Faults, kind: &str) -> Result<(), Failure> {
     Err(Failure::refused("kind", format!("`{kind}` is not a kind of fault; there are {}", known.join(", "))))
 }
 
-fn of_kernel(name: &str, kernel: Arc<Kernel>, args: &Mutants, format: Format) -> Result<Tally, Failure> {
+fn of_kernel(name: &str, kernel: Arc<Kernel>, args: &Mutants, format: Format) -> Result<Option<Tally>, Failure> {
+    let kept = Kept(args.keep.as_deref());
+    if args.kept && !kept.has(name) {
+        return Ok(None);
+    }
     let place = |mutant: &Mutant| (mutant.entry, mutant.kind.name());
     let all = chosen(mutants(kernel.module()), place, args);
     let judge = Judge::new(kernel)?;
-    let kept = Kept(args.keep.as_deref());
     let of = judge.digest(&all);
-    if let Some(tally) = kept.find(name, &of) {
-        return Ok(tally);
+    let found = kept.find(name, &of);
+    if found.is_some() || args.kept {
+        return Ok(found);
     }
     let bar = progress::bar(all.len(), format).with_message(name.to_string());
     let verdicts = judge.judge_all(&all, |mutant, verdict, time| {
@@ -87,7 +91,7 @@ fn of_kernel(name: &str, kernel: Arc<Kernel>, args: &Mutants, format: Format) ->
         };
         tally.note(mutant.kind.name(), verdict.name(), fate, told);
     }
-    kept.keep(name, of, tally)
+    kept.keep(name, of, tally).map(Some)
 }
 
 fn of_program(name: &str, text: String, args: &Mutants, format: Format) -> Result<Tally, Failure> {
@@ -161,9 +165,17 @@ fn sample<T>(all: Vec<T>, kind: impl Fn(&T) -> &'static str, count: usize, seed:
     taken
 }
 
-const KERNELS: &str = "Faults in the PTX of every case and tuned schedule, one at a time, and how they were found: \
-`gemmc mutants --table tests/results/mutants.md`. The last column counts the faults of synchronisation alone, and those of \
-them that broke a rule of the interpreter in the plain forward order.";
+/// What a table with this many of all kernels is about.
+fn kernels(judged: usize, all: usize) -> String {
+    let (of, more) =
+        if judged == all { ("every case".into(), "") } else { (format!("{judged} of {all} cases"), " --kept") };
+    let plural = if judged == all { "" } else { "s" };
+    format!(
+        "Faults in the PTX of {of} and tuned schedule{plural}, one at a time, and how they were found: `gemmc mutants --keep \
+         tests/results/mutants{more} --table tests/results/mutants.md`. The last column counts the faults of synchronisation \
+         alone, and those of them that broke a rule of the interpreter in the plain forward order."
+    )
+}
 
 const KERNEL_COLUMNS: [&str; 9] = [
     "faults",

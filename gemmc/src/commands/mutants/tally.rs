@@ -150,6 +150,11 @@ struct Entry {
 }
 
 impl Kept<'_> {
+    /// Whether there are figures under this name, of whatever inputs.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.path(name).is_some_and(|path| path.exists())
+    }
+
     /// The figures under this name, if their inputs are the same and every survivor is explained.
     pub(super) fn find(&self, name: &str, of: &str) -> Option<Tally> {
         let text = std::fs::read_to_string(self.path(name)?).ok()?;
