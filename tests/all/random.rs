@@ -72,7 +72,7 @@ fn random_schedules_are_right_at_random_sizes() {
     let seed = number("PTX_GEMM_SEED").unwrap_or(1);
     let (tally, accepted) = (RefCell::new(Tally::default()), RefCell::new(Vec::new()));
     let run = |draw: &draws::Draw| {
-        let fate = draws::execute(draw, None)?;
+        let fate = draws::execute(draw, draws::Runs::AsDrawn)?;
         tally.borrow_mut().add(&fate);
         if matches!(fate, Fate::Right(_)) {
             accepted.borrow_mut().push(draw.schedule.clone());
@@ -100,7 +100,7 @@ fn failures_shrink() {
     };
     let found = || draws::for_all(DRAWS, 1, refuse_snake).unwrap_err();
     let first = found();
-    assert!(first.contains(r#"schedule: "tile(1, 1, 1); thread(1, 1); order(snake)", order: RunToBarrier"#), "{first}");
+    assert!(first.contains(r#"schedule: "tile(1, 1, 1); thread(1, 1); order(snake)", warps: RunToBarrier, blocks: Forward, landing: Latest"#), "{first}");
     assert!(first.contains("extents: [Of(0), Of(0), Of(0)]"), "{first}");
     assert_eq!(first, found());
 }

@@ -16,11 +16,12 @@ use ptx_gemm_dsl::clause::Atom;
 use ptx_gemm_dsl::terms::Tail;
 use ptx_gemm_dsl::types::Batch;
 use ptx_gemm_dsl::{Plan, Schedule};
-use ptx_gemm_runtime::interp::{Checks, Options, WarpOrder};
+use ptx_gemm_runtime::interp::{BlockOrder, Checks, Landing, Options, WarpOrder};
 use ptx_gemm_runtime::{CompiledGemm, Device, DeviceError, DeviceKind, Error, InterpreterOptions};
 
 use crate::check::check;
 use crate::data::Data;
+use crate::exec::Orders;
 use crate::request::{Output, Request};
 use crate::size::Size;
 
@@ -35,7 +36,11 @@ pub struct Draw {
     /// Clauses.
     pub schedule: String,
     /// The order of warps, in the interpreter.
-    pub order: WarpOrder,
+    pub warps: WarpOrder,
+    /// The order of blocks there.
+    pub blocks: BlockOrder,
+    /// When asynchronous copies and products complete there.
+    pub landing: Landing,
     /// Elements by which every matrix is misaligned, in the interpreter.
     pub misalign: u32,
     requests: Vec<Wish>,
@@ -69,6 +74,17 @@ enum Rows {
     Padded(usize),
     /// Multiples of the alignment that the widest access needs.
     Aligned,
+}
+
+/// Where and how a draw is executed.
+#[derive(Clone, Copy, Debug)]
+pub enum Runs<'a> {
+    /// In the interpreter with all checks enabled, in the draw's own order.
+    AsDrawn,
+    /// In the interpreter with all checks enabled, in each of these orders instead.
+    Each(Orders),
+    /// On a GPU.
+    On(&'a Device),
 }
 
 /// The result of a draw that did not fail.
@@ -174,11 +190,30 @@ fn warp_order() -> impl Strategy<Value = WarpOrder> {
     prop_oneof![2 => Just(WarpOrder::RunToBarrier), 1 => Just(WarpOrder::Forward), 1 => Just(WarpOrder::Backward), 1 => seeded]
 }
 
+fn block_order() -> impl Strategy<Value = BlockOrder> {
+    let seeded = any::<u64>().prop_map(BlockOrder::Seeded);
+    prop_oneof![3 => Just(BlockOrder::Forward), 1 => Just(BlockOrder::Backward), 1 => Just(BlockOrder::Interleaved), 1 => seeded]
+}
+
+fn landing() -> impl Strategy<Value = Landing> {
+    let seeded = any::<u64>().prop_map(Landing::Seeded);
+    prop_oneof![2 => Just(Landing::Latest), 1 => Just(Landing::Earliest), 1 => seeded]
+}
+
 /// A draw.
 pub fn draw() -> impl Strategy<Value = Draw> {
     let misalign = prop_oneof![4 => Just(0u32), 1 => Just(1u32)];
-    (schedule(), warp_order(), misalign, prop::collection::vec(wish(), 1..=4))
-        .prop_map(|(schedule, order, misalign, requests)| Draw { schedule, order, misalign, requests })
+    let order = (warp_order(), block_order(), landing());
+    (schedule(), order, misalign, prop::collection::vec(wish(), 1..=4)).prop_map(
+        |(schedule, (warps, blocks, landing), misalign, requests)| Draw {
+            schedule,
+            warps,
+            blocks,
+            landing,
+            misalign,
+            requests,
+        },
+    )
 }
 
 /// Runs `test` on `count` draws, the same for the same seed. The error is about the smallest draw that was found to fail.
@@ -194,13 +229,28 @@ pub fn for_all(count: u32, seed: u64, test: impl Fn(&Draw) -> Result<(), String>
     })
 }
 
-/// Compiles and multiplies the products of a draw on a GPU, or, with `None`, in the interpreter with all checks enabled
-/// and in the draw's own order of warps.
+impl Draw {
+    /// The devices that execute it; `misalign` is about those of the interpreter.
+    fn devices(&self, runs: Runs<'_>, misalign: u32) -> Vec<Device> {
+        let options = Options { checks: Checks::Full, ..Options::default() };
+        let interpreter = |options| Device::interpreter_with(InterpreterOptions { options, misalign });
+        match runs {
+            Runs::On(gpu) => vec![gpu.clone()],
+            Runs::AsDrawn => {
+                let (order, blocks, landing) = (self.warps, self.blocks, self.landing);
+                vec![interpreter(Options { order, blocks, landing, ..options })]
+            }
+            Runs::Each(orders) => orders.list().iter().map(|order| interpreter(order.options(&options))).collect(),
+        }
+    }
+}
+
+/// Compiles and multiplies the products of a draw.
 ///
 /// # Errors
 /// Describes what is wrong: a schedule that does not parse, or is rejected without a reason, and everything
 /// that goes wrong with one that is accepted.
-pub fn execute(draw: &Draw, gpu: Option<&Device>) -> Result<Fate, String> {
+pub fn execute(draw: &Draw, runs: Runs<'_>) -> Result<Fate, String> {
     let schedule: Schedule = draw.schedule.parse().map_err(|e| format!("it does not parse: {e}"))?;
     let plan = match schedule.plan(None) {
         Ok(plan) => plan,
@@ -212,21 +262,23 @@ pub fn execute(draw: &Draw, gpu: Option<&Device>) -> Result<Fate, String> {
             return Ok(Fate::Refused(first.rule));
         }
     };
-    let options = Options { checks: Checks::Full, order: draw.order, ..Options::default() };
     let misalign = if needs_alignment(&plan) { 0 } else { draw.misalign };
-    let interpreter = || Device::interpreter_with(InterpreterOptions { options, misalign });
-    let device = gpu.cloned().unwrap_or_else(interpreter);
-    let gemm = match CompiledGemm::new(&schedule, &device) {
-        Err(Error::Device(DeviceError::Target { .. })) if device.kind() != DeviceKind::Interpreter => {
-            return Ok(Fate::Refused("another target"));
-        }
-        gemm => gemm.map_err(|e| e.to_string())?,
-    };
-    for wish in &draw.requests {
-        let request = wish.request(&plan);
-        let outcome = check(&gemm, &request).map_err(|e| format!("{request:?}: {e}"))?;
-        if !outcome.is_right() {
-            return Err(format!("{request:?}: {outcome:?}"));
+    for device in draw.devices(runs, misalign) {
+        let gemm = match CompiledGemm::new(&schedule, &device) {
+            Err(Error::Device(DeviceError::Target { .. })) if device.kind() != DeviceKind::Interpreter => {
+                return Ok(Fate::Refused("another target"));
+            }
+            gemm => gemm.map_err(|e| e.to_string())?,
+        };
+        for request in draw.requests.iter().map(|wish| wish.request(&plan)) {
+            let told = || match runs {
+                Runs::Each(_) => format!("{device:?}: {request:?}"),
+                Runs::AsDrawn | Runs::On(_) => format!("{request:?}"),
+            };
+            let outcome = check(&gemm, &request).map_err(|e| format!("{}: {e}", told()))?;
+            if !outcome.is_right() {
+                return Err(format!("{}: {outcome:?}", told()));
+            }
         }
     }
     Ok(Fate::Right(draw.requests.len()))

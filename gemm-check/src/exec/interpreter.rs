@@ -68,6 +68,15 @@ impl fmt::Display for Order {
     }
 }
 
+impl fmt::Display for Orders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Orders::One(order) => order.fmt(f),
+            Orders::All => f.write_str("all"),
+        }
+    }
+}
+
 impl FromStr for Orders {
     type Err = String;
 

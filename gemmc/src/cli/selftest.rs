@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use ptx_gemm_check::exec::Orders;
 
 use super::{DeviceName, Plain};
 
@@ -47,8 +48,11 @@ pub(crate) struct Fuzz {
     /// Only schedules with this clause; the others are drawn, and not executed
     #[arg(long, value_name = "CLAUSE")]
     pub(crate) with: Option<String>,
+    /// Execute each in this order of warps, blocks and landings, in the interpreter: forward, backward, random:SEED or all [default: one drawn with it]
+    #[arg(long)]
+    pub(crate) order: Option<Orders>,
     /// Instead break random schedules, and count what the offered fixes lead to
-    #[arg(long, conflicts_with_all = ["seconds", "device", "with"])]
+    #[arg(long, conflicts_with_all = ["seconds", "device", "with", "order"])]
     pub(crate) fixes: bool,
     /// Where to run: best, interp, or cuda:N
     #[arg(long, default_value = "interp", value_parser = DeviceName::parse)]

@@ -5,7 +5,7 @@ mod fixes;
 use std::time::{Duration, Instant};
 
 use ptx_gemm::DeviceKind;
-use ptx_gemm_check::draws::{Fate, Tally, execute, for_all};
+use ptx_gemm_check::draws::{Fate, Runs, Tally, execute, for_all};
 use serde_json::{Value, json};
 
 use crate::cli::Fuzz;
@@ -26,7 +26,14 @@ pub(crate) fn run(args: &Fuzz, format: Format) -> Result<Reply, Failure> {
         return fixes::run(args, format);
     }
     let device = args.device.open(0)?;
-    let gpu = (device.kind() != DeviceKind::Interpreter).then_some(&device);
+    let runs = match (device.kind() == DeviceKind::Interpreter, args.order) {
+        (true, None) => Runs::AsDrawn,
+        (true, Some(orders)) => Runs::Each(orders),
+        (false, None) => Runs::On(&device),
+        (false, Some(_)) => {
+            return Err(Failure::refused("usage", "a GPU chooses its order by itself: --order is for --device interp"));
+        }
+    };
     let start = Instant::now();
     let pairs = args.count.unwrap_or(if args.seconds.is_some() { usize::MAX } else { COUNT });
     let limit = args.seconds.map_or(Duration::MAX, Duration::from_secs);
@@ -40,7 +47,7 @@ pub(crate) fn run(args: &Fuzz, format: Format) -> Result<Reply, Failure> {
             if args.with.as_ref().is_some_and(|clause| !has(&draw.schedule, clause)) {
                 return Ok(());
             }
-            *fate.borrow_mut() = Some(execute(draw, gpu)?);
+            *fate.borrow_mut() = Some(execute(draw, runs)?);
             Ok(())
         });
         match (drawn, fate.into_inner()) {
@@ -124,7 +131,8 @@ fn command(args: &Fuzz) -> String {
         Some(clause) => format!(" --with {clause}"),
         None => String::new(),
     };
-    format!("gemmc fuzz --seed {} {amount}{with} --device {}", args.seed, args.device)
+    let order = args.order.map_or(String::new(), |orders| format!(" --order {orders}"));
+    format!("gemmc fuzz --seed {} {amount}{with}{order} --device {}", args.seed, args.device)
 }
 
 /// Whether a schedule, with a clause after each semicolon, has one of this name.
