@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use ptx_gemm_dsl::types::Batch;
 use ptx_gemm_runtime::Kernel;
 
 use crate::landmarks::{Landmarks, of_kernel};
 use crate::size::Size;
-use ptx_gemm_dsl::terms::{Along, Side};
+use crate::suite::BATCH;
+use ptx_gemm_dsl::terms::{Along, Side, Wave};
 
 /// The sizes that cover every edge of every entry: each interesting extent of one dimension combined with awkward ones
 /// of the other two, the whole tile and its multiples, and empty products. For an entry without guards these are
@@ -16,7 +18,36 @@ pub fn edge_sizes(kernel: &Kernel) -> Vec<Size> {
     for landmarks in of_kernel(kernel) {
         sizes.extend(edges(&landmarks).into_iter().map(|size| landmarks.suited(size)));
     }
+    sizes.extend(halved(kernel));
     sizes.into_iter().collect()
+}
+
+/// Sizes at which the quadrants of `strassen` end inside and beyond a tile of the kernels that add them, and leave rows,
+/// columns and K over.
+pub(crate) fn halved(kernel: &Kernel) -> Vec<Size> {
+    let Some((granule, levels)) = kernel.granule().zip(kernel.levels()) else { return Vec::new() };
+    let added = kernel.launched().into_iter().filter(|kernel| !kernel.multiplies());
+    let blocks = added.filter_map(|kernel| kernel.programs().entries.first()).map(|program| program.block);
+    // The quadrants of A, of B and of D have different extents, of which the sums' tiles are long in one.
+    let tile = blocks.map(|block| block.m.max(block.n) as usize).max().unwrap_or(1);
+    // Granules of the largest quadrants that make a tile.
+    let least = granule.map(|granule| granule << (levels - 1));
+    let whole = least.map(|least| tile.div_ceil(least));
+    let quadrants = |[m, n, k]: [usize; 3]| Size::new(2 * m * least[0], 2 * n * least[1], 2 * k * least[2]);
+    let [m, n, k] = whole;
+    let short = [m, n, k].map(|whole| whole.div_ceil(4) + 1);
+    let ends = [
+        ([1, 1, 1], [1, 3, 2]),
+        (whole, [0, 0, 0]),
+        ([m + 1, n - n / 4, k + 1], [1, 0, 0]),
+        ([short[0], n + 1, k - k / 2], [0, least[1] / 2, 1]),
+        ([m - m / 2, short[1], k - k / 4], [2 * least[0] - 1, 1, least[2]]),
+    ];
+    let sized = |(of, [m, n, k]): ([usize; 3], [usize; 3])| {
+        let size = quadrants(of);
+        Size::new(size.m + m, size.n + n, size.k + k)
+    };
+    ends.map(sized).to_vec()
 }
 
 /// Steps of k that take the interpreter as long as a block's other work: its prologue, and what becomes of its sums.
@@ -141,6 +172,41 @@ fn streamed(landmarks: &Landmarks, sizes: &mut BTreeSet<Size>) {
         Size::new(2 * m, wave * n, k + 1),
     ]);
 }
+
+/// Blocks of a wave of stream-K, and a product, for which a block begins with the second K-tile of a tile and the next
+/// block ends it: two blocks have begun it, and one of them by a single K-tile. `None` without stream-K.
+pub(crate) fn begun_by_one(kernel: &Kernel) -> Option<(u32, Size)> {
+    let of_entries = of_kernel(kernel);
+    let landmarks = of_entries.first()?;
+    let (wave, depth) = landmarks.streamed?;
+    let [m, n, k] = landmarks.tile;
+    let waves = match kernel.programs().entries.first()?.scheduler.persistent {
+        Some(Wave::Blocks(_)) => wave..=wave,
+        Some(Wave::Device) | None => wave..=WIDEST,
+    };
+    let products = if kernel.problem().batch == Batch::Strided { BATCH } else { 1 };
+    let candidates =
+        waves.flat_map(|wave| (1..wave).flat_map(move |columns| (0..4).map(move |more| (wave, columns, more))));
+    candidates.into_iter().find_map(|(wave, columns, more)| {
+        let (tiles, k_extent) = (columns * products, more * depth + 1);
+        // As `Grid::blocks` and the lowering of stream-K divide them.
+        let (blocks, k_tiles) = (wave.min(tiles * (more + 1)), k_extent.div_ceil(k));
+        let (shared, each) = (tiles % blocks, usize::from(tiles >= blocks && tiles % blocks > 0));
+        let begins = |block: usize| {
+            let share = block * shared;
+            (block * each + share / blocks, share % blocks * k_tiles / blocks)
+        };
+        let found = (0..blocks).any(|block| {
+            let ((tile, first), (next, _)) = (begins(block), begins(block + 1));
+            first == 1 && tile == next && begins(block + 1).1 > 1
+        });
+        let size = landmarks.suited(Size::new(m.min(3), columns * n, k_extent));
+        found.then_some((wave as u32, size))
+    })
+}
+
+/// The most blocks of a wave that are worth a run in the interpreter.
+const WIDEST: usize = 64;
 
 /// Operands that are packed: their last row is in each of the rows that a warp copies, and their last column in each of
 /// the columns, and there is a second tile. A warp copies 32 columns at a time: the last column is among the first ones of

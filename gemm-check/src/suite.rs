@@ -12,7 +12,7 @@ use crate::request::{Leading, Output, Request};
 use crate::size::Size;
 
 /// Products of a batch: more than one, so that the distance between them matters.
-const BATCH: usize = 2;
+pub(crate) const BATCH: usize = 2;
 
 /// Two products of one size, whose data, leading dimensions, scalars and placement of C vary with `turn`.
 ///

@@ -160,6 +160,25 @@ impl Kernel {
         Ok(Arc::new(Kernel { key: Key::Edited(ptx.into()), plan, compiled, assembled: OnceLock::new(), pieces }))
     }
 
+    /// Every kernel that a product may launch: this one, and with `strassen` the others of its plan.
+    pub fn launched(&self) -> Vec<&Kernel> {
+        [self].into_iter().chain(self.pieces.iter().map(|(_, kernel)| &**kernel)).collect()
+    }
+
+    /// The same kernel with another PTX text of one that it launches, by its index in [`Kernel::launched`].
+    ///
+    /// # Errors
+    /// [`Error::Load`]: what is wrong with the text.
+    pub fn edited_in(&self, index: usize, ptx: &str) -> Result<Arc<Kernel>, Error> {
+        let Some(piece) = index.checked_sub(1).filter(|piece| *piece < self.pieces.len()) else {
+            return self.edited(ptx);
+        };
+        let mut pieces = self.pieces.clone();
+        pieces[piece].1 = pieces[piece].1.edited(ptx)?;
+        let (key, plan, compiled) = (self.key.clone(), self.plan.clone(), self.compiled.clone());
+        Ok(Arc::new(Kernel { key, plan, compiled, assembled: OnceLock::new(), pieces }))
+    }
+
     /// How it is launched.
     pub fn interface(&self) -> &Interface {
         &self.compiled.interface
@@ -196,7 +215,7 @@ impl Kernel {
     }
 
     /// Whether it multiplies; kernels that only add do not.
-    pub(crate) fn multiplies(&self) -> bool {
+    pub fn multiplies(&self) -> bool {
         self.programs().entries.iter().all(|program| !program.reads_sums())
     }
 

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::kernel::Kernel;
 use crate::launch::Launch;
 use crate::strassen::plan::{self, Piece};
-use crate::strassen::{Placed, workspace_bytes};
+use crate::strassen::{Placed, granule, workspace_bytes};
 use crate::work::{How, Work};
 
 impl CompiledGemm {
@@ -97,6 +97,11 @@ impl Kernel {
         let [m, n, k] = [m, n, k].map(|extent| u32::try_from(extent).unwrap_or(u32::MAX));
         let extents = Extents { m, n, k, batch: 1 };
         self.levels().map(|levels| Placed::new(self.interface(), levels, extents).plan)
+    }
+
+    /// With `strassen`, what the m, n and k of a product's quadrants are multiples of.
+    pub fn granule(&self) -> Option<[usize; 3]> {
+        self.levels().map(|_| granule(self.interface()))
     }
 
     /// Bytes of the workspace of a product on a device that holds this many blocks at once, whichever entry runs.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ptx_gemm_check::case;
-use ptx_gemm_check::mutants::{Judge, MutantKind, Verdict, mutants};
+use ptx_gemm_check::mutants::{Judge, MutantKind, Verdict, mutants_of};
 use ptx_gemm_runtime::Kernel;
 use ptx_gemm_runtime::random::SplitMix64;
 
@@ -14,8 +14,9 @@ const SAMPLES: [(&str, usize); 3] = [("two_per_thread", 30), ("lab3", 20), ("sha
 fn faults_are_found() {
     for (name, count) in SAMPLES {
         let schedule = case(name).unwrap_or_else(|| panic!("{name} is not a case")).schedule().unwrap();
-        let judge = Judge::new(Kernel::compile(&schedule, None).unwrap()).unwrap();
-        let all = mutants(judge.module());
+        let kernel = Kernel::compile(&schedule, None).unwrap();
+        let judge = Judge::new(kernel.clone()).unwrap();
+        let all = mutants_of(&kernel);
         let kinds: BTreeMap<MutantKind, usize> = all.iter().fold(BTreeMap::new(), |mut kinds, mutant| {
             *kinds.entry(mutant.kind).or_default() += 1;
             kinds
@@ -39,8 +40,9 @@ fn faults_are_found() {
 #[test]
 fn faults_of_synchronisation_break_a_rule() {
     let schedule = case("two_per_thread").unwrap().schedule().unwrap();
-    let judge = Judge::new(Kernel::compile(&schedule, None).unwrap()).unwrap();
-    let all = mutants(judge.module());
+    let kernel = Kernel::compile(&schedule, None).unwrap();
+    let judge = Judge::new(kernel.clone()).unwrap();
+    let all = mutants_of(&kernel);
     let of = |kind| all.iter().filter(move |mutant| mutant.kind == kind).take(6);
     let mut judged = 0;
     for mutant in of(MutantKind::DeletedSync).chain(of(MutantKind::MovedSync)) {

@@ -20,8 +20,8 @@ const ELEMENTS: u32 = 16;
 const BLOCKS_PER_SM: u32 = 2;
 
 /// The programs for a problem whose A has the extents and the layout of D. They have the parameters of a product; B and k are
-/// not read.
-pub fn build(problem: Problem, target: Target, note: &str) -> Module {
+/// not read. If all matrices are `aligned` to the widest accesses, as in a workspace, there is no program for others.
+pub fn build(problem: Problem, target: Target, aligned: bool, note: &str) -> Module {
     let mut problem = problem;
     if !problem.epilogue.uses_c() {
         (problem.types.c, problem.layouts.c) = (problem.types.d, problem.layouts.d);
@@ -29,8 +29,10 @@ pub fn build(problem: Problem, target: Target, note: &str) -> Module {
     let types = problem.types;
     let widest = [types.a, types.c, types.d].map(|dtype| dtype.bytes()).into_iter().max().unwrap_or(1);
     let problem = Arc::new(problem);
-    let mut widths = vec![MAX_ACCESS_BYTES / widest, 1];
-    widths.dedup();
+    let mut widths = vec![MAX_ACCESS_BYTES / widest];
+    if !aligned && widths[0] > 1 {
+        widths.push(1);
+    }
     let entries = widths.iter().map(|width| program(&problem, target, (widths[0], *width), note)).collect();
     Module { target, problem, orientation_note: "".into(), entries }
 }
@@ -121,7 +123,7 @@ mod tests {
         let plan: ptx_gemm_dsl::Schedule =
             "tile(16, 16, 8); thread(2, 2); epilogue(|acc, c| acc - c); target(sm_80)".parse().unwrap();
         let problem = plan.plan(None).unwrap().problem;
-        let text = print(&build(problem, Target::SM_80, "a sum"));
+        let text = print(&build(problem, Target::SM_80, false, "a sum"));
         assert!(text.contains(from), "{text}");
         let edited = compile_text(&text.replace(from, to), None);
         match edited {

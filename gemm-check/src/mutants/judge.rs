@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use ptx_gemm_runtime::interface::Entry;
 use ptx_gemm_runtime::interp::{Checks, Options, ViolationKind};
 use ptx_gemm_runtime::ptx::module::Module;
-use ptx_gemm_runtime::{CompiledGemm, Device, Error, InterpreterOptions, Kernel};
+use ptx_gemm_runtime::{CompiledGemm, Device, Error, INTERPRETER_WAVE, InterpreterOptions, Kernel};
 use rayon::prelude::*;
 
 use super::equivalent::{certainly_equivalent, equivalent};
@@ -19,7 +19,7 @@ use crate::exec::Order;
 use crate::given::Given;
 use crate::request::Request;
 use crate::size::Size;
-use crate::sizes::{every_end, products, rare};
+use crate::sizes::{begun_by_one, every_end, halved, products, rare};
 use crate::suite::{end_requests, nan_requests, needs_alignment, rounding_requests};
 use crate::{check, edge_requests, edge_sizes};
 
@@ -68,29 +68,47 @@ impl fmt::Display for Verdict {
 /// A kernel, the products of its suite, and the kernel's own results.
 pub struct Judge {
     kernel: std::sync::Arc<Kernel>,
-    module: Module,
     suite: Vec<Trial>,
     /// Products that are tried, in the forward order, on mutants that survive the suite.
     thorough: Vec<Trial>,
     /// Instructions after which a warp counts as not terminating.
     limit: u64,
+    /// Blocks of a wave in [`Place::Wide`].
+    wide: u32,
 }
+
+/// Where a product runs in the interpreter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Plain,
+    /// With misaligned pointers.
+    Misaligned,
+    /// Where a wave of a persistent grid has more blocks.
+    Wide,
+}
+
+/// A kernel that is loaded for each [`Place`] once it is needed there.
+#[derive(Default)]
+struct Loaded([OnceCell<CompiledGemm>; 3]);
 
 /// A product, and the kernel's own result for it.
 struct Trial {
     request: Request,
-    /// Whether pointers are misaligned.
-    misaligned: bool,
-    /// The PTX entries that it runs; faults in others do not affect it.
-    runs: Vec<usize>,
+    place: Place,
+    /// The PTX entries of the kernel that it runs; faults in others do not affect it. `None`: of several kernels.
+    runs: Option<Vec<usize>>,
     result: Results,
     /// Instructions after which a warp of a mutant counts as not terminating.
     limit: u64,
 }
 
 /// Two requests, the second of which may have misaligned pointers.
-fn with_alignment([one, other]: [Request; 2], misaligned: bool) -> [(Request, bool); 2] {
-    [(one, false), (other, misaligned)]
+fn with_alignment([one, other]: [Request; 2], misaligned: bool) -> [(Request, Place); 2] {
+    [(one, Place::Plain), (other, if misaligned { Place::Misaligned } else { Place::Plain })]
+}
+
+fn plainly(request: Request) -> (Request, Place) {
+    (request, Place::Plain)
 }
 
 /// The maximum number of multiply-adds in the suite of one kernel, counted in whole tiles; the largest sizes are
@@ -126,43 +144,47 @@ impl Judge {
         // Cheap ones that show much come first, then the large ones, and degenerate ones last.
         let median = sizes.len() / 2;
         sizes.rotate_left(median);
-        let (module, empty) = (kernel.module().clone(), Vec::new);
-        let mut judge = Judge { module, kernel: kernel.clone(), suite: empty(), thorough: empty(), limit: 0 };
-        let load = |misaligned: bool| judge.gemm(kernel.clone(), misaligned, None, u64::MAX);
-        let itself = [load(false)?, load(true)?];
+        let empty = Vec::new;
+        let begun_by_one = begun_by_one(&kernel);
+        let wide = begun_by_one.map_or(INTERPRETER_WAVE, |(wave, _)| wave);
+        let mut judge = Judge { kernel: kernel.clone(), suite: empty(), thorough: empty(), limit: 0, wide };
         // Nearly a whole tile at the edge, where every element of a thread is rounded.
         let inside = sizes.iter().filter(|size| size.m < tile.m as usize && size.n < tile.n as usize);
         let nearly = inside.max_by_key(|size| (size.m * size.n, size.k)).copied();
         let turns = |sizes: Vec<Size>| sizes.into_iter().enumerate();
         let may_misalign = !needs_alignment(&kernel);
         let of_edge = |(turn, size)| with_alignment(edge_requests(&kernel, size, turn), may_misalign && turn % 3 == 1);
-        let of_end = |(turn, size)| end_requests(&kernel, size, turn).into_iter().map(|request| (request, false));
+        let of_end = |(turn, size)| end_requests(&kernel, size, turn).into_iter().map(plainly);
         // And a whole one, which takes the path without guards.
         let whole = sizes.iter().filter(|size| size.m == tile.m as usize && size.n == tile.n as usize && size.k > 0);
         let whole = whole.min_by_key(|size| size.k).copied();
-        let rounding = nearly.into_iter().chain(whole).flat_map(|size| rounding_requests(&kernel, size));
+        let halved = halved(&kernel);
+        let rounding = nearly.into_iter().chain(whole).chain(halved).flat_map(|size| rounding_requests(&kernel, size));
         let (m, n) = (tile.m.max(2) as usize, tile.n.max(2) as usize);
         let nans = [Size::new(m - 1, n - 1, 1), Size::new(m, n, 1)].map(|size| nan_requests(&kernel, size));
         let rounding = rounding.chain(nans.into_iter().flatten());
-        let rounding = rounding.map(|request| (request, false));
+        let rounding = rounding.map(plainly);
         let suite = rounding.chain(turns(sizes).flat_map(of_edge));
         // Which entry runs at an edge size depends on its turn; tiles are divided among blocks at few of these sizes.
         let ends = every_end(&kernel).into_iter().chain(rare(&kernel)).collect();
         let thorough = turns(costly).flat_map(of_edge).chain(turns(ends).flat_map(of_end));
-        judge.suite = judge.trials(&itself, suite.collect())?;
-        judge.thorough = judge.trials(&itself, thorough.collect())?;
+        let wide = begun_by_one.into_iter().flat_map(|(_, size)| end_requests(&kernel, size, 0));
+        let thorough = thorough.chain(wide.map(|request| (request, Place::Wide)));
+        (judge.suite, judge.thorough) = (judge.trials(suite.collect())?, judge.trials(thorough.collect())?);
         let trials = judge.suite.iter().chain(&judge.thorough);
         judge.limit = trials.map(|trial| trial.limit).max().unwrap_or(0);
         Ok(judge)
     }
 
     /// The kernel's own result for each request, which comes with a flag for misaligned pointers.
-    fn trials(&self, itself: &[CompiledGemm; 2], requests: Vec<(Request, bool)>) -> Result<Vec<Trial>, CheckError> {
-        let entries = &self.kernel.interface().entries;
+    fn trials(&self, requests: Vec<(Request, Place)>) -> Result<Vec<Trial>, CheckError> {
+        let load = |place| self.gemm(self.kernel.clone(), place, None, u64::MAX);
+        let itself = [load(Place::Plain)?, load(Place::Misaligned)?, load(Place::Wide)?];
+        let (entries, plain) = (&self.kernel.interface().entries, self.kernel.levels().is_none());
         let warps = entries.iter().flat_map(|entry| &entry.launches).map(|launch| launch.threads.div_ceil(32)).min();
         let warps = u64::from(warps.unwrap_or(1));
-        let trial = |(request, misaligned): (Request, bool)| {
-            let gemm = &itself[usize::from(misaligned)];
+        let trial = |(request, place): (Request, Place)| {
+            let gemm = &itself[place as usize];
             let (run, result) = Given::new(gemm, &request)?.multiply(gemm)?;
             let instructions = run.counts.map_or(0, |counts| counts.instructions);
             let (times, more) = RUN_AWAY;
@@ -170,29 +192,38 @@ impl Judge {
             let launches = entries.iter().filter(|entry| run.entry.as_ref().is_some_and(|ran| *ran == entry.name));
             let ran: Vec<&str> =
                 launches.flat_map(|entry| &entry.launches).map(|launch| launch.kernel.as_str()).collect();
-            let of_module = self.module.entries.iter().enumerate();
-            let runs = of_module.filter(|(_, entry)| ran.contains(&entry.name.as_str())).map(|(at, _)| at).collect();
-            Ok(Trial { request, misaligned, runs, result, limit })
+            let of_module = self.kernel.module().entries.iter().enumerate();
+            let runs = of_module.filter(|(_, entry)| ran.contains(&entry.name.as_str())).map(|(at, _)| at);
+            Ok(Trial { request, place, runs: plain.then(|| runs.collect()), result, limit })
         };
         requests.into_par_iter().map(trial).collect()
     }
 
-    /// The module that is mutated.
-    pub fn module(&self) -> &Module {
-        &self.module
+    /// The module that a mutant is of.
+    pub fn module(&self, mutant: &Mutant) -> &Module {
+        self.of(mutant).module()
+    }
+
+    /// The kernel that a mutant is of.
+    fn of(&self, mutant: &Mutant) -> &Kernel {
+        self.kernel.launched()[mutant.kernel]
     }
 
     fn gemm(
         &self,
         kernel: std::sync::Arc<Kernel>,
-        misaligned: bool,
+        place: Place,
         order: Option<Order>,
         limit: u64,
     ) -> Result<CompiledGemm, Error> {
         let plain = Options { checks: Checks::Full, ..Options::default() };
         let options = order.map_or(plain, |order| order.options(&plain));
         let options = Options { max_instructions: Some(limit), ..options };
-        let device = Device::interpreter_with(InterpreterOptions { options, misalign: u32::from(misaligned) });
+        let options = InterpreterOptions { options, misalign: u32::from(place == Place::Misaligned) };
+        let device = match place {
+            Place::Plain | Place::Misaligned => Device::interpreter_with(options),
+            Place::Wide => Device::interpreter_of_wave(options, self.wide),
+        };
         CompiledGemm::from_kernel(kernel, &device)
     }
 
@@ -201,7 +232,7 @@ impl Judge {
         // Where every bit of a result counts, one more rounding is found if it happens.
         let entry = self.entry(mutant)?;
         let rounds = mutant.kind == MutantKind::RoundedTwice && !certainly_equivalent(mutant, entry);
-        if rounds && Rule::of(&self.module).is_equality() {
+        if rounds && Rule::of(self.module(mutant)).is_equality() {
             return None;
         }
         equivalent(mutant, entry)
@@ -209,20 +240,26 @@ impl Judge {
 
     /// The entry of the interface that a mutant's kernel belongs to.
     fn entry(&self, mutant: &Mutant) -> Option<&Entry> {
-        let kernel = &self.module.entries.get(mutant.entry)?.name;
-        let mut entries = self.kernel.interface().entries.iter();
+        let kernel = &self.module(mutant).entries.get(mutant.entry)?.name;
+        let mut entries = self.of(mutant).interface().entries.iter();
         entries.find(|entry| entry.launches.iter().any(|launch| launch.kernel == *kernel))
     }
 
     /// A digest of everything that the verdicts depend on apart from the interpreter: the kernel, the edits, and the
     /// products of the suite.
     pub fn digest(&self, mutants: &[Mutant]) -> String {
-        let suite =
-            self.suite.iter().chain(&self.thorough).map(|trial| format!("{:?} {}", trial.request, trial.misaligned));
+        let place = |place| match place {
+            Place::Plain => "false".to_string(),
+            Place::Misaligned => "true".to_string(),
+            Place::Wide => format!("in waves of {}", self.wide),
+        };
+        let trials = self.suite.iter().chain(&self.thorough);
+        let suite = trials.map(|trial| format!("{:?} {}", trial.request, place(trial.place)));
         let texts = mutants.iter().map(|mutant| format!("{} {mutant}", mutant.at));
+        let kernels = self.kernel.launched().into_iter().map(|kernel| kernel.ptx().to_string());
         // FNV-1a; the standard library's hashes may change with its version.
         let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        let all = [self.kernel.ptx().to_string()].into_iter().chain(suite).chain(texts);
+        let all = kernels.chain(suite).chain(texts);
         let hash = all.fold(0xcbf2_9ce4_8422_2325, |hash, text| text.bytes().fold(hash, fold));
         format!("{hash:016x}")
     }
@@ -241,7 +278,7 @@ impl Judge {
 
     /// Runs a mutant until it is found.
     pub fn judge(&self, mutant: &Mutant) -> Verdict {
-        let kernel = match self.kernel.edited(&mutant.text(&self.module)) {
+        let kernel = match self.kernel.edited_in(mutant.kernel, &mutant.text(self.module(mutant))) {
             Ok(kernel) => kernel,
             Err(error) => return Verdict::Refused(error.to_string()),
         };
@@ -267,15 +304,16 @@ impl Judge {
         mutant: &Mutant,
     ) -> Verdict {
         let mut bits = Verdict::Survived;
-        let loaded: [OnceCell<CompiledGemm>; 2] = Default::default();
-        let concerned = trials.iter().filter(|trial| trial.runs.contains(&mutant.entry));
-        for Trial { request, misaligned, result: right, .. } in concerned {
+        let loaded = Loaded::default();
+        let runs = |trial: &&Trial| trial.runs.as_ref().is_none_or(|runs| runs.contains(&mutant.entry));
+        let concerned = trials.iter().filter(runs);
+        for Trial { request, place, result: right, .. } in concerned {
             let run = || -> Result<Verdict, CheckError> {
-                let cell = &loaded[usize::from(*misaligned)];
+                let cell = &loaded.0[*place as usize];
                 let gemm = match cell.get() {
                     Some(gemm) => gemm,
                     None => {
-                        let gemm = self.gemm(kernel.clone(), *misaligned, order, self.limit)?;
+                        let gemm = self.gemm(kernel.clone(), *place, order, self.limit)?;
                         cell.get_or_init(|| gemm)
                     }
                 };

@@ -3,6 +3,7 @@
 mod order;
 mod values;
 
+use ptx_gemm_runtime::Kernel;
 use ptx_gemm_runtime::ptx::instruction::{Guard, Instruction, Opcode, Reg};
 use ptx_gemm_runtime::ptx::module::{Entry, Module, RegisterFamily, Statement};
 use ptx_gemm_runtime::ptx::print;
@@ -17,7 +18,15 @@ pub(super) fn scratch() -> [RegisterFamily; 3] {
     [family("%mutant_f", Type::F32), family("%mutant_d", Type::F64), family("%mutant_r", Type::B32)]
 }
 
-/// All of them, in the order of the text.
+/// All of every kernel that a product may launch, in the order of their texts.
+pub fn mutants_of(kernel: &Kernel) -> Vec<Mutant> {
+    let of = |(index, kernel): (usize, &Kernel)| {
+        mutants(kernel.module()).into_iter().map(move |mutant| Mutant { kernel: index, ..mutant })
+    };
+    kernel.launched().into_iter().enumerate().flat_map(of).collect()
+}
+
+/// All of a module, in the order of the text.
 pub fn mutants(module: &Module) -> Vec<Mutant> {
     let mut all = Vec::new();
     for (index, entry) in module.entries.iter().enumerate() {
@@ -81,6 +90,7 @@ impl Maker<'_> {
         });
         let note = note.map_or_else(String::new, |note| format!("{}: {}", note.clause, note.what));
         self.all.push(Mutant {
+            kernel: 0,
             kind,
             entry: self.index,
             at: self.at,

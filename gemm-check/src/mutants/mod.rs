@@ -16,7 +16,7 @@ mod tile;
 
 pub use edits::{Edit, EditKind, token_edits};
 pub use judge::{Judge, Verdict};
-pub use make::mutants;
+pub use make::{mutants, mutants_of};
 use ptx_gemm_runtime::ptx::instruction::Opcode;
 pub use ptx_gemm_runtime::ptx::module::Module;
 use ptx_gemm_runtime::ptx::module::Statement;
@@ -157,6 +157,8 @@ impl MutantKind {
 pub struct Mutant {
     /// What the edit does.
     pub kind: MutantKind,
+    /// Index of the kernel that it is in, among those that a product launches.
+    pub kernel: usize,
     /// Index of the entry that it is in.
     pub entry: usize,
     /// Index of the first statement that it changes.

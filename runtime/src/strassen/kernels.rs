@@ -7,7 +7,7 @@ use ptx_gemm_dsl::terms::Operand;
 use ptx_gemm_dsl::types::{DType, Layouts, Orientation, Problem, Types};
 use ptx_gemm_dsl::{Diagnostics, Layout, Plan, Schedule};
 
-use super::plan::{Piece, Sign};
+use super::plan::{Piece, SUMS, Sign};
 
 /// What a kernel is compiled from.
 pub(crate) enum Source {
@@ -33,15 +33,14 @@ pub(crate) fn kernels(schedule: &Schedule, plan: &Plan) -> Result<Vec<(Piece, So
         };
         if part != Part::First {
             let problem = of_sums(problem, &own);
-            let programs = elementwise::build(problem, plan.target, &note);
+            // The sums of the middle part are in the workspace, and stay there.
+            let programs = elementwise::build(problem, plan.target, part == Part::Middle, &note);
             kernels.push((Piece::Epilogue(part), Source::Tile(programs)));
         }
     }
-    for operand in [Operand::A, Operand::B] {
-        for sign in [Sign::Plus, Sign::Minus, Sign::Reversed] {
-            let programs = elementwise::build(sum(&own, operand, sign), plan.target, &note);
-            kernels.push((Piece::Sum(operand, sign), Source::Tile(programs)));
-        }
+    for (operand, sign) in SUMS {
+        let programs = elementwise::build(sum(&own, operand, sign), plan.target, false, &note);
+        kernels.push((Piece::Sum(operand, sign), Source::Tile(programs)));
     }
     Ok(kernels)
 }

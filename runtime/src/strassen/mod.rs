@@ -15,4 +15,4 @@ pub mod plan;
 mod tests;
 
 pub(crate) use kernels::{Source, kernels};
-pub(crate) use place::{Placed, workspace_bytes};
+pub(crate) use place::{Placed, granule, workspace_bytes};

@@ -67,7 +67,8 @@ impl Placed {
     pub(crate) fn arguments(&self, step: &Step, problem: &Problem, given: &Arguments, workspace: u64) -> Arguments {
         let place = |view: View| self.matrix(view, given, workspace);
         let a = place(step.a).unwrap_or(given.a);
-        let nothing = DeviceMatrix { shape: Shape { rows: 0, cols: 0, ..a.shape }, ..a };
+        // Kernels that only add do not read B.
+        let nothing = DeviceMatrix { shape: Shape { rows: 0, cols: 0, ld: 0, ..a.shape }, ..a };
         let b = step.b.and_then(place).unwrap_or(nothing);
         let own = |name: &str| self.problem.epilogue.scalars.iter().position(|own| own == name);
         let scalars = problem.epilogue.scalars.iter().filter_map(|name| given.scalars.get(own(name)?).copied());
@@ -113,7 +114,7 @@ fn dtype(problem: &Problem, of: Matrix, like: Operand) -> DType {
 }
 
 /// What the m, n and k of quadrants are multiples of: whole tiles without guards, else elements of [`ALIGN`] bytes.
-fn granule(interface: &Interface) -> [usize; 3] {
+pub(crate) fn granule(interface: &Interface) -> [usize; 3] {
     let unguarded = interface.entries.iter().find(|entry| entry.tail == Tail::None);
     if let Some(entry) = unguarded {
         return [entry.tile.m, entry.tile.n, entry.tile.k].map(|extent| extent as usize);

@@ -92,6 +92,10 @@ pub enum Sign {
     Reversed,
 }
 
+/// Every sum of operands in a plan.
+pub const SUMS: [(Operand, Sign); 4] =
+    [(Operand::A, Sign::Plus), (Operand::A, Sign::Minus), (Operand::A, Sign::Reversed), (Operand::B, Sign::Minus)];
+
 /// The kernel of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Piece {

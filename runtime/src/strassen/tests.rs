@@ -1,12 +1,12 @@
 //! Plans of launches: what they compute, that nothing else computes it, and products by them on the interpreter.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use ptx_gemm_dsl::Schedule;
 use ptx_gemm_dsl::sums::Part;
 use ptx_gemm_dsl::terms::Operand;
 
-use super::plan::{Matrix as Of, Piece, Plan, Request, Sign, View};
+use super::plan::{Matrix as Of, Piece, Plan, Request, SUMS, Sign, View};
 use crate::backend::StreamHandle;
 use crate::interp::{Checks, Options, WarpOrder};
 use crate::{CompiledGemm, Device, InterpreterOptions, Matrix, ResidentCall};
@@ -112,6 +112,14 @@ fn every_size_is_right() {
             assert_eq!(run(&plan, extents), Ok(expected(extents, reads_c)), "{extents:?}, {levels} levels\n{plan}");
         }
     }
+}
+
+/// Each kernel that is made for sums of operands is launched, and there is one for each that is launched.
+#[test]
+fn sums_are_those_that_have_kernels() {
+    let launched: BTreeSet<Piece> = plan([16; 3], 1, false).steps.iter().map(|step| step.piece).collect();
+    let sums = launched.into_iter().filter(|piece| matches!(piece, Piece::Sum(..)));
+    assert_eq!(sums.collect::<Vec<_>>(), SUMS.map(|(operand, sign)| Piece::Sum(operand, sign)));
 }
 
 /// Everything that one launch can get wrong: it is missing, has another sign, another epilogue, or another quadrant.

@@ -51,6 +51,12 @@ impl Tally {
         }
     }
 
+    /// Those of some kinds that survived for a reason.
+    pub(super) fn excused(&self, of: impl Fn(&str) -> bool) -> usize {
+        let excused = |told: &&Value| told["kind"].as_str().is_some_and(&of) && told["equivalent"].is_string();
+        self.survivors.iter().filter(excused).count()
+    }
+
     /// The sum of several tallies.
     pub(super) fn of_all<'a>(tallies: impl Iterator<Item = &'a Tally>) -> Tally {
         let mut sum = Tally::default();
