@@ -12,6 +12,7 @@
 mod agree;
 pub mod cpu;
 mod host;
+pub mod large;
 pub mod markdown;
 mod measure;
 pub mod ncu;

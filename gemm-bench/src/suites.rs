@@ -5,6 +5,7 @@ mod llm;
 use ptx_gemm::{Batch, DType, Diagnostics, Schedule};
 use ptx_gemm_check::{Case, case, cases, tuned};
 
+use crate::large;
 use crate::program::Program;
 
 /// Products of one kind.
@@ -29,6 +30,8 @@ pub enum Suite {
     Llm,
     /// Layers of experts, next to one product with as many rows
     Grouped,
+    /// Cubes in the host's memory, on one GPU and on several
+    Large,
 }
 
 /// Extents of a product, and the number of products.
@@ -126,7 +129,7 @@ const SQUARES: &[&str] = &[
     "f16x3_128x128_ring4",
     "f16x3_192x128",
 ];
-const TRIED: [(Suite, &[&str]); 9] = [
+const TRIED: [(Suite, &[&str]); 10] = [
     (Suite::Ladder, LARGE),
     (Suite::Square, SQUARES),
     (Suite::Odd, SQUARES),
@@ -164,6 +167,7 @@ const TRIED: [(Suite, &[&str]); 9] = [
         ],
     ),
     (Suite::Grouped, &["nn_128x128", "nn_64x64", "nn_128x256_tma", "nn_256x128"]),
+    (Suite::Large, &large::SCHEDULES),
 ];
 /// The fastest case for tensor cores before Hopper's: of matrices of 16-bit types it is tried in every suite, next to what is
 /// tuned for these types.
@@ -185,6 +189,7 @@ impl Suite {
             Suite::Batched => "batched",
             Suite::Llm => "llm",
             Suite::Grouped => "grouped",
+            Suite::Large => "large",
         }
     }
 
@@ -200,6 +205,7 @@ impl Suite {
             Suite::Batched => BATCHED.map(|[extent, batch]| Size { batch, ..Size::cube(extent) }).into(),
             Suite::Llm => llm::sizes(),
             Suite::Grouped => GROUPED.map(|[m, n, k, batch]| Size { m, n, k, batch }).into(),
+            Suite::Large => large::SIZES.map(Size::cube).into(),
         }
     }
 

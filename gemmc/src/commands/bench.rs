@@ -1,5 +1,7 @@
 //! `gemmc bench`: schedules and tile programs next to cuBLAS on one GPU.
 
+mod large;
+
 use std::fs;
 use std::path::Path;
 use std::sync::mpsc::RecvTimeoutError;
@@ -47,6 +49,9 @@ pub(crate) fn run(args: &Bench, format: Format) -> Result<Reply, Failure> {
     if let Some(path) = &args.table {
         return table(path, args);
     }
+    if args.suite.contains(&Suite::Large) {
+        return large::run(args, format);
+    }
     // Errors in the programs and the arguments are reported before those of the machine.
     let given = given(args)?;
     if args.suite.is_empty() && args.size.is_empty() {
@@ -57,13 +62,12 @@ pub(crate) fn run(args: &Bench, format: Format) -> Result<Reply, Failure> {
     if let Some(folder) = &args.results {
         fs::create_dir_all(folder).map_err(|error| unusable(folder, error))?;
     }
-    let command = std::env::args().skip(1).map(|arg| quoted(&arg)).collect::<Vec<_>>().join(" ");
     let mut results = Results {
         args,
         bar: progress::bar(0, format),
         progress: Progress::of(&orders),
         device: device.name().into(),
-        command: format!("gemmc {command}"),
+        command: command(),
         peak: 0.0,
         rows: Vec::new(),
         notes: Vec::new(),
@@ -76,9 +80,22 @@ pub(crate) fn run(args: &Bench, format: Format) -> Result<Reply, Failure> {
     results.reply()
 }
 
+/// This run's own command line.
+fn command() -> String {
+    let arguments = std::env::args().skip(1).map(|arg| quoted(&arg)).collect::<Vec<_>>().join(" ");
+    format!("gemmc {arguments}")
+}
+
 /// A file of results as a table in Markdown.
 fn table(path: &Path, args: &Bench) -> Result<Reply, Failure> {
     let results = read(path)?;
+    if let Some(rows) = large::rows(&results) {
+        if let Some(picture) = &args.plot {
+            let device = results["device"].as_str().unwrap_or_default();
+            source::write(picture, ptx_gemm_bench::large::plot(device, &rows))?;
+        }
+        return Ok(Reply::fine(large::table(&rows, &results, &args.schedules), results));
+    }
     let beside = args.beside.as_deref().map(read).transpose()?;
     let shown = Shown { best: args.best, schedules: &args.schedules, beside: beside.as_ref() };
     let of = |path: &Path| Failure::refused("file", format!("{}: no file of results", path.display()));

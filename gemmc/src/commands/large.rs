@@ -10,9 +10,8 @@ use crate::cli::{self, LargeCommand, OnFailureName, Place, Sizes};
 use crate::progress;
 use crate::reply::{Failure, Format, Reply, Status};
 use crate::source::{self, Loaded};
-use sample::{Checked, Host, fill};
+use ptx_gemm_bench::large::{Checked, Host, fill};
 
-mod sample;
 mod scale;
 
 /// Bytes of a device in a plan without one: nine tenths of an H200's memory.

@@ -18,7 +18,7 @@ const BLOCKS: usize = 12;
 const VECTORS: usize = 2;
 
 /// Fills with random numbers, on every core.
-pub(super) fn fill<T: Element>(elements: &mut [T], seed: u64) {
+pub fn fill<T: Element>(elements: &mut [T], seed: u64) {
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     let share = elements.len().div_ceil(CHUNK).div_ceil(threads).max(1) * CHUNK;
     thread::scope(|scope| {
@@ -35,25 +35,32 @@ pub(super) fn fill<T: Element>(elements: &mut [T], seed: u64) {
 }
 
 /// A product and its result on the host.
-pub(super) struct Host<'h, T> {
-    pub(super) problem: &'h Problem,
-    pub(super) a: (&'h [T], Shape),
-    pub(super) b: (&'h [T], Shape),
-    pub(super) c: Option<(&'h [T], Shape)>,
-    pub(super) d: (&'h [T], Shape),
-    pub(super) scalars: Vec<f64>,
-    pub(super) vectors: Vec<Vec<f64>>,
+pub struct Host<'h, T> {
+    /// What was computed.
+    pub problem: &'h Problem,
+    /// A, M x K.
+    pub a: (&'h [T], Shape),
+    /// B, K x N.
+    pub b: (&'h [T], Shape),
+    /// C, M x N, if the epilogue has it.
+    pub c: Option<(&'h [T], Shape)>,
+    /// The result, M x N.
+    pub d: (&'h [T], Shape),
+    /// The epilogue's scalars, in its order.
+    pub scalars: Vec<f64>,
+    /// The epilogue's vectors, in its order.
+    pub vectors: Vec<Vec<f64>>,
 }
 
 /// The result of the checks.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Checked {
+pub struct Checked {
     /// The largest distance from the reference, as a share of its bound.
-    pub(super) max_error: f64,
+    pub max_error: f64,
     /// Numbers compared.
-    pub(super) compared: usize,
+    pub compared: usize,
     /// Those of them that are sums over a row of D.
-    pub(super) sums: usize,
+    pub sums: usize,
 }
 
 impl Checked {
@@ -67,7 +74,9 @@ impl Checked {
 }
 
 impl<T: Element> Host<'_, T> {
-    pub(super) fn check(&self, seed: u64) -> Checked {
+    /// Compares the corners of D and some blocks of it element by element, and for a plain product D t with A (B t) for vectors
+    /// t of signs; `seed` says which.
+    pub fn check(&self, seed: u64) -> Checked {
         let mut checked = Checked::default();
         let (m, n) = (self.d.1.rows, self.d.1.cols);
         if m == 0 || n == 0 {
