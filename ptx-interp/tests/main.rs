@@ -27,6 +27,7 @@ mod tensor;
 mod tensor_core;
 mod tensormap;
 mod tma_gemm;
+mod variables;
 mod violations;
 mod wgmma;
 mod wgmma_gemm;

@@ -59,6 +59,8 @@ pub enum Operand {
     Label(Box<String>),
     /// The address of a variable: `mov.u32 %r1, smem;`.
     Symbol(Box<String>),
+    /// An address at a distance in bytes from that of a variable: `mov.u32 %r1, smem+16;`.
+    SymbolOffset(Box<(String, i64)>),
     /// A special register such as `%tid.x`.
     Special(Special),
     /// `%p1|%p2` as a destination (setp, elect.sync); the second may be `_`.

@@ -2,7 +2,7 @@
 //! together.
 
 use ptx_gemm_ptx::asynchronous::{BulkDone, Multicast, Prefetched, TensorMode};
-use ptx_gemm_ptx::instruction::{Base, Opcode, Operand};
+use ptx_gemm_ptx::instruction::{Opcode, Operand};
 use ptx_gemm_ptx::types::{Space, Type};
 use ptx_gemm_ptx::warp::ClusterOrder;
 
@@ -161,10 +161,8 @@ impl Decoder<'_> {
     /// A shared-memory address as a value: a register, or the name of a variable.
     fn cluster_address(&mut self, operand: &Operand, space: Space, ty: Type) -> Result<Slot, String> {
         match operand {
-            Operand::Symbol(name) => {
-                let address = Operand::address(Base::Symbol(name.clone()), 0);
-                self.address(&address, state_space(space)).map(|(slot, _)| slot)
-            }
+            Operand::Symbol(name) => self.symbol_in(name, 0, state_space(space)),
+            Operand::SymbolOffset(symbol) => self.symbol_in(&symbol.0, symbol.1, state_space(space)),
             operand => self.source(operand, ty),
         }
     }

@@ -127,33 +127,38 @@ impl Decoder<'_> {
         let start = match base {
             Base::Reg(reg) => match self.register(*reg)? {
                 Slot::P(_) => return Err("a predicate cannot be an address".into()),
-                slot => return Ok((slot, *offset)),
+                slot => slot,
             },
-            Base::None => 0,
-            Base::Symbol(name) => {
-                let symbol =
-                    self.symbols.get(name).ok_or_else(|| format!("`{name}` has no address in this interpreter"))?;
-                match space {
-                    None | Some(StateSpace::Global) if symbol.space == StateSpace::Global => {
-                        return Ok((Slot::R64(self.constant64(Constant::Global(symbol.address as u32))), *offset));
-                    }
-                    None if symbol.space == StateSpace::Shared => {
-                        let address = Constant::Shared(symbol.space.window() + symbol.address);
-                        return Ok((Slot::R64(self.constant64(address)), *offset));
-                    }
-                    None => symbol.space.window() + symbol.address,
-                    Some(space) if space.is_shared() && symbol.space == StateSpace::Shared => {
-                        return Ok((Slot::R32(self.constant32(Constant::Shared(symbol.address))), *offset));
-                    }
-                    Some(space) if space == symbol.space => symbol.address,
-                    Some(space) => return Err(format!("`{name}` is not in {} space", space.name())),
-                }
-            }
+            Base::None => self.absolute(0, space),
+            Base::Symbol(name) => self.symbol_in(name, 0, space)?,
         };
-        if space.is_some_and(StateSpace::is_shared) {
-            return Ok((Slot::R32(self.constant32(Constant::Value(start))), *offset));
+        Ok((start, *offset))
+    }
+
+    /// The address of a variable plus an offset, in a space that an access names or generic.
+    pub(super) fn symbol_in(&mut self, name: &str, offset: i64, space: Option<StateSpace>) -> Result<Slot, String> {
+        let symbol = self.symbols.get(name).ok_or_else(|| format!("`{name}` has no address in this interpreter"))?;
+        let address = symbol.address.wrapping_add_signed(offset);
+        let generic = || address.wrapping_add(symbol.space.window());
+        Ok(match space {
+            None | Some(StateSpace::Global) if symbol.space == StateSpace::Global => {
+                Slot::R64(self.constant64(Constant::Global(symbol.address as u32, offset)))
+            }
+            None if symbol.space == StateSpace::Shared => Slot::R64(self.constant64(Constant::Shared(generic()))),
+            None => self.absolute(generic(), space),
+            Some(space) if space.is_shared() && symbol.space == StateSpace::Shared => {
+                Slot::R32(self.constant32(Constant::Shared(address)))
+            }
+            Some(of) if of == symbol.space => self.absolute(address, space),
+            Some(space) => return Err(format!("`{name}` is not in {} space", space.name())),
+        })
+    }
+
+    fn absolute(&mut self, address: u64, space: Option<StateSpace>) -> Slot {
+        match space.is_some_and(StateSpace::is_shared) {
+            true => Slot::R32(self.constant32(Constant::Value(address))),
+            false => Slot::R64(self.constant64(Constant::Value(address))),
         }
-        Ok((Slot::R64(self.constant64(Constant::Value(start))), *offset))
     }
 
     fn atomic(&mut self, mut access: Access, op: Atomic, ty: Type, sources: &[Operand]) -> Result<Op, String> {

@@ -47,8 +47,8 @@ pub(crate) enum Constant {
     Value(u64),
     /// An address of the block's own shared memory, as it is for the first block of a cluster.
     Shared(u64),
-    /// The address of a variable of the module in global memory, by its index.
-    Global(u32),
+    /// An address in global memory, at a distance in bytes from that of the module's variable with this number.
+    Global(u32, i64),
     Special(Special),
 }
 

@@ -339,6 +339,9 @@ impl Frame {
             }
             Operand::Label(name) => Operand::Label(Box::new(self.labels.get(&**name).unwrap_or(name).clone())),
             Operand::Symbol(name) => Operand::Symbol(Box::new(self.symbol(name).clone())),
+            Operand::SymbolOffset(symbol) => {
+                Operand::SymbolOffset(Box::new((self.symbol(&symbol.0).clone(), symbol.1)))
+            }
             Operand::Pair(pair) => Operand::Pair(Box::new((self.operand(&pair.0), self.operand(&pair.1)))),
             Operand::Int(_) | Operand::F32(_) | Operand::F64(_) | Operand::Special(_) | Operand::Sink => {
                 operand.clone()

@@ -85,6 +85,7 @@ impl Context<'_> {
             Slot::MoveFrom => self.move_from(row.types[0], operand),
             Slot::AddressValue(class) => match operand {
                 Operand::Symbol(name) => self.symbol(name, row.space),
+                Operand::SymbolOffset(symbol) => self.symbol_offset(symbol, row.space),
                 operand => self.register(operand, class_type(row, class)),
             },
             Slot::Predicates => match operand {
@@ -253,6 +254,9 @@ impl Context<'_> {
             Operand::Symbol(name) if matches!(ty.bits(), 32 | 64) && !ty.is_float() => {
                 self.symbol(name, Space::Generic)
             }
+            Operand::SymbolOffset(symbol) if matches!(ty.bits(), 32 | 64) && !ty.is_float() => {
+                self.symbol_offset(symbol, Space::Generic)
+            }
             operand => self.value(operand, ty),
         }
     }
@@ -285,14 +289,16 @@ impl Context<'_> {
         if fits { Ok(()) } else { Err(format!("is in .{} memory", declared.name())) }
     }
 
+    fn symbol_offset(&self, (name, offset): &(String, i64), space: Space) -> Checked {
+        self.symbol(name, space).and_then(|()| fits_32_bits(*offset))
+    }
+
     fn address(&self, operand: &Operand, space: Space) -> Checked {
         let Operand::Address(address) = operand else {
             return Err("expected an address".to_owned());
         };
         let (base, offset) = &**address;
-        if i32::try_from(*offset).is_err() {
-            return Err("the offset does not fit 32 bits".to_owned());
-        }
+        fits_32_bits(*offset)?;
         self.base(base, space)
     }
 
@@ -332,6 +338,10 @@ fn class_type(row: &Row, class: Class) -> Type {
         Class::Wide => doubled(row.types[0]),
         Class::Is(ty) => ty,
     }
+}
+
+fn fits_32_bits(offset: i64) -> Checked {
+    i32::try_from(offset).map(drop).map_err(|_| "the offset does not fit 32 bits".to_owned())
 }
 
 fn in_range(value: i64, min: i64, max: i64, step: i64) -> Checked {
