@@ -28,6 +28,7 @@ mod tensor_core;
 mod tensormap;
 mod tma_gemm;
 mod variables;
+mod vector_atomics;
 mod violations;
 mod wgmma;
 mod wgmma_gemm;

@@ -164,6 +164,10 @@ pub enum Opcode {
     Atom { order: Order, space: Space, op: Atomic, ty: Type },
     /// `red`: an atomic without a destination.
     Red { order: Order, space: Space, op: Atomic, ty: Type },
+    /// `atom[.order][.space].op[.noftz].vN.ty {d}, [a], {b}`: as many atomics as the vector has elements.
+    AtomVector { order: Order, space: Space, op: Atomic, vector: u8, ty: Type },
+    /// `red[.order][.space].op[.noftz].vN.ty [a], {b}`.
+    RedVector { order: Order, space: Space, op: Atomic, vector: u8, ty: Type },
     /// `div.approx.f32`, `div.full.f32`.
     DivFast { kind: FastDivision, ty: Type },
     /// `sqrt.rn.ty`, rounded as IEEE 754 requires.

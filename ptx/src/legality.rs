@@ -54,6 +54,14 @@ pub(crate) fn refuse(op: &Opcode) -> Option<&'static str> {
             Order::Volatile | Order::Acquire(_) | Order::AcqRel(_) => Some("red must be .relaxed or .release"),
             _ => None,
         }),
+        Opcode::AtomVector { order, space, op, vector, ty } => {
+            refuse(&Opcode::Atom { order: *order, space: *space, op: *op, ty: *ty })
+                .or(atomic_vector(*space, *vector, *ty))
+        }
+        Opcode::RedVector { order, space, op, vector, ty } => {
+            refuse(&Opcode::Red { order: *order, space: *space, op: *op, ty: *ty })
+                .or(atomic_vector(*space, *vector, *ty))
+        }
         Opcode::Rcp { rnd, ty } | Opcode::Sqrt { rnd, ty } => arithmetic_rounding(*rnd, *ty),
         Opcode::Mma { shape, overflow, d, a, b, c } => multiply(*shape, *overflow, [*d, *a, *b, *c]),
         Opcode::Wgmma { shape, overflow, d, a, b } => warpgroup_multiply(*shape, *overflow, *d, [*a, *b]),
@@ -114,13 +122,19 @@ pub(crate) fn may_be_hinted(op: &Opcode, hints: Hints) -> bool {
         | Opcode::St { space, .. }
         | Opcode::Atom { space, .. }
         | Opcode::Red { space, .. }
+        | Opcode::AtomVector { space, .. }
+        | Opcode::RedVector { space, .. }
             if !matches!(space, Space::Generic | Space::Global) =>
         {
             false
         }
-        Opcode::Ld { .. } | Opcode::St { .. } | Opcode::Atom { .. } | Opcode::Red { .. } | Opcode::CpAsync { .. } => {
-            access || (hints.l1 == L1Hint::Unstated && hints.l2 == L2Hint::Unstated)
-        }
+        Opcode::Ld { .. }
+        | Opcode::St { .. }
+        | Opcode::Atom { .. }
+        | Opcode::Red { .. }
+        | Opcode::AtomVector { .. }
+        | Opcode::RedVector { .. }
+        | Opcode::CpAsync { .. } => access || (hints.l1 == L1Hint::Unstated && hints.l2 == L2Hint::Unstated),
         _ => false,
     }
 }
@@ -375,6 +389,14 @@ fn conversion(rnd: Rounding, sat: bool, to: Type, from: Type) -> Option<&'static
         _ => rnd == None,
     };
     if legal { Option::None } else { Some("this rounding or saturation is not available for these types") }
+}
+
+fn atomic_vector(space: Space, vector: u8, ty: Type) -> Option<&'static str> {
+    match (space, vector, ty.bits()) {
+        (Space::Generic | Space::Global, 2 | 4, _) | (Space::Generic | Space::Global, 8, 16) => None,
+        (Space::Generic | Space::Global, ..) => Some("a vector of atomics has 2 or 4 elements, or 8 of 16 bits"),
+        _ => Some("vectors of atomics are for global memory"),
+    }
 }
 
 fn atomic_space(space: Space) -> Option<&'static str> {

@@ -103,6 +103,16 @@ fn modifiers(op: &mut Opcode, m: &mut impl Modifiers) {
             m.optional(space);
             reduction(m, op, ty);
         }
+        Opcode::AtomVector { order, space, op, vector, ty } | Opcode::RedVector { order, space, op, vector, ty } => {
+            m.order(order);
+            m.optional(space);
+            m.required(op);
+            let mut keeps_subnormals = table::is_half(*ty);
+            m.flag(&mut keeps_subnormals, "noftz");
+            m.vector(vector);
+            m.required(ty);
+            m.reject_if(*vector == 1 || keeps_subnormals != table::is_half(*ty));
+        }
         Opcode::DivFast { kind, ty } => {
             m.required(kind);
             m.required(ty);

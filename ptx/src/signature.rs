@@ -57,6 +57,10 @@ pub(crate) enum Slot {
     /// As many registers as the row has lanes, in a vector if there is more than one.
     WriteLanes,
     ReadLanes,
+    /// As many registers as the row has lanes, each exactly of the type, in a vector. What is written may be `_`, as a
+    /// whole or in part; what is read may be constant.
+    WriteVector,
+    ReadVector,
     /// Either side of a `mov`, which also packs, unpacks, and reads special registers and addresses of variables.
     MoveTo,
     MoveFrom,

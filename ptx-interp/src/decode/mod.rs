@@ -128,6 +128,8 @@ impl<'a> Decoder<'a> {
             | Opcode::St { .. }
             | Opcode::Atom { .. }
             | Opcode::Red { .. }
+            | Opcode::AtomVector { .. }
+            | Opcode::RedVector { .. }
             | Opcode::CpAsync { .. } => self.memory(&instruction.op, operands),
             Opcode::Bra { .. }
             | Opcode::BarSync

@@ -14,7 +14,7 @@ mod tensor_core;
 use ptx_gemm_ptx::instruction::FenceOrder;
 use ptx_gemm_ptx::warp::Resize;
 
-pub(crate) use self::access::{Access, AsyncCopy, AtomicOp, Shape, Strong, scope};
+pub(crate) use self::access::{Access, AsyncCopy, AtomicElement, AtomicOp, Shape, Strong, scope};
 pub(crate) use self::bulk::{Bulk, Coordinates, Pointer, Reduce};
 pub(crate) use self::code::{Code, Collective, CollectiveKind, Constant, Origin};
 pub(crate) use self::extended::{Carry, Inexact, Modified};

@@ -81,6 +81,12 @@ impl Context<'_> {
                 element => self.wide(element, row.types[0]),
             }),
             Slot::ReadLanes => self.lanes(row, operand, |element| self.wide_value(element, row.types[0])),
+            Slot::WriteVector if *operand == Operand::Sink => Ok(()),
+            Slot::WriteVector => self.vector(row, operand, |element| match element {
+                Operand::Sink => Ok(()),
+                element => self.register(element, row.types[0]),
+            }),
+            Slot::ReadVector => self.vector(row, operand, |element| self.value(element, row.types[0])),
             Slot::MoveTo => self.move_to(row.types[0], operand),
             Slot::MoveFrom => self.move_from(row.types[0], operand),
             Slot::AddressValue(class) => match operand {
@@ -213,6 +219,15 @@ impl Context<'_> {
             }
         }
         Ok(())
+    }
+
+    fn vector(&self, row: &Row, operand: &Operand, check: impl Fn(&Operand) -> Checked) -> Checked {
+        match operand {
+            Operand::Vector(elements) if elements.len() == usize::from(row.counts[0]) => {
+                elements.iter().try_for_each(check)
+            }
+            _ => Err(format!("expected a vector of {}", row.counts[0])),
+        }
     }
 
     fn fragment(&self, row: &Row, n: u8, operand: &Operand) -> Checked {

@@ -68,6 +68,7 @@ fn wrong_instructions_on_sm_90a() {
             ("mov.f32 %f0, smem+4;", "operand 2 (`smem+4`): is not a .f32 value"),
             ("mov.u32 %r0, smem+4294967296;", "the offset does not fit 32 bits"),
             ("cvta.global.u64 %rd0, smem+4;", "operand 2 (`smem+4`): is in .shared memory"),
+            ("red.global.add.v2.f32 [%rd0], {%f0, %f1};", "needs .version 8.1"),
             ("add.u32 %r0, %tid.x, 1;", "operand 2 (`%tid.x`): is not a .u32 value"),
             ("ld.global.v4.f64 {%fd0, %fd1, %fd2, %fd3}, [%rd0];", "a vector has at most 16 bytes"),
             ("ld.global.v8.f32 {%f0, %f1}, [%rd0];", "a vector has 2 or 4 elements"),
