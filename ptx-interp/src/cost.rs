@@ -400,7 +400,7 @@ impl Mix {
             Op::Bulk { index } if code.bulks[index as usize].copies() => &mut self.copy_bulk,
             Op::Atomic { .. } => &mut self.atomic,
             Op::Barrier { .. } | Op::BarrierReduce { .. } | Op::BarrierArrive { .. } => &mut self.barrier,
-            Op::Branch { .. } => &mut self.branch,
+            Op::Branch { .. } | Op::BranchIndexed { .. } => &mut self.branch,
             _ => &mut self.other,
         }
     }

@@ -2,6 +2,7 @@
 
 mod across;
 mod arithmetic;
+mod branch_lists;
 mod bulk;
 mod checks;
 mod clusters;

@@ -55,7 +55,7 @@ pub enum Operand {
     Address(Box<(Base, i64)>),
     /// `[map, {c0, c1}]`: a tensor map and its coordinates.
     TensorAddress(Box<(Base, ThinVec<Operand>)>),
-    /// A label.
+    /// A label, or the name of a list of them.
     Label(Box<String>),
     /// The address of a variable: `mov.u32 %r1, smem;`.
     Symbol(Box<String>),
@@ -140,6 +140,8 @@ pub enum Opcode {
     Approx { function: Approx, ty: Type },
     /// `bra[.uni] label`.
     Bra { uniform: bool },
+    /// `brx.idx[.uni] index, list`: branches to one of the labels of a [`crate::module::Statement::Targets`].
+    BraIndexed { uniform: bool },
     /// `bar.sync a[, b]` and `barrier.cta.sync[.aligned]`, printed as `bar.sync`.
     BarSync,
     /// `bar.arrive a, b`.

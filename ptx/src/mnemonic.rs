@@ -87,7 +87,7 @@ fn modifiers(op: &mut Opcode, m: &mut impl Modifiers) {
             m.literal("approx");
             m.required(ty);
         }
-        Opcode::Bra { uniform } => m.flag(uniform, "uni"),
+        Opcode::Bra { uniform } | Opcode::BraIndexed { uniform } => m.flag(uniform, "uni"),
         Opcode::CpAsync { cache, prefetch } => {
             m.required(cache);
             m.literal("shared");

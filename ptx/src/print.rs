@@ -293,6 +293,16 @@ impl<'a> Printer<'a> {
                 self.push(":");
                 self.newline();
             }
+            Statement::Targets { name, labels } => {
+                self.push(name);
+                self.push(": .branchtargets");
+                for (i, label) in labels.iter().enumerate() {
+                    self.push(if i == 0 { " " } else { ", " });
+                    self.push(label);
+                }
+                self.push(";");
+                self.newline();
+            }
             Statement::Comment(text) => {
                 self.push(INDENT);
                 self.comment(text);

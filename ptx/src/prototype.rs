@@ -54,6 +54,7 @@ static PROTOTYPES: &[Opcode] = &[
     Opcode::Bfind { shift_amount: false, ty: Type::B32 },
     Opcode::Bra { uniform: false },
     Opcode::Brev(Type::B32),
+    Opcode::BraIndexed { uniform: false },
     Opcode::Clz(Type::B32),
     Opcode::CopySign(Type::F32),
     approx(Approx::Cos),

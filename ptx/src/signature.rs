@@ -83,6 +83,8 @@ pub(crate) enum Slot {
     Tensor,
     /// The name of a label.
     Label,
+    /// The name of a list of labels.
+    Targets,
     /// An integer constant within a range, and a multiple of the step.
     Constant {
         min: i64,

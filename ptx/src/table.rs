@@ -94,6 +94,7 @@ pub(crate) fn row(op: &Opcode) -> Row {
         }
         Opcode::Approx { function, ty } => approximate(*function, *ty),
         Opcode::Bra { .. } => Row::plain("bra", &[Slot::Label]),
+        Opcode::BraIndexed { .. } => Row::plain("brx.idx", &[Slot::Read(COUNT), Slot::Targets]),
         Opcode::BarSync => Row::plain("bar.sync", &[BARRIER, THREADS]).optional(1),
         Opcode::BarArrive => Row::plain("bar.arrive", &[BARRIER, THREADS]),
         Opcode::BarWarpSync => Row::plain("bar.warp.sync", &[Slot::Read(BITS_32)]),

@@ -75,6 +75,8 @@ pub(crate) struct Code {
     pub(crate) collectives: Vec<Collective>,
     pub(crate) rare: Vec<Rare>,
     pub(crate) reductions: Vec<BarrierReduce>,
+    /// Lists of instructions to branch to.
+    pub(crate) targets: Vec<Vec<u32>>,
     pub(crate) mbarriers: Vec<MbarrierOp>,
     /// Whether any instruction invalidates an mbarrier.
     pub(crate) ends_mbarriers: bool,

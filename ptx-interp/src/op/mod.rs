@@ -345,6 +345,12 @@ pub(crate) enum Op {
         target: u32,
         uniform: bool,
     },
+    /// To one of the instructions of a list: index into [`Code::targets`].
+    BranchIndexed {
+        index: R32,
+        list: u32,
+        uniform: bool,
+    },
     /// For `count` threads, or all threads of the block if absent.
     Barrier {
         id: R32,

@@ -98,7 +98,7 @@ impl<'a> Parser<'a> {
             Operand::Int(32)
         } else if name.starts_with('%') {
             Operand::Special(Special::from_name(name).ok_or_else(|| self.undeclared("register"))?)
-        } else if matches!(op, Opcode::Bra { .. }) {
+        } else if matches!(op, Opcode::Bra { .. } | Opcode::BraIndexed { .. }) {
             Operand::Label(Box::new(name.to_owned()))
         } else if let Some(symbol) = self.symbol(names) {
             self.next()?;

@@ -131,6 +131,10 @@ impl Context<'_> {
                 Operand::Label(_) => Err("the label is not bound".to_owned()),
                 _ => Err("expected a label".to_owned()),
             },
+            Slot::Targets => match operand {
+                Operand::Label(name) if self.targets.contains(name.as_str()) => Ok(()),
+                _ => Err("expected the name of a list of labels".to_owned()),
+            },
             Slot::Constant { min, max, step } => match operand {
                 Operand::Int(value) => in_range(*value, min, max, step),
                 _ => Err("expected an integer constant".to_owned()),

@@ -77,6 +77,10 @@ fn spellings() {
         ("mov.u32 %r0, smem + 16 + -16;", vec!["mov.u32 %r0, smem;"]),
         ("ld.weak.shared.f32 %f0, [smem];", vec!["ld.shared.f32 %f0, [smem];"]),
         ("membar.sys;", vec!["fence.sc.sys;"]),
+        (
+            "{ t: .branchtargets a, b; brx.idx.uni %r0, t; a: b: } t: ret;",
+            vec!["t_s1_: .branchtargets a_s2_, b_s3_;", "brx.idx.uni %r0, t_s1_;", "a_s2_:", "b_s3_:", "t:", "ret;"],
+        ),
         ("barrier.cta.sync.aligned 0;", vec!["bar.sync 0;"]),
         ("barrier.cta.sync 0;", vec!["barrier.sync 0;"]),
         ("cp.async.ca.shared::cta.global [%r0], [%rd0], 4;", vec!["cp.async.ca.shared.global [%r0], [%rd0], 4;"]),
