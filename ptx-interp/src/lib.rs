@@ -19,7 +19,7 @@
 //!   sufficient scope order accesses; relaxed ones need fences, and `fence.sc` are ordered among each other. What a thread may see late, it sees late once: if
 //!   nothing orders a flag, or the end of a phase, before a wait, the wait's first test does not see it. A report has a
 //!   [timeline](Site::timeline).
-//! - **Asynchronous copies** (`cp.async`, bulk and tensor copies, reductions) complete at the latest time that the ISA
+//! - **Asynchronous copies** (`cp.async`, bulk and tensor copies, reductions, `st.async` and `red.async`) complete at the latest time that the ISA
 //!   allows, at the earliest, or at random times in between ([`Landing`]). Until a thread has waited for a copy, no
 //!   thread may access its bytes. Tensor maps have their own representation here ([`TensorMap`]), with the driver's
 //!   rules for their arguments.
@@ -47,8 +47,8 @@
 //!   violations, that of the lowest cluster is reported.
 //!
 //! Not supported yet, and reported with their line when reached: other types on tensor cores (tf32, 8 bits, integers,
-//! f64), sparse operands and base offsets in matrix descriptors, clusters of more than eight blocks, `st.async` and
-//! `red.async`, tensor maps of images and interleaved ones, 8-bit floats, variables of the module in global memory.
+//! f64), sparse operands and base offsets in matrix descriptors, clusters of more than eight blocks, tensor maps of
+//! images and interleaved ones, conversions of 8-bit floats.
 //!
 //! ```
 //! use ptx_gemm_interp::{Arg, Launch, Memory, Options, Program, launch};

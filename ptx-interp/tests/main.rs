@@ -2,6 +2,7 @@
 
 mod across;
 mod arithmetic;
+mod async_stores;
 mod branch_lists;
 mod bulk;
 mod checks;

@@ -268,6 +268,10 @@ pub enum Opcode {
     BulkReduce { hint: CacheHint, op: Atomic, ty: Type },
     /// `cp.reduce.async.bulk.shared::cluster.shared::cta.completion.op.ty [d], [s], bytes, [mbarrier]`.
     BulkReduceShared { op: Atomic, ty: Type },
+    /// `st.async[.weak][.space].mbarrier::complete_tx::bytes[.vN].ty [a], b, [mbarrier]`.
+    StAsync { space: Space, vector: u8, ty: Type },
+    /// `red.async.relaxed.cluster[.space].mbarrier::complete_tx::bytes.op.ty [a], b, [mbarrier]`.
+    RedAsync { space: Space, op: Atomic, ty: Type },
     /// `cp.async.bulk.prefetch.L2.global[.hint] [s], bytes[, policy]`.
     BulkPrefetch { hint: CacheHint },
     /// `cp.async.bulk.tensor.Nd.to.global.mode.completion… [d], [map, {c}], [mbarrier][, {offsets}][, mask][, policy]`.

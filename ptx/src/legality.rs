@@ -161,6 +161,9 @@ fn refuse_asynchronous(op: &Opcode) -> Option<&'static str> {
             Some("a wait must be .acquire")
         }
         Opcode::BulkReduce { op: Atomic::Exch | Atomic::Cas, .. } => Some("a bulk reduction cannot be exch or cas"),
+        Opcode::StAsync { space, vector, ty } => shared_or_generic(*space).or(vector_size(*vector, *ty)),
+        Opcode::RedAsync { space: Space::Generic | Space::SharedCluster, .. } => None,
+        Opcode::RedAsync { .. } => Some("works only on the shared memory of the cluster"),
         Opcode::TensormapReplace { space: Space::Generic | Space::Global | Space::SharedCta, .. } => None,
         Opcode::TensormapReplace { .. } => Some("replaces fields in generic, global or shared::cta memory"),
         Opcode::BulkCopy { to, from, multicast, hint } => bulk_copy(*to, *from, *multicast, *hint),

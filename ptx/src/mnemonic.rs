@@ -254,6 +254,19 @@ fn asynchronous_modifiers(op: &mut Opcode, m: &mut impl Modifiers) {
             reduction(m, op, ty);
         }
         Opcode::BulkReduceShared { op, ty } => reduction(m, op, ty),
+        Opcode::StAsync { space, vector, ty } => {
+            m.redundant("weak");
+            m.optional(space);
+            m.literal("mbarrier::complete_tx::bytes");
+            m.vector(vector);
+            m.required(ty);
+        }
+        Opcode::RedAsync { space, op, ty } => {
+            m.optional(space);
+            m.literal("mbarrier::complete_tx::bytes");
+            m.required(op);
+            m.required(ty);
+        }
         Opcode::BulkPrefetch { hint } => m.optional(hint),
         Opcode::TensorLoad { dimensions, to, mode, multicast, hint } => {
             m.number("", dimensions, "d");

@@ -183,6 +183,8 @@ impl<'a> Decoder<'a> {
             | Opcode::BulkCopy { .. }
             | Opcode::BulkReduce { .. }
             | Opcode::BulkReduceShared { .. }
+            | Opcode::StAsync { .. }
+            | Opcode::RedAsync { .. }
             | Opcode::BulkPrefetch { .. }
             | Opcode::BulkCommit
             | Opcode::BulkWait(_)

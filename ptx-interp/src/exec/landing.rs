@@ -4,6 +4,7 @@
 use ptx_gemm_ptx::instruction::Atomic;
 use ptx_gemm_ptx::types::Type;
 
+use super::bulk::values;
 use super::proxy::Starter;
 use super::timeline::timeline;
 use super::{atomic, order, proxy};
@@ -52,6 +53,13 @@ pub(crate) fn land(block: &mut BlockMemory, env: &Env, index: usize) -> Checked 
         return Ok(());
     }
     let pending = block.agents.take(index);
+    if let Movement::Values { barrier, data, size, defined, reduce } = pending.movement {
+        let offset = pending.shared as usize;
+        values::land(block, env, offset, &data[..pending.bytes as usize], (size, defined, reduce));
+        // What threads of other blocks store is known to threads that wait with the cluster's scope.
+        let own = block.shared.rank_of(barrier as usize) == env.rank(pending.thread) as usize;
+        return count(block, env, &pending, barrier, own);
+    }
     let Movement::Load { from, barrier, reduce } = &pending.movement else { return Ok(()) };
     let bytes = pending.counted as usize;
     let (mut data, known) = read_in(block, env, from, bytes);
@@ -65,16 +73,22 @@ pub(crate) fn land(block: &mut BlockMemory, env: &Env, index: usize) -> Checked 
     if let Region::Shared(from) = *from {
         block.agents.has_read_for(from, &pending);
     }
+    count(block, env, &pending, *barrier, true)
+}
+
+/// Counts the bytes of a complete copy at its mbarrier. `own` says whether waits of any scope learn of it.
+fn count(block: &mut BlockMemory, env: &Env, pending: &Pending, barrier: u32, own: bool) -> Checked {
     block.wrote_shared = true;
     let ((column, clock), number) = (pending.known, block.clocks.block());
-    let at = block.mbarriers.at(*barrier as usize);
+    let at = block.mbarriers.at(barrier as usize);
     let mut announced = None;
     let counted = at.and_then(|at| {
         announced = at.announced;
-        at.brought().of_mut(number).add_copies(column, clock);
+        let brought = if own { at.brought() } else { at.brought_by_peers() };
+        brought.of_mut(number).add_copies(column, clock);
         at.complete_bytes(pending.counted, Completed { thread: of_copies(column), clock })
     });
-    env.heed(counted.map_err(|misuse| miscounted(block, env, &pending, *barrier, misuse, announced)))
+    env.heed(counted.map_err(|misuse| miscounted(block, env, pending, barrier, misuse, announced)))
 }
 
 /// The start of a copy, as an access for the race detector.
@@ -165,7 +179,7 @@ fn read_source(block: &BlockMemory, pending: &mut Pending) {
     if pending.data.is_none() && !pending.landed {
         let layout = match &pending.movement {
             Movement::Store { to, .. } => Layout::of(to),
-            Movement::Load { .. } => Layout(None),
+            Movement::Load { .. } | Movement::Values { .. } => Layout(None),
         };
         pending.data = Some(read_shared(block, pending.shared, pending.counted as usize, layout));
     }
@@ -301,9 +315,11 @@ pub(crate) fn unfinished(block: &BlockMemory, env: &Env, rank: usize) -> Option<
         Movement::Store { .. } => {
             (!pending.read && here(pending.shared)).then_some((pending, "may still read", pending.shared))
         }
-        Movement::Load { .. } if here(pending.shared) => Some((pending, "may still write", pending.shared)),
+        Movement::Load { .. } | Movement::Values { .. } if here(pending.shared) => {
+            Some((pending, "may still write", pending.shared))
+        }
         Movement::Load { from: Region::Shared(from), .. } => here(from).then_some((pending, "may still read", from)),
-        Movement::Load { .. } => None,
+        Movement::Load { .. } | Movement::Values { .. } => None,
     })?;
     let (which, of) = match block.shared.ranks() {
         1 => ("the block".to_owned(), "its"),

@@ -78,6 +78,10 @@ fn spellings() {
         ("ld.weak.shared.f32 %f0, [smem];", vec!["ld.shared.f32 %f0, [smem];"]),
         ("membar.sys;", vec!["fence.sc.sys;"]),
         (
+            "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r0], 1, [%r1];",
+            vec!["st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r0], 1, [%r1];"],
+        ),
+        (
             "{ t: .branchtargets a, b; brx.idx.uni %r0, t; a: b: } t: ret;",
             vec!["t_s1_: .branchtargets a_s2_, b_s3_;", "brx.idx.uni %r0, t_s1_;", "a_s2_:", "b_s3_:", "t:", "ret;"],
         ),

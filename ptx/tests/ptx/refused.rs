@@ -230,6 +230,29 @@ fn wrong_matrix_and_asynchronous_instructions() {
             ("lop3.b32 %r0, %r1, %r2, %r3, 256;", "operand 5 (`256`): expected 0 to 255"),
         ],
     );
+    check(
+        "sm_90",
+        "8.1",
+        &[
+            (
+                "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b64 [%r0], {%rd0, %rd1, %rd2, %rd3}, [%r1];",
+                "a vector has at most 16 bytes",
+            ),
+            (
+                "st.async.shared::cluster.mbarrier::complete_tx::bytes.b16 [%r0], %h0, [%r1];",
+                "`st.async` has no .b16 form",
+            ),
+            ("st.async.global.mbarrier::complete_tx::bytes.b32 [%rd0], %r0, [%rd1];", "works only on shared memory"),
+            (
+                "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.min.s64 [%r0], %rd0, [%r1];",
+                "`red.async.relaxed.cluster` has no .s64 form",
+            ),
+            (
+                "red.async.relaxed.cluster.shared::cta.mbarrier::complete_tx::bytes.add.u32 [%r0], %r1, [%r2];",
+                "works only on the shared memory of the cluster",
+            ),
+        ],
+    );
     check("sm_90", "8.4", &[("wgmma.fence.sync.aligned;", "needs sm_90a")]);
     check("sm_100a", "8.6", &[("wgmma.fence.sync.aligned;", "needs sm_90a")]);
     check("sm_100", "8.6", &[("setmaxnreg.dec.sync.aligned.u32 40;", "needs sm_90a or a later target with a letter")]);
