@@ -25,10 +25,11 @@
 //!   rules for their arguments.
 //! - **Proxies**: a generic write before an asynchronous access needs a proxy fence ([`ViolationKind::Proxy`]). So does
 //!   a generic read before an asynchronous write, by default as a warning ([`ViolationKind::ProxyWar`]).
-//! - **Tensor cores**: `mma.sync` and `wgmma` of f16 and bf16, with `ldmatrix`, `stmatrix` and matrix descriptors of
-//!   every swizzle. Sums are those of the hardware, in fixed point and cut off as sm_90 does. The multiplications of a
-//!   warp group are asynchronous: their registers are untouched from a fence to the wait ([`ViolationKind::Wgmma`]), and
-//!   they read shared memory as an agent of its own, whose progress one thread's wait is enough to know.
+//! - **Tensor cores**: `mma.sync` and `wgmma` of f16, bf16, tf32, 8-bit floats and bytes, and `mma.sync` of f64, with
+//!   `ldmatrix`, `stmatrix` and matrix descriptors of every swizzle. Sums are those of the hardware, in fixed point and
+//!   cut off as sm_90 does. The multiplications of a warp group are asynchronous: their registers are untouched from a
+//!   fence to the wait ([`ViolationKind::Wgmma`]), and they read shared memory as an agent of its own, whose progress
+//!   one thread's wait is enough to know.
 //! - **Clusters** of up to eight blocks run as one: their warps take turns in one order. `mapa`, accesses to
 //!   `shared::cluster`, remote arrivals, copies between blocks and multicast reach the memory of every block, with the
 //!   bounds, races and fences of the block that owns it. A scope of `.cta` orders nothing between blocks, and a block may
@@ -46,8 +47,8 @@
 //!   cluster at a time. The others run in parallel, and run again one at a time if two of them race. Of several
 //!   violations, that of the lowest cluster is reported.
 //!
-//! Not supported yet, and reported with their line when reached: other types on tensor cores (tf32, 8 bits, integers,
-//! f64), sparse operands and base offsets in matrix descriptors, clusters of more than eight blocks, tensor maps of
+//! Not supported yet, and reported with their line when reached: elements of 4 bits and 1 bit, sparse operands and base
+//! offsets in matrix descriptors, clusters of more than eight blocks, tensor maps of
 //! images and interleaved ones, conversions of 8-bit floats.
 //!
 //! ```

@@ -27,6 +27,7 @@ mod ring;
 mod run;
 mod tensor;
 mod tensor_core;
+mod tensor_types;
 mod tensormap;
 mod tma_gemm;
 mod variables;

@@ -4,8 +4,8 @@ use ptx_gemm_ptx::instruction::{Atomic, Note, Special};
 use ptx_gemm_ptx::warp::{Shuffle, Vote};
 
 use super::{
-    Access, BarrierReduce, Bulk, Carry, GroupMultiply, GroupRegisters, Instr, Matrices, MbarrierOp, Modified, Multiply,
-    P, Quad, R32, R64, Rare, Scalar, Slot,
+    Access, BarrierReduce, Bulk, Carry, DoubleMultiply, GroupMultiply, GroupRegisters, Instr, Matrices, MbarrierOp,
+    Modified, Multiply, P, Quad, R32, R64, Rare, Scalar, Slot,
 };
 
 /// An instruction by which the lanes of a warp exchange values.
@@ -85,6 +85,7 @@ pub(crate) struct Code {
     pub(crate) copies_from_global: bool,
     pub(crate) matrices: Vec<Matrices>,
     pub(crate) multiplies: Vec<Multiply>,
+    pub(crate) double_multiplies: Vec<DoubleMultiply>,
     pub(crate) group_multiplies: Vec<GroupMultiply>,
     pub(crate) group_registers: GroupRegisters,
     pub(crate) refusals: Vec<String>,

@@ -21,7 +21,10 @@ pub(crate) use self::extended::{Carry, Inexact, Modified};
 pub(crate) use self::mbarrier::{Action, MbarrierOp, Ordering, PhaseSlot};
 pub(crate) use self::rare::{BarrierReduce, Condition, Rare};
 pub(crate) use self::scalar::{Arith, Bits, Scalar, ScalarFn};
-pub(crate) use self::tensor_core::{Factor, GroupMultiply, GroupRegisters, Left, Major, Matrices, Multiply, Sum, Way};
+pub(crate) use self::tensor_core::{
+    DoubleMultiply, Factor, Factors, GroupMultiply, GroupRegisters, Left, Major, Matrices, Multiply, Narrow, Other,
+    Sum, Way,
+};
 use crate::flags::Scope;
 
 /// Slot of a register up to 32 bits wide.
@@ -385,6 +388,10 @@ pub(crate) enum Op {
     },
     /// `mma.sync`: index into [`Code::multiplies`].
     Multiply {
+        index: u32,
+    },
+    /// `mma.sync` of double precision: index into [`Code::double_multiplies`].
+    DoubleMultiply {
         index: u32,
     },
     /// `wgmma.mma_async`: index into [`Code::group_multiplies`].
