@@ -395,7 +395,10 @@ impl Mix {
                 Some(StateSpace::Shared | StateSpace::Cluster) => &mut self.store_shared,
                 _ => &mut self.other,
             },
-            Op::Multiply { .. } | Op::DoubleMultiply { .. } | Op::GroupMultiply { .. } => &mut self.matrix,
+            Op::Multiply { .. }
+            | Op::DoubleMultiply { .. }
+            | Op::FragmentMultiply { .. }
+            | Op::GroupMultiply { .. } => &mut self.matrix,
             Op::CpAsync { .. } => &mut self.copy_async,
             Op::Bulk { index } if matches!(code.bulks[index as usize], Bulk::Values { reduce: None, .. }) => {
                 &mut self.store_shared

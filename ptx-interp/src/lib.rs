@@ -25,11 +25,11 @@
 //!   rules for their arguments.
 //! - **Proxies**: a generic write before an asynchronous access needs a proxy fence ([`ViolationKind::Proxy`]). So does
 //!   a generic read before an asynchronous write, by default as a warning ([`ViolationKind::ProxyWar`]).
-//! - **Tensor cores**: `mma.sync` and `wgmma` of f16, bf16, tf32, 8-bit floats and bytes, and `mma.sync` of f64, with
-//!   `ldmatrix`, `stmatrix` and matrix descriptors of every swizzle. Sums are those of the hardware, in fixed point and
-//!   cut off as sm_90 does. The multiplications of a warp group are asynchronous: their registers are untouched from a
-//!   fence to the wait ([`ViolationKind::Wgmma`]), and they read shared memory as an agent of its own, whose progress
-//!   one thread's wait is enough to know.
+//! - **Tensor cores**: `mma.sync` and `wgmma` of f16, bf16, tf32, 8-bit floats and bytes, `mma.sync` of f64, and `wmma`
+//!   of f16 and bf16, with `ldmatrix`, `stmatrix` and matrix descriptors of every swizzle. Sums are those of the
+//!   hardware, in fixed point and cut off as sm_90 does. The multiplications of a warp group are asynchronous: their
+//!   registers are untouched from a fence to the wait ([`ViolationKind::Wgmma`]), and they read shared memory as an
+//!   agent of its own, whose progress one thread's wait is enough to know.
 //! - **Clusters** of up to eight blocks run as one: their warps take turns in one order. `mapa`, accesses to
 //!   `shared::cluster`, remote arrivals, copies between blocks and multicast reach the memory of every block, with the
 //!   bounds, races and fences of the block that owns it. A scope of `.cta` orders nothing between blocks, and a block may

@@ -35,3 +35,4 @@ mod vector_atomics;
 mod violations;
 mod wgmma;
 mod wgmma_gemm;
+mod wmma;

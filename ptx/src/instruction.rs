@@ -11,7 +11,7 @@ use crate::asynchronous::{
 };
 use crate::extended::{BarReduction, CarryOf, Combine, Permutation};
 use crate::hints::Hints;
-use crate::matrix::{Element, Overflow, Shape, Transpose};
+use crate::matrix::{Element, Layout, Overflow, Part, Shape, Transpose};
 pub use crate::modifier::{Approx, Atomic, Cache, Compare, FenceOrder, Half, Order, Rounding, Scope};
 pub use crate::special::Special;
 use crate::types::{Space, Type};
@@ -226,6 +226,13 @@ pub enum Opcode {
     GridDepControl(GridDependency),
     /// `mma.sync.aligned.shape.row.col[.satfinite].d.a.b.c {d}, {a}, {b}, {c}`.
     Mma { shape: Shape, overflow: Overflow, d: Element, a: Element, b: Element, c: Element },
+    /// `wmma.load.a|b|c.sync.aligned.layout.shape[.space].type {d}, [a][, stride]`.
+    WmmaLoad { part: Part, layout: Layout, shape: Shape, space: Space, element: Element },
+    /// `wmma.store.d.sync.aligned.layout.shape[.space].type [a], {b}[, stride]`.
+    WmmaStore { layout: Layout, shape: Shape, space: Space, element: Element },
+    /// `wmma.mma.sync.aligned.layout.layout.shape.d[.a.b].c {d}, {a}, {b}, {c}`; the types of A and B are left out if
+    /// they are f16.
+    WmmaMultiply { layouts: [Layout; 2], shape: Shape, d: Element, ab: Element, c: Element },
     /// `wgmma.mma_async.sync.aligned.shape[.satfinite].d.a.b {d}, a, b, scale-d[, scale-a, scale-b[, trans-a], trans-b]`.
     Wgmma { shape: Shape, overflow: Overflow, d: Element, a: Element, b: Element },
     /// `wgmma.fence.sync.aligned`.

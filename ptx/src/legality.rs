@@ -3,7 +3,7 @@
 use crate::asynchronous::{CacheHint, Eviction, Multicast, PrefetchSize, Prefetched, TensorMode};
 use crate::hints::{Hints, L1Hint, L2Hint};
 use crate::instruction::{Atomic, Cache, Compare, Half, Instruction, Opcode, Operand, Order, Rounding, Scope};
-use crate::matrix::{Element, Overflow, Shape};
+use crate::matrix::{Element, Overflow, Part, Shape};
 use crate::types::{Space, Type};
 use crate::warp::ClusterOrder;
 
@@ -65,6 +65,14 @@ pub(crate) fn refuse(op: &Opcode) -> Option<&'static str> {
         Opcode::Rcp { rnd, ty } | Opcode::Sqrt { rnd, ty } => arithmetic_rounding(*rnd, *ty),
         Opcode::Mma { shape, overflow, d, a, b, c } => multiply(*shape, *overflow, [*d, *a, *b, *c]),
         Opcode::Wgmma { shape, overflow, d, a, b } => warpgroup_multiply(*shape, *overflow, *d, [*a, *b]),
+        Opcode::WmmaLoad { part, shape, space, element, .. } => fragment(*part, *shape, *element).or(flat(*space)),
+        Opcode::WmmaStore { shape, space, element, .. } => fragment(Part::D, *shape, *element).or(flat(*space)),
+        Opcode::WmmaMultiply { shape, d, ab, c, .. } => match (ab, d, c) {
+            (Element::Bf16, Element::F32, Element::F32) | (Element::F16, ..) => {
+                fragment(Part::A, *shape, *ab).or(fragment(Part::D, *shape, *d)).or(fragment(Part::C, *shape, *c))
+            }
+            _ => Some("wmma does not support these types"),
+        },
         Opcode::LdMatrix { matrices, .. } | Opcode::StMatrix { matrices, .. } if !matches!(matrices, 1 | 2 | 4) => {
             Some("it moves 1, 2 or 4 matrices at a time")
         }
@@ -267,6 +275,26 @@ fn multiply(shape: Shape, overflow: Overflow, elements: [Element; 4]) -> Option<
         return Some("mma does not support this accumulator type for these operands");
     }
     saturation(overflow, a)
+}
+
+/// A fragment of `wmma`.
+fn fragment(part: Part, shape: Shape, element: Element) -> Option<&'static str> {
+    let legal = match part {
+        Part::A | Part::B => matches!(element, Element::F16 | Element::Bf16),
+        Part::C | Part::D => matches!(element, Element::F16 | Element::F32),
+    };
+    match (shape.m, shape.n, shape.k) {
+        (16, 16, 16) | (32, 8, 16) | (8, 32, 16) if legal => None,
+        (16, 16, 16) | (32, 8, 16) | (8, 32, 16) => Some("wmma does not support this type for this matrix"),
+        _ => Some("wmma does not support this shape"),
+    }
+}
+
+fn flat(space: Space) -> Option<&'static str> {
+    match space {
+        Space::Generic | Space::Global | Space::Shared | Space::SharedCta => None,
+        _ => Some("fragments are in global memory, or in the block's own shared memory"),
+    }
 }
 
 fn warpgroup_multiply(shape: Shape, overflow: Overflow, d: Element, [a, b]: [Element; 2]) -> Option<&'static str> {

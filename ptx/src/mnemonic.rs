@@ -15,6 +15,7 @@ use crate::extended::BarReduction;
 use crate::hints::Hints;
 use crate::instruction::{Atomic, Cache, FenceOrder, Opcode, Order, Rounding, Scope};
 use crate::legality::{may_be_hinted, may_be_modified};
+use crate::matrix::Element;
 use crate::names::words;
 use crate::prototype;
 use crate::table;
@@ -179,6 +180,22 @@ fn warp_modifiers(op: &mut Opcode, m: &mut impl Modifiers) {
             for element in [d, a, b, c] {
                 m.required(element);
             }
+        }
+        Opcode::WmmaLoad { part: _, layout, shape, space, element }
+        | Opcode::WmmaStore { layout, shape, space, element } => {
+            m.required(layout);
+            m.shape(shape);
+            m.optional(space);
+            m.required(element);
+        }
+        Opcode::WmmaMultiply { layouts, shape, d, ab, c } => {
+            layouts.iter_mut().for_each(|layout| m.required(layout));
+            m.shape(shape);
+            m.required(d);
+            let mut stated = *ab == Element::Bf16;
+            m.flag(&mut stated, "bf16.bf16");
+            *ab = if stated { Element::Bf16 } else { Element::F16 };
+            m.required(c);
         }
         Opcode::Wgmma { shape, overflow, d, a, b } => {
             m.shape(shape);

@@ -7,7 +7,7 @@ use crate::asynchronous::{
 };
 use crate::extended::{BarReduction, CarryOf, Combine, Permutation};
 use crate::instruction::{Approx, Atomic, Cache, Compare, FenceOrder, Half, Opcode, Order, Rounding, Scope};
-use crate::matrix::{Element, Overflow, Shape, Transpose};
+use crate::matrix::{Element, Layout, Overflow, Part, Shape, Transpose};
 use crate::table::row;
 use crate::types::{Space, Type};
 use crate::warp::{Alignment, ClusterOrder, Direction, FastDivision, GridDependency, Resize, ShiftMode, Shuffle, Vote};
@@ -27,6 +27,11 @@ fn first_word(mnemonic: &str) -> &str {
 
 const fn approx(function: Approx) -> Opcode {
     Opcode::Approx { function, ty: Type::F32 }
+}
+
+const fn wmma_load(part: Part) -> Opcode {
+    let (shape, space) = (Shape::new(16, 16, 16), Space::Generic);
+    Opcode::WmmaLoad { part, layout: Layout::Row, shape, space, element: Element::F16 }
 }
 
 /// One opcode of each kind, sorted by the first word of the stem, longer stems first. The fields have the values that a
@@ -197,6 +202,22 @@ static PROTOTYPES: &[Opcode] = &[
     Opcode::WgmmaFence,
     Opcode::WgmmaCommit,
     Opcode::WgmmaWait,
+    wmma_load(Part::A),
+    wmma_load(Part::B),
+    wmma_load(Part::C),
+    Opcode::WmmaStore {
+        layout: Layout::Row,
+        shape: Shape::new(16, 16, 16),
+        space: Space::Generic,
+        element: Element::F32,
+    },
+    Opcode::WmmaMultiply {
+        layouts: [Layout::Row; 2],
+        shape: Shape::new(16, 16, 16),
+        d: Element::F32,
+        ab: Element::F16,
+        c: Element::F32,
+    },
     Opcode::Xor(Type::B32),
 ];
 

@@ -17,6 +17,7 @@ mod operand;
 mod rare;
 mod symbols;
 mod tensor_core;
+mod wmma;
 
 use std::collections::HashMap;
 
@@ -199,6 +200,9 @@ impl<'a> Decoder<'a> {
                 self.together(&instruction.op, operands)
             }
             Opcode::Mma { .. }
+            | Opcode::WmmaLoad { .. }
+            | Opcode::WmmaStore { .. }
+            | Opcode::WmmaMultiply { .. }
             | Opcode::Wgmma { .. }
             | Opcode::WgmmaFence
             | Opcode::WgmmaCommit

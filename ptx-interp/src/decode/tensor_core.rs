@@ -1,7 +1,7 @@
 //! Instructions of the tensor cores.
 
 use ptx_gemm_ptx::instruction::{Base, Opcode, Operand};
-use ptx_gemm_ptx::matrix::{Element, Overflow, Transpose};
+use ptx_gemm_ptx::matrix::{Element, Overflow, Part, Transpose};
 use ptx_gemm_ptx::module::Statement;
 use ptx_gemm_ptx::types::{Space, Type};
 
@@ -12,7 +12,7 @@ use crate::op::{
     Pointer, R32, Slot, Sum, Way,
 };
 
-const UNFIT: &str = "the operands do not fit the instruction";
+pub(super) const UNFIT: &str = "the operands do not fit the instruction";
 
 impl Decoder<'_> {
     pub(super) fn tensor_core(&mut self, opcode: &Opcode, operands: &[Operand]) -> Result<Op, String> {
@@ -97,6 +97,13 @@ impl Decoder<'_> {
                 self.code.group_multiplies.push(multiply);
                 Ok(Op::GroupMultiply { index: self.code.group_multiplies.len() as u32 - 1 })
             }
+            (&Opcode::WmmaLoad { part, layout, shape, space, element }, [values, address, stride @ ..]) => {
+                self.wmma_access((Way::Load, part), (layout, shape, space, element), [address, values], stride)
+            }
+            (&Opcode::WmmaStore { layout, shape, space, element }, [address, values, stride @ ..]) => {
+                self.wmma_access((Way::Store, Part::D), (layout, shape, space, element), [address, values], stride)
+            }
+            (Opcode::WmmaMultiply { .. }, [d, a, b, c]) => self.wmma_multiply(opcode, [d, a, b, c]),
             (Opcode::WgmmaFence, []) => Ok(Op::GroupFence),
             (Opcode::WgmmaCommit, []) => Ok(Op::GroupCommit),
             (Opcode::WgmmaWait, &[Operand::Int(pending)]) => {

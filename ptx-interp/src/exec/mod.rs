@@ -285,7 +285,11 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
                 }
                 check!(bulk::execute(warp, block, env, op, active, pc));
             }
-            Op::Matrices { .. } | Op::Multiply { .. } | Op::DoubleMultiply { .. } => {
+            Op::Matrices { .. }
+            | Op::Multiply { .. }
+            | Op::DoubleMultiply { .. }
+            | Op::Fragment { .. }
+            | Op::FragmentMultiply { .. } => {
                 if active != warp.live {
                     warp.groups.extend(other(pc + 1, mask & !active));
                     park!(pc, active, Parked::Barrier);

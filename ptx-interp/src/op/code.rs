@@ -4,8 +4,8 @@ use ptx_gemm_ptx::instruction::{Atomic, Note, Special};
 use ptx_gemm_ptx::warp::{Shuffle, Vote};
 
 use super::{
-    Access, BarrierReduce, Bulk, Carry, DoubleMultiply, GroupMultiply, GroupRegisters, Instr, Matrices, MbarrierOp,
-    Modified, Multiply, P, Quad, R32, R64, Rare, Scalar, Slot,
+    Access, BarrierReduce, Bulk, Carry, DoubleMultiply, Fragment, FragmentMultiply, GroupMultiply, GroupRegisters,
+    Instr, Matrices, MbarrierOp, Modified, Multiply, P, Quad, R32, R64, Rare, Scalar, Slot,
 };
 
 /// An instruction by which the lanes of a warp exchange values.
@@ -86,6 +86,8 @@ pub(crate) struct Code {
     pub(crate) matrices: Vec<Matrices>,
     pub(crate) multiplies: Vec<Multiply>,
     pub(crate) double_multiplies: Vec<DoubleMultiply>,
+    pub(crate) fragments: Vec<Fragment>,
+    pub(crate) fragment_multiplies: Vec<FragmentMultiply>,
     pub(crate) group_multiplies: Vec<GroupMultiply>,
     pub(crate) group_registers: GroupRegisters,
     pub(crate) refusals: Vec<String>,

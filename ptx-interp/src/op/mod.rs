@@ -22,8 +22,8 @@ pub(crate) use self::mbarrier::{Action, MbarrierOp, Ordering, PhaseSlot};
 pub(crate) use self::rare::{BarrierReduce, Condition, Rare};
 pub(crate) use self::scalar::{Arith, Bits, Scalar, ScalarFn};
 pub(crate) use self::tensor_core::{
-    DoubleMultiply, Factor, Factors, GroupMultiply, GroupRegisters, Left, Major, Matrices, Multiply, Narrow, Other,
-    Sum, Way,
+    DoubleMultiply, Factor, Factors, Fragment, FragmentMultiply, GroupMultiply, GroupRegisters, Left, Major, Matrices,
+    Multiply, Narrow, Other, Sum, Way,
 };
 use crate::flags::Scope;
 
@@ -392,6 +392,14 @@ pub(crate) enum Op {
     },
     /// `mma.sync` of double precision: index into [`Code::double_multiplies`].
     DoubleMultiply {
+        index: u32,
+    },
+    /// `wmma.load` and `wmma.store`: index into [`Code::fragments`].
+    Fragment {
+        index: u32,
+    },
+    /// `wmma.mma`: index into [`Code::fragment_multiplies`].
+    FragmentMultiply {
         index: u32,
     },
     /// `wgmma.mma_async`: index into [`Code::group_multiplies`].

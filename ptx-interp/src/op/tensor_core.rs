@@ -2,6 +2,9 @@
 
 use std::ops::Range;
 
+use arrayvec::ArrayVec;
+use ptx_gemm_ptx::matrix::{Layout, Part, Shape};
+
 use super::{P, Pointer, R32, R64};
 
 /// The types of the elements of A and B.
@@ -113,6 +116,35 @@ pub(crate) struct DoubleMultiply {
     pub(crate) a: [R64; 8],
     pub(crate) b: [R64; 4],
     pub(crate) c: [R64; 4],
+}
+
+/// `wmma.load` or `wmma.store`.
+#[derive(Clone, Debug)]
+pub(crate) struct Fragment {
+    pub(crate) way: Way,
+    pub(crate) part: Part,
+    pub(crate) layout: Layout,
+    pub(crate) shape: Shape,
+    /// Bytes of an element: 2 or 4.
+    pub(crate) bytes: u8,
+    pub(crate) address: Pointer,
+    /// Elements from one row, or column, to the next; its length if absent.
+    pub(crate) stride: Option<R32>,
+    pub(crate) values: ArrayVec<R32, 8>,
+}
+
+/// `wmma.mma`.
+#[derive(Clone, Debug)]
+pub(crate) struct FragmentMultiply {
+    pub(crate) layouts: [Layout; 2],
+    pub(crate) shape: Shape,
+    pub(crate) factor: Factor,
+    /// Of D and of C.
+    pub(crate) sums: [Sum; 2],
+    pub(crate) d: ArrayVec<R32, 8>,
+    pub(crate) a: ArrayVec<R32, 8>,
+    pub(crate) b: ArrayVec<R32, 8>,
+    pub(crate) c: ArrayVec<R32, 8>,
 }
 
 /// Where a matrix is contiguous in shared memory.

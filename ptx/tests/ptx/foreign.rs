@@ -78,6 +78,10 @@ fn spellings() {
         ("ld.weak.shared.f32 %f0, [smem];", vec!["ld.shared.f32 %f0, [smem];"]),
         ("membar.sys;", vec!["fence.sc.sys;"]),
         (
+            "wmma.store.d.sync.aligned.m16n16k16.col.f16 [%rd0], {%r0, %r1, %r2, %r3};",
+            vec!["wmma.store.d.sync.aligned.col.m16n16k16.f16 [%rd0], {%r0, %r1, %r2, %r3};"],
+        ),
+        (
             "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r0], 1, [%r1];",
             vec!["st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r0], 1, [%r1];"],
         ),

@@ -253,6 +253,30 @@ fn wrong_matrix_and_asynchronous_instructions() {
             ),
         ],
     );
+    check(
+        "sm_75",
+        "6.3",
+        &[
+            ("wmma.load.a.sync.aligned.row.m16n16k16.bf16 {%r0, %r1, %r2, %r3}, [%rd0];", "needs sm_80 or later"),
+            (
+                "wmma.load.a.sync.aligned.row.m16n16k8.f16 {%r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7}, [%rd0];",
+                "wmma does not support this shape",
+            ),
+            (
+                "wmma.load.c.sync.aligned.row.m16n16k16.f32 {%f0, %f1, %f2, %f3}, [%rd0];",
+                "operand 1 (`{%f0, %f1, %f2, %f3}`): expected a vector of 8",
+            ),
+            (
+                "wmma.load.a.sync.aligned.row.m16n16k16.f32 {%f0, %f1, %f2, %f3, %f4, %f5, %f6, %f7}, [%rd0];",
+                "wmma does not support this type for this matrix",
+            ),
+            (
+                "wmma.mma.sync.aligned.row.col.m16n16k16.f16.bf16.bf16.f32 {%r0, %r1, %r2, %r3}, {%r0, %r1, %r2, %r3}, \
+                 {%r0, %r1, %r2, %r3}, {%f0, %f1, %f2, %f3, %f4, %f5, %f6, %f7};",
+                "wmma does not support these types",
+            ),
+        ],
+    );
     check("sm_90", "8.4", &[("wgmma.fence.sync.aligned;", "needs sm_90a")]);
     check("sm_100a", "8.6", &[("wgmma.fence.sync.aligned;", "needs sm_90a")]);
     check("sm_100", "8.6", &[("setmaxnreg.dec.sync.aligned.u32 40;", "needs sm_90a or a later target with a letter")]);

@@ -9,6 +9,7 @@ mod landing;
 mod matrices;
 mod others;
 mod sums;
+mod wmma;
 
 use pulp::{Arch, Simd, WithSimd};
 
@@ -45,6 +46,16 @@ pub(super) fn execute<const WATCH: bool>(
             doubles::product(warp, multiply);
             if WATCH {
                 doubles::taint(warp, multiply);
+            }
+        }
+        Op::Fragment { index } => wmma::execute::<WATCH>(warp, block, env, &env.code.fragments[index as usize], pc)?,
+        Op::FragmentMultiply { index } => {
+            let multiply = &env.code.fragment_multiplies[index as usize];
+            // D may overlap the operands.
+            let undefined = if WATCH { wmma::undefined(warp, multiply) } else { Default::default() };
+            wmma::product(warp, multiply);
+            if WATCH {
+                wmma::taint(warp, multiply, &undefined);
             }
         }
         _ => {}
