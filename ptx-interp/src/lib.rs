@@ -36,7 +36,8 @@
 //!   not exit while others may still access its memory.
 //! - **Tensor maps** in global memory may be modified ([`ptx_gemm_ptx::asynchronous::MapField`]); TMA reads them through a
 //!   proxy of its own, which has to release and acquire them.
-//! - **Registers**: `setmaxnreg` moves them between warps; a warp whose request can never be met is a deadlock.
+//! - **Registers**: `setmaxnreg` moves them between warps; a warp whose request can never be met is a deadlock, if the
+//!   number that threads start with is known or follows from the entry's directives.
 //! - **Declarations**: memory that is written at most once per launch ([`Memory::set_write_once`]), flags that are zero
 //!   again after a launch ([`Memory::set_zero_after`]).
 //! - **Orders** of warps ([`WarpOrder`]) and of blocks ([`BlockOrder`]) are options; random ones are reproducible from
