@@ -2,7 +2,7 @@
 //! bytes. Also the related instructions: groups, and fences between proxies.
 
 mod tiles;
-pub(super) mod values;
+mod values;
 
 use std::sync::PoisonError;
 

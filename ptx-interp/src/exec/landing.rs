@@ -4,7 +4,6 @@
 use ptx_gemm_ptx::instruction::Atomic;
 use ptx_gemm_ptx::types::Type;
 
-use super::bulk::values;
 use super::proxy::Starter;
 use super::timeline::timeline;
 use super::{atomic, order, proxy};
@@ -55,7 +54,7 @@ pub(crate) fn land(block: &mut BlockMemory, env: &Env, index: usize) -> Checked 
     let pending = block.agents.take(index);
     if let Movement::Values { barrier, data, size, defined, reduce } = pending.movement {
         let offset = pending.shared as usize;
-        values::land(block, env, offset, &data[..pending.bytes as usize], (size, defined, reduce));
+        write_values(block, env, offset, &data[..pending.bytes as usize], (size, defined, reduce));
         // What threads of other blocks store is known to threads that wait with the cluster's scope.
         let own = block.shared.rank_of(barrier as usize) == env.rank(pending.thread) as usize;
         return count(block, env, &pending, barrier, own);
@@ -74,6 +73,36 @@ pub(crate) fn land(block: &mut BlockMemory, env: &Env, index: usize) -> Checked 
         block.agents.has_read_for(from, &pending);
     }
     count(block, env, &pending, *barrier, true)
+}
+
+/// Writes the values of an asynchronous store, or combines them with those that are there.
+fn write_values(
+    block: &mut BlockMemory,
+    env: &Env,
+    offset: usize,
+    data: &[u8],
+    (size, defined, reduce): (u8, u16, Option<(Atomic, Type)>),
+) {
+    let size = usize::from(size);
+    for (index, element) in data.chunks_exact(size).enumerate() {
+        let at = offset + index * size;
+        let value = number(element);
+        let mut written = defined >> index & 1 != 0;
+        let value = match reduce {
+            None => value,
+            Some((op, ty)) => {
+                written &= env.watch_off() || block.shared.is_written(at, size);
+                atomic::combined(op, ty, block.shared.load(at, size), value)
+            }
+        };
+        block.shared.store(at, size, value);
+        if !env.watch_off() {
+            block.shared.mark(at, size, written);
+        }
+    }
+    if reduce.is_none() && !block.clocks.flags.is_empty() {
+        order::forget(&mut block.clocks.flags, 0, offset, data.len());
+    }
 }
 
 /// Counts the bytes of a complete copy at its mbarrier. `own` says whether waits of any scope learn of it.

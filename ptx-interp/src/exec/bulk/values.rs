@@ -8,10 +8,10 @@
 
 use super::{Reduce, Start};
 use crate::agents::Movement;
-use crate::env::{BlockMemory, Env};
+use crate::env::BlockMemory;
 use crate::exec::locate::AccessKind;
 use crate::exec::order::{self, race};
-use crate::exec::{atomic, proxy, watch};
+use crate::exec::{proxy, watch};
 use crate::flags::Scope;
 use crate::op::{Pointer, Slot};
 use crate::options::Watch;
@@ -77,34 +77,4 @@ pub(super) fn count(block: &mut BlockMemory, pc: u32, accessed: &[(usize, usize)
     let accessed: Vec<(usize, u32)> =
         accessed.iter().map(|(lane, offset)| (*lane, layout.split(*offset).1 as u32)).collect();
     counters.shared(pc, watch::way(AccessKind::Write), &accessed, bytes);
-}
-
-/// Completes a store: its values are in shared memory from here on.
-pub(in crate::exec) fn land(
-    block: &mut BlockMemory,
-    env: &Env,
-    offset: usize,
-    data: &[u8],
-    (size, defined, reduce): (u8, u16, Option<Reduce>),
-) {
-    let size = usize::from(size);
-    for (index, element) in data.chunks_exact(size).enumerate() {
-        let at = offset + index * size;
-        let value = element.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
-        let mut written = defined >> index & 1 != 0;
-        let value = match reduce {
-            None => value,
-            Some((op, ty)) => {
-                written &= env.watch_off() || block.shared.is_written(at, size);
-                atomic::combined(op, ty, block.shared.load(at, size), value)
-            }
-        };
-        block.shared.store(at, size, value);
-        if !env.watch_off() {
-            block.shared.mark(at, size, written);
-        }
-    }
-    if reduce.is_none() && !block.clocks.flags.is_empty() {
-        order::forget(&mut block.clocks.flags, 0, offset, data.len());
-    }
 }
