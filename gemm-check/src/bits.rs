@@ -54,6 +54,7 @@ impl Rule {
                     // "div.approx" and "div.full": at most 2 units in the last place.
                     rule.approximate.insert("div", 4.0 * ROUNDING);
                 }
+                Opcode::WmmaMultiply { .. } => rule.sums = Sums::Free,
                 Opcode::Mma { d, .. } | Opcode::Wgmma { d, .. } if *d != Element::S32 => rule.sums = Sums::Free,
                 _ => {}
             }

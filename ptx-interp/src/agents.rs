@@ -55,6 +55,8 @@ pub(crate) enum Region {
 pub(crate) enum Movement {
     /// Into shared memory, counted by the mbarrier at this offset; a reduction combines with the existing values.
     Load { from: Region, barrier: u32, reduce: Option<(Atomic, Type)> },
+    /// Values of elements of `size` bytes, into shared memory; one bit of `defined` for each element that is not unknown.
+    Values { barrier: u32, data: [u8; 16], size: u8, defined: u16, reduce: Option<(Atomic, Type)> },
     /// To global memory, in the thread's group of copies with this number.
     Store { to: Region, group: u32, reduce: Option<(Atomic, Type)> },
 }
@@ -220,6 +222,8 @@ pub(crate) struct Agents {
     shared_bytes: usize,
     /// Column and newest clock of each mbarrier, by offset.
     columns: HashMap<u32, (u32, u32)>,
+    /// By column: the clock of the newest store of values, its thread and its instruction.
+    values: HashMap<u32, (u32, (u16, u32))>,
     fences: [Fences; 2],
     /// Number of groups that each thread has committed.
     committed: Vec<u32>,
@@ -236,6 +240,7 @@ impl Agents {
         self.granules.clear();
         self.multipliers.clear();
         self.columns.clear();
+        self.values.clear();
         self.fences = Default::default();
         self.committed.clear();
         (self.landing, self.shared_bytes) = (landing, shared_bytes as usize);
@@ -278,9 +283,10 @@ impl Agents {
 
     /// The first copy that an mbarrier counts.
     pub(crate) fn next_for(&self, offset: usize) -> Option<usize> {
-        self.pending.iter().position(
-            |pending| matches!(pending.movement, Movement::Load { barrier, .. } if barrier as usize == offset),
-        )
+        self.pending.iter().position(|pending| match pending.movement {
+            Movement::Load { barrier, .. } | Movement::Values { barrier, .. } => barrier as usize == offset,
+            Movement::Store { .. } => false,
+        })
     }
 
     pub(crate) fn commit(&mut self, thread: usize) {
@@ -307,6 +313,11 @@ impl Agents {
 
     /// Starts a copy, which then owns its bytes of shared memory or makes them read-only.
     pub(crate) fn start(&mut self, pending: Pending) {
+        if let Movement::Values { .. } = pending.movement {
+            // The shadow records what it writes, by words.
+            self.values.insert(pending.known.0, (pending.known.1, (pending.thread, pending.pc)));
+            return self.pending.push(pending);
+        }
         if self.granules.is_empty() {
             self.granules.resize(self.shared_bytes.div_ceil(GRAIN), Granule::default());
         }
@@ -389,6 +400,11 @@ impl Agents {
 
     /// The thread that started a copy which has completed, and the instruction, unless its bytes were written again.
     pub(crate) fn starter(&self, column: u32, clock: u32) -> Option<(u16, u32)> {
+        if let Some((newest, starter)) = self.values.get(&column)
+            && *newest == clock
+        {
+            return Some(*starter);
+        }
         let wrote = |granule: &&Granule| (granule.column, granule.clock) == (column + 1, clock);
         self.granules.iter().find(wrote).map(|granule| (granule.thread, granule.pc))
     }

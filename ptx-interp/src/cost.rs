@@ -7,7 +7,7 @@ use std::ops::Range;
 use arrayvec::ArrayVec;
 
 use crate::address::StateSpace;
-use crate::op::{Code, Op};
+use crate::op::{Bulk, Code, Op};
 use crate::row::LANES;
 
 /// Costs of a launch. Instructions and accesses are counted once per warp, bytes once per thread.
@@ -395,12 +395,19 @@ impl Mix {
                 Some(StateSpace::Shared | StateSpace::Cluster) => &mut self.store_shared,
                 _ => &mut self.other,
             },
-            Op::Multiply { .. } | Op::GroupMultiply { .. } => &mut self.matrix,
+            Op::Multiply { .. }
+            | Op::DoubleMultiply { .. }
+            | Op::FragmentMultiply { .. }
+            | Op::GroupMultiply { .. } => &mut self.matrix,
             Op::CpAsync { .. } => &mut self.copy_async,
+            Op::Bulk { index } if matches!(code.bulks[index as usize], Bulk::Values { reduce: None, .. }) => {
+                &mut self.store_shared
+            }
+            Op::Bulk { index } if matches!(code.bulks[index as usize], Bulk::Values { .. }) => &mut self.atomic,
             Op::Bulk { index } if code.bulks[index as usize].copies() => &mut self.copy_bulk,
             Op::Atomic { .. } => &mut self.atomic,
             Op::Barrier { .. } | Op::BarrierReduce { .. } | Op::BarrierArrive { .. } => &mut self.barrier,
-            Op::Branch { .. } => &mut self.branch,
+            Op::Branch { .. } | Op::BranchIndexed { .. } => &mut self.branch,
             _ => &mut self.other,
         }
     }

@@ -330,8 +330,11 @@ impl Env<'_> {
         let Place { warp, rank, ctaid, clusterid, within, clusters } = *place;
         let special = match constant {
             Constant::Value(value) => return value,
-            Constant::Shared(address) => return address + u64::from(rank) * u64::from(PEER),
-            Constant::Global(number) => return self.variables.get(number as usize).copied().unwrap_or(0),
+            Constant::Shared(address) => return address.wrapping_add(u64::from(rank) * u64::from(PEER)),
+            Constant::Global(number, offset) => {
+                let start = self.variables.get(number as usize).copied().unwrap_or(0);
+                return start.wrapping_add_signed(offset);
+            }
             Constant::Special(special) => special,
         };
         let tid = self.tid(warp * LANES as u32 + lane);

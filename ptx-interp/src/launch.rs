@@ -69,8 +69,9 @@ pub struct Launch<'a> {
     pub args: &'a [Arg],
     /// Blocks per cluster, at most 8; the entry's `.reqnctapercluster` if it is `[1; 3]` and the entry has one.
     pub cluster: [u32; 3],
-    /// Registers that each thread starts with in the compiled kernel; `.maxnreg` if absent. If neither is known, the
-    /// pool of registers that `setmaxnreg` uses is not tracked.
+    /// Registers that each thread starts with in the compiled kernel. If absent, they follow from `.maxnreg`, and from
+    /// `.reqntid` or `.maxntid` with `.minnctapersm`. If none of these is known, the pool of registers that `setmaxnreg`
+    /// uses is not tracked.
     pub registers: Option<u32>,
     /// Parts of shared memory that are counted by themselves as well; none overlap.
     pub regions: &'a [Region<'a>],
@@ -130,7 +131,7 @@ pub fn launch(program: &Program, memory: &Memory, launch: &Launch, options: &Opt
         landing: options.landing,
         proxy_war: options.proxy_war,
         proxy_init: options.proxy_init,
-        registers: launch.registers.or(entry.max_registers),
+        registers: launch.registers.or(entry.registers),
         max_instructions: options.max_instructions.unwrap_or(u64::MAX),
         detail,
         flags: Mutex::default(),

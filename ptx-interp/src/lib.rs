@@ -19,23 +19,25 @@
 //!   sufficient scope order accesses; relaxed ones need fences, and `fence.sc` are ordered among each other. What a thread may see late, it sees late once: if
 //!   nothing orders a flag, or the end of a phase, before a wait, the wait's first test does not see it. A report has a
 //!   [timeline](Site::timeline).
-//! - **Asynchronous copies** (`cp.async`, bulk and tensor copies, reductions) complete at the latest time that the ISA
+//! - **Asynchronous copies** (`cp.async`, bulk and tensor copies, reductions, `st.async` and `red.async`) complete at the latest time that the ISA
 //!   allows, at the earliest, or at random times in between ([`Landing`]). Until a thread has waited for a copy, no
 //!   thread may access its bytes. Tensor maps have their own representation here ([`TensorMap`]), with the driver's
 //!   rules for their arguments.
 //! - **Proxies**: a generic write before an asynchronous access needs a proxy fence ([`ViolationKind::Proxy`]). So does
 //!   a generic read before an asynchronous write, by default as a warning ([`ViolationKind::ProxyWar`]).
-//! - **Tensor cores**: `mma.sync` and `wgmma` of f16 and bf16, with `ldmatrix`, `stmatrix` and matrix descriptors of
-//!   every swizzle. Sums are those of the hardware, in fixed point and cut off as sm_90 does. The multiplications of a
-//!   warp group are asynchronous: their registers are untouched from a fence to the wait ([`ViolationKind::Wgmma`]), and
-//!   they read shared memory as an agent of its own, whose progress one thread's wait is enough to know.
+//! - **Tensor cores**: `mma.sync` and `wgmma` of f16, bf16, tf32, 8-bit floats and bytes, `mma.sync` of f64, and `wmma`
+//!   of f16 and bf16, with `ldmatrix`, `stmatrix` and matrix descriptors of every swizzle. Sums are those of the
+//!   hardware, in fixed point and cut off as sm_90 does. The multiplications of a warp group are asynchronous: their
+//!   registers are untouched from a fence to the wait ([`ViolationKind::Wgmma`]), and they read shared memory as an
+//!   agent of its own, whose progress one thread's wait is enough to know.
 //! - **Clusters** of up to eight blocks run as one: their warps take turns in one order. `mapa`, accesses to
 //!   `shared::cluster`, remote arrivals, copies between blocks and multicast reach the memory of every block, with the
 //!   bounds, races and fences of the block that owns it. A scope of `.cta` orders nothing between blocks, and a block may
 //!   not exit while others may still access its memory.
 //! - **Tensor maps** in global memory may be modified ([`ptx_gemm_ptx::asynchronous::MapField`]); TMA reads them through a
 //!   proxy of its own, which has to release and acquire them.
-//! - **Registers**: `setmaxnreg` moves them between warps; a warp whose request can never be met is a deadlock.
+//! - **Registers**: `setmaxnreg` moves them between warps; a warp whose request can never be met is a deadlock, if the
+//!   number that threads start with is known or follows from the entry's directives.
 //! - **Declarations**: memory that is written at most once per launch ([`Memory::set_write_once`]), flags that are zero
 //!   again after a launch ([`Memory::set_zero_after`]).
 //! - **Orders** of warps ([`WarpOrder`]) and of blocks ([`BlockOrder`]) are options; random ones are reproducible from
@@ -46,9 +48,9 @@
 //!   cluster at a time. The others run in parallel, and run again one at a time if two of them race. Of several
 //!   violations, that of the lowest cluster is reported.
 //!
-//! Not supported yet, and reported with their line when reached: other types on tensor cores (tf32, 8 bits, integers,
-//! f64), sparse operands and base offsets in matrix descriptors, clusters of more than eight blocks, `st.async` and
-//! `red.async`, tensor maps of images and interleaved ones, 8-bit floats, variables of the module in global memory.
+//! Not supported yet, and reported with their line when reached: elements of 4 bits and 1 bit, sparse operands and base
+//! offsets in matrix descriptors, clusters of more than eight blocks, tensor maps of
+//! images and interleaved ones, conversions of 8-bit floats.
 //!
 //! ```
 //! use ptx_gemm_interp::{Arg, Launch, Memory, Options, Program, launch};

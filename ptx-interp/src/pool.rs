@@ -10,6 +10,24 @@ const GROUP: usize = 4;
 /// Number of a warp group's `setmaxnreg` instructions that are compared between its warps.
 const MOST_COMPARED: usize = 1 << 12;
 
+/// Registers of a multiprocessor.
+const FILE: u64 = 64 << 10;
+/// Schedulers of a multiprocessor, which have equal parts of them.
+const SCHEDULERS: u64 = 4;
+/// Registers per thread come in multiples of this, up to a limit.
+const GRANULE: u64 = 8;
+const MOST: u64 = 256;
+
+/// Registers that each thread starts with in a kernel that uses `setmaxnreg`, for at most this many threads per block, and
+/// blocks per multiprocessor: as many as fit, but no more than the kernel ever requests. This is what ptxas 13.0 assigns.
+/// It ignores `setmaxnreg` if `.minnctapersm` is not stated; such a kernel counts as one of a single block here.
+pub(crate) fn at_entry(threads: u64, blocks: u64, requested: u32) -> u32 {
+    let warps = threads.div_ceil(LANES as u64).saturating_mul(blocks).max(1);
+    let lanes = warps.div_ceil(SCHEDULERS).saturating_mul(SCHEDULERS * LANES as u64);
+    let share = (FILE / lanes / GRANULE * GRANULE).min(MOST);
+    requested.min(share as u32)
+}
+
 /// A `setmaxnreg`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Resizing {

@@ -6,7 +6,8 @@ use ptx_gemm_ptx::module::Directive;
 use ptx_gemm_ptx::parse::{ParseError, parse_with_lines};
 
 use crate::decode::{MAX_CONST, Symbols, decode};
-use crate::op::Code;
+use crate::op::{Code, Op};
+use crate::pool;
 
 /// Number of the next program.
 static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -54,8 +55,8 @@ pub(crate) struct Entry {
     pub(crate) max_cluster_rank: Option<u32>,
     /// `.explicitcluster`.
     pub(crate) explicit_cluster: bool,
-    /// `.maxnreg`.
-    pub(crate) max_registers: Option<u32>,
+    /// Registers that each thread starts with, as far as the directives say.
+    pub(crate) registers: Option<u32>,
 }
 
 impl Program {
@@ -72,6 +73,7 @@ impl Program {
             let symbols = Symbols::lay_out(&parsed.module, entry);
             check_sizes(&entry.name, &symbols)?;
             let code = decode(entry, lines, line, &symbols);
+            let registers = registers(&entry.directives, &code);
             let extents = |pick: fn(&Directive) -> Option<&[u32]>| entry.directives.iter().find_map(pick).map(padded);
             entries.push(Entry {
                 name: entry.name.clone(),
@@ -94,10 +96,7 @@ impl Program {
                     _ => None,
                 }),
                 explicit_cluster: entry.directives.contains(&Directive::ExplicitCluster),
-                max_registers: entry.directives.iter().find_map(|directive| match directive {
-                    Directive::MaxNreg(count) => Some(*count),
-                    _ => None,
-                }),
+                registers,
             });
         }
         Ok(Program { number: NEXT.fetch_add(1, Relaxed), entries })
@@ -125,6 +124,30 @@ impl Program {
 
     pub(crate) fn entry(&self, name: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.name == name)
+    }
+}
+
+/// Registers that each thread starts with: `.maxnreg`, or for kernels with `setmaxnreg` what follows from the number of
+/// threads.
+fn registers(directives: &[Directive], code: &Code) -> Option<u32> {
+    let find = |pick: fn(&Directive) -> Option<u32>| directives.iter().find_map(pick);
+    let most = find(|directive| if let Directive::MaxNreg(count) = directive { Some(*count) } else { None });
+    let blocks = find(|directive| if let Directive::MinNctaPerSm(count) = directive { Some(*count) } else { None });
+    let threads = directives.iter().find_map(|directive| match directive {
+        Directive::Reqntid(extents) | Directive::Maxntid(extents) => Some(extents),
+        _ => None,
+    });
+    let threads = threads.map(|extents| extents.iter().fold(1u64, |all, extent| all.saturating_mul((*extent).into())));
+    let requested = code.instrs.iter().filter_map(|instr| match instr.op {
+        Op::SetMaxNReg { count, .. } => Some(u32::from(count)),
+        _ => None,
+    });
+    let fitting = threads
+        .zip(requested.max())
+        .map(|(threads, requested)| pool::at_entry(threads, blocks.unwrap_or(1).into(), requested));
+    match (most, fitting) {
+        (Some(most), Some(fitting)) => Some(most.min(fitting)),
+        (most, fitting) => most.or(fitting),
     }
 }
 

@@ -8,6 +8,7 @@
 
 use crate::clocks::Clocks;
 use crate::flags::Scope;
+use crate::knowledge::{column_of_copies, of_copies};
 use crate::row::{LANES, lanes};
 
 /// A thread at an instruction.
@@ -96,6 +97,10 @@ impl Past {
 
 /// The clock of a write to global memory by a copy that may still be in flight, which no thread knows.
 pub(crate) const UNDER_WAY: u32 = u32::MAX;
+
+/// Set in the clock of a write to shared memory that an mbarrier counts ([`Shadow::write_apart`]): a number of copies,
+/// which is not comparable with the clocks of warps.
+const APART: u32 = 1 << 31;
 
 /// How two accesses conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -273,6 +278,25 @@ impl Shadow {
         self.each(offset, bytes, |shadow, index| {
             shadow.write_one(clocks, index, actor)?;
             shadow.words[index].in_flight = true;
+            Ok(())
+        })
+    }
+
+    /// A thread writes asynchronously. It is checked like a write by the thread; then its writer becomes the thread that
+    /// represents the copies of an mbarrier, `known` says which, and even the thread itself has to wait there.
+    pub(crate) fn write_apart(
+        &mut self,
+        clocks: &Clocks,
+        offset: usize,
+        bytes: usize,
+        actor: Actor,
+        known: (u32, u32),
+    ) -> Result<(), Conflict> {
+        self.each(offset, bytes, |shadow, index| {
+            shadow.write_one(clocks, index, actor)?;
+            let writer = &mut shadow.words[index].writer;
+            writer.actor.thread = of_copies(known.0);
+            writer.clock = APART | known.1;
             Ok(())
         })
     }
@@ -521,18 +545,29 @@ impl Access {
     /// weak access has to come after all of them. An atomic reads the previous write and replaces it in the record, as
     /// does a thread that has read it before.
     pub(crate) fn is_left_by(&self, clocks: &Clocks, actor: Actor) -> bool {
-        let stays = !actor.atomic || self.clock == UNDER_WAY;
+        let stays = !actor.atomic || self.clock >= APART;
         self.actor.strong.is_some() && stays && !self.is_by(actor) && !self.ordered(clocks, actor.thread)
     }
 
     #[inline(always)]
     pub(crate) fn ordered(&self, clocks: &Clocks, thread: u16) -> bool {
-        self.clock == 0 || clocks.ordered_anywhere(self.actor.block, self.clock, self.actor.thread, thread)
+        self.clock == 0 || clocks.ordered_anywhere(self.actor.block, self.plain_clock(), self.actor.thread, thread)
+    }
+
+    /// The clock of its thread, or the number of copies that an mbarrier had counted.
+    #[inline(always)]
+    pub(crate) fn plain_clock(&self) -> u32 {
+        match column_of_copies(self.actor.thread) {
+            Some(_) => self.clock & !APART,
+            None => self.clock,
+        }
     }
 
     /// Whether everything that has to come after an older access also has to come after this one.
     pub(crate) fn stands_for(&self, old: &Access, clocks: &Clocks) -> bool {
+        // The copies of an mbarrier are not a thread that knows of others.
+        let counted = column_of_copies(self.actor.thread).is_some();
         (old.did, old.actor.strong) == (self.did, self.actor.strong)
-            && (old.is_by(self.actor) || old.ordered(clocks, self.actor.thread))
+            && (old.is_by(self.actor) || !counted && old.ordered(clocks, self.actor.thread))
     }
 }

@@ -64,6 +64,19 @@ impl Shadows {
         shadow.write(clocks, offset, bytes, actor)
     }
 
+    /// [`Shadow::write_apart`].
+    pub(crate) fn write_apart(
+        &mut self,
+        clocks: &Clocks,
+        offset: usize,
+        bytes: usize,
+        actor: Actor,
+        known: (u32, u32),
+    ) -> Result<(), Conflict> {
+        let (shadow, offset) = self.at(offset);
+        shadow.write_apart(clocks, offset, bytes, actor, known)
+    }
+
     /// [`Shadow::start`].
     pub(crate) fn start(&mut self, clocks: &Clocks, offset: usize, bytes: usize, actor: Actor) -> Result<(), Conflict> {
         let (shadow, offset) = self.at(offset);

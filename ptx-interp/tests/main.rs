@@ -2,6 +2,8 @@
 
 mod across;
 mod arithmetic;
+mod async_stores;
+mod branch_lists;
 mod bulk;
 mod checks;
 mod clusters;
@@ -25,8 +27,12 @@ mod ring;
 mod run;
 mod tensor;
 mod tensor_core;
+mod tensor_types;
 mod tensormap;
 mod tma_gemm;
+mod variables;
+mod vector_atomics;
 mod violations;
 mod wgmma;
 mod wgmma_gemm;
+mod wmma;

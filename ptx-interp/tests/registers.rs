@@ -2,7 +2,10 @@
 
 use ptx_gemm_interp::ViolationKind::{BarrierMismatch, Deadlock, OutOfBounds, Registers, UnknownInstruction};
 
+use ptx_gemm_interp::Violation;
+
 use crate::copies::{Case, change, text};
+use crate::run::Device;
 
 /// Warp group 0 releases the registers that warp group 1 requests.
 fn resized() -> String {
@@ -38,6 +41,45 @@ fn registers_go_from_warps_to_warps() {
     case(&odd, None)(&|case| case.breaks("no multiple of 8", &[UnknownInstruction], "setmaxnreg.inc"));
     let huge = change(&resized(), "u32 40", "u32 16");
     case(&huge, None)(&|case| case.breaks("below 24", &[UnknownInstruction], "setmaxnreg.dec"));
+}
+
+/// Three warp groups, the first of which releases registers that the others request.
+fn declared(directives: &str, released: u32, requested: u32) -> Result<(), Violation> {
+    let device = Device::new(&format!(
+        ".version 8.0\n.target sm_90a\n.address_size 64
+         .visible .entry k() {directives} {{
+         .reg .b32 %t; .reg .pred %p;
+         mov.u32 %t, %tid.x; setp.lt.u32 %p, %t, 128; @%p bra GIVE;
+         setmaxnreg.inc.sync.aligned.u32 {requested};
+         bra END;
+         GIVE: setmaxnreg.dec.sync.aligned.u32 {released};
+         END: ret; }}"
+    ));
+    device.launch([1; 3], [384, 1, 1], &[]).map(|_| ())
+}
+
+/// The registers that threads start with follow from the directives, as ptxas does it: 168 for 384 threads.
+#[test]
+fn starvation_is_seen_where_the_number_of_threads_is_declared() {
+    let starves = |directives: &str, released: u32, requested: u32| {
+        let violation = declared(directives, released, requested).expect_err(directives);
+        assert_eq!(violation.kind, Deadlock, "{directives}: {violation}");
+        assert!(violation.site.instruction.contains("setmaxnreg.inc"), "{directives}: {violation}");
+    };
+    for directives in [".maxntid 384", ".reqntid 384", ".maxntid 384, 1, 1 .minnctapersm 1", ".maxntid 128, 3"] {
+        declared(directives, 24, 240).unwrap_or_else(|violation| panic!("{directives}: {violation}"));
+        starves(directives, 24, 248);
+        starves(directives, 40, 240);
+    }
+    declared(".maxntid 384 .minnctapersm 2", 24, 104).expect("80 each leave 56 for two more groups");
+    starves(".maxntid 384 .minnctapersm 2", 24, 112);
+    // No more than what is requested at most: all threads start with 56.
+    declared(".maxntid 384", 24, 56).expect("nothing is missing");
+    starves(".maxntid 384 .maxnreg 96", 56, 120);
+    declared(".maxntid 384 .maxnreg 96", 56, 112).expect("40 are enough for 16 and 16");
+    // Without a number of threads, ptxas ignores the instruction.
+    declared("", 40, 256).expect("unknown");
+    assert_eq!(declared(".maxntid 384", 24, 20).expect_err("below 24").kind, UnknownInstruction);
 }
 
 #[test]

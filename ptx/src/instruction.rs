@@ -11,7 +11,7 @@ use crate::asynchronous::{
 };
 use crate::extended::{BarReduction, CarryOf, Combine, Permutation};
 use crate::hints::Hints;
-use crate::matrix::{Element, Overflow, Shape, Transpose};
+use crate::matrix::{Element, Layout, Overflow, Part, Shape, Transpose};
 pub use crate::modifier::{Approx, Atomic, Cache, Compare, FenceOrder, Half, Order, Rounding, Scope};
 pub use crate::special::Special;
 use crate::types::{Space, Type};
@@ -55,10 +55,12 @@ pub enum Operand {
     Address(Box<(Base, i64)>),
     /// `[map, {c0, c1}]`: a tensor map and its coordinates.
     TensorAddress(Box<(Base, ThinVec<Operand>)>),
-    /// A label.
+    /// A label, or the name of a list of them.
     Label(Box<String>),
     /// The address of a variable: `mov.u32 %r1, smem;`.
     Symbol(Box<String>),
+    /// An address at a distance in bytes from that of a variable: `mov.u32 %r1, smem+16;`.
+    SymbolOffset(Box<(String, i64)>),
     /// A special register such as `%tid.x`.
     Special(Special),
     /// `%p1|%p2` as a destination (setp, elect.sync); the second may be `_`.
@@ -138,6 +140,8 @@ pub enum Opcode {
     Approx { function: Approx, ty: Type },
     /// `bra[.uni] label`.
     Bra { uniform: bool },
+    /// `brx.idx[.uni] index, list`: branches to one of the labels of a [`crate::module::Statement::Targets`].
+    BraIndexed { uniform: bool },
     /// `bar.sync a[, b]` and `barrier.cta.sync[.aligned]`, printed as `bar.sync`.
     BarSync,
     /// `bar.arrive a, b`.
@@ -162,6 +166,10 @@ pub enum Opcode {
     Atom { order: Order, space: Space, op: Atomic, ty: Type },
     /// `red`: an atomic without a destination.
     Red { order: Order, space: Space, op: Atomic, ty: Type },
+    /// `atom[.order][.space].op[.noftz].vN.ty {d}, [a], {b}`: as many atomics as the vector has elements.
+    AtomVector { order: Order, space: Space, op: Atomic, vector: u8, ty: Type },
+    /// `red[.order][.space].op[.noftz].vN.ty [a], {b}`.
+    RedVector { order: Order, space: Space, op: Atomic, vector: u8, ty: Type },
     /// `div.approx.f32`, `div.full.f32`.
     DivFast { kind: FastDivision, ty: Type },
     /// `sqrt.rn.ty`, rounded as IEEE 754 requires.
@@ -218,6 +226,13 @@ pub enum Opcode {
     GridDepControl(GridDependency),
     /// `mma.sync.aligned.shape.row.col[.satfinite].d.a.b.c {d}, {a}, {b}, {c}`.
     Mma { shape: Shape, overflow: Overflow, d: Element, a: Element, b: Element, c: Element },
+    /// `wmma.load.a|b|c.sync.aligned.layout.shape[.space].type {d}, [a][, stride]`.
+    WmmaLoad { part: Part, layout: Layout, shape: Shape, space: Space, element: Element },
+    /// `wmma.store.d.sync.aligned.layout.shape[.space].type [a], {b}[, stride]`.
+    WmmaStore { layout: Layout, shape: Shape, space: Space, element: Element },
+    /// `wmma.mma.sync.aligned.layout.layout.shape.d[.a.b].c {d}, {a}, {b}, {c}`; the types of A and B are left out if
+    /// they are f16.
+    WmmaMultiply { layouts: [Layout; 2], shape: Shape, d: Element, ab: Element, c: Element },
     /// `wgmma.mma_async.sync.aligned.shape[.satfinite].d.a.b {d}, a, b, scale-d[, scale-a, scale-b[, trans-a], trans-b]`.
     Wgmma { shape: Shape, overflow: Overflow, d: Element, a: Element, b: Element },
     /// `wgmma.fence.sync.aligned`.
@@ -260,6 +275,10 @@ pub enum Opcode {
     BulkReduce { hint: CacheHint, op: Atomic, ty: Type },
     /// `cp.reduce.async.bulk.shared::cluster.shared::cta.completion.op.ty [d], [s], bytes, [mbarrier]`.
     BulkReduceShared { op: Atomic, ty: Type },
+    /// `st.async[.weak][.space].mbarrier::complete_tx::bytes[.vN].ty [a], b, [mbarrier]`.
+    StAsync { space: Space, vector: u8, ty: Type },
+    /// `red.async.relaxed.cluster[.space].mbarrier::complete_tx::bytes.op.ty [a], b, [mbarrier]`.
+    RedAsync { space: Space, op: Atomic, ty: Type },
     /// `cp.async.bulk.prefetch.L2.global[.hint] [s], bytes[, policy]`.
     BulkPrefetch { hint: CacheHint },
     /// `cp.async.bulk.tensor.Nd.to.global.mode.completion… [d], [map, {c}], [mbarrier][, {offsets}][, mask][, policy]`.

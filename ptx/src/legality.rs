@@ -3,7 +3,7 @@
 use crate::asynchronous::{CacheHint, Eviction, Multicast, PrefetchSize, Prefetched, TensorMode};
 use crate::hints::{Hints, L1Hint, L2Hint};
 use crate::instruction::{Atomic, Cache, Compare, Half, Instruction, Opcode, Operand, Order, Rounding, Scope};
-use crate::matrix::{Element, Overflow, Shape};
+use crate::matrix::{Element, Overflow, Part, Shape};
 use crate::types::{Space, Type};
 use crate::warp::ClusterOrder;
 
@@ -54,9 +54,25 @@ pub(crate) fn refuse(op: &Opcode) -> Option<&'static str> {
             Order::Volatile | Order::Acquire(_) | Order::AcqRel(_) => Some("red must be .relaxed or .release"),
             _ => None,
         }),
+        Opcode::AtomVector { order, space, op, vector, ty } => {
+            refuse(&Opcode::Atom { order: *order, space: *space, op: *op, ty: *ty })
+                .or(atomic_vector(*space, *vector, *ty))
+        }
+        Opcode::RedVector { order, space, op, vector, ty } => {
+            refuse(&Opcode::Red { order: *order, space: *space, op: *op, ty: *ty })
+                .or(atomic_vector(*space, *vector, *ty))
+        }
         Opcode::Rcp { rnd, ty } | Opcode::Sqrt { rnd, ty } => arithmetic_rounding(*rnd, *ty),
         Opcode::Mma { shape, overflow, d, a, b, c } => multiply(*shape, *overflow, [*d, *a, *b, *c]),
         Opcode::Wgmma { shape, overflow, d, a, b } => warpgroup_multiply(*shape, *overflow, *d, [*a, *b]),
+        Opcode::WmmaLoad { part, shape, space, element, .. } => fragment(*part, *shape, *element).or(flat(*space)),
+        Opcode::WmmaStore { shape, space, element, .. } => fragment(Part::D, *shape, *element).or(flat(*space)),
+        Opcode::WmmaMultiply { shape, d, ab, c, .. } => match (ab, d, c) {
+            (Element::Bf16, Element::F32, Element::F32) | (Element::F16, ..) => {
+                fragment(Part::A, *shape, *ab).or(fragment(Part::D, *shape, *d)).or(fragment(Part::C, *shape, *c))
+            }
+            _ => Some("wmma does not support these types"),
+        },
         Opcode::LdMatrix { matrices, .. } | Opcode::StMatrix { matrices, .. } if !matches!(matrices, 1 | 2 | 4) => {
             Some("it moves 1, 2 or 4 matrices at a time")
         }
@@ -114,13 +130,19 @@ pub(crate) fn may_be_hinted(op: &Opcode, hints: Hints) -> bool {
         | Opcode::St { space, .. }
         | Opcode::Atom { space, .. }
         | Opcode::Red { space, .. }
+        | Opcode::AtomVector { space, .. }
+        | Opcode::RedVector { space, .. }
             if !matches!(space, Space::Generic | Space::Global) =>
         {
             false
         }
-        Opcode::Ld { .. } | Opcode::St { .. } | Opcode::Atom { .. } | Opcode::Red { .. } | Opcode::CpAsync { .. } => {
-            access || (hints.l1 == L1Hint::Unstated && hints.l2 == L2Hint::Unstated)
-        }
+        Opcode::Ld { .. }
+        | Opcode::St { .. }
+        | Opcode::Atom { .. }
+        | Opcode::Red { .. }
+        | Opcode::AtomVector { .. }
+        | Opcode::RedVector { .. }
+        | Opcode::CpAsync { .. } => access || (hints.l1 == L1Hint::Unstated && hints.l2 == L2Hint::Unstated),
         _ => false,
     }
 }
@@ -147,6 +169,9 @@ fn refuse_asynchronous(op: &Opcode) -> Option<&'static str> {
             Some("a wait must be .acquire")
         }
         Opcode::BulkReduce { op: Atomic::Exch | Atomic::Cas, .. } => Some("a bulk reduction cannot be exch or cas"),
+        Opcode::StAsync { space, vector, ty } => shared_or_generic(*space).or(vector_size(*vector, *ty)),
+        Opcode::RedAsync { space: Space::Generic | Space::SharedCluster, .. } => None,
+        Opcode::RedAsync { .. } => Some("works only on the shared memory of the cluster"),
         Opcode::TensormapReplace { space: Space::Generic | Space::Global | Space::SharedCta, .. } => None,
         Opcode::TensormapReplace { .. } => Some("replaces fields in generic, global or shared::cta memory"),
         Opcode::BulkCopy { to, from, multicast, hint } => bulk_copy(*to, *from, *multicast, *hint),
@@ -250,6 +275,26 @@ fn multiply(shape: Shape, overflow: Overflow, elements: [Element; 4]) -> Option<
         return Some("mma does not support this accumulator type for these operands");
     }
     saturation(overflow, a)
+}
+
+/// A fragment of `wmma`.
+fn fragment(part: Part, shape: Shape, element: Element) -> Option<&'static str> {
+    let legal = match part {
+        Part::A | Part::B => matches!(element, Element::F16 | Element::Bf16),
+        Part::C | Part::D => matches!(element, Element::F16 | Element::F32),
+    };
+    match (shape.m, shape.n, shape.k) {
+        (16, 16, 16) | (32, 8, 16) | (8, 32, 16) if legal => None,
+        (16, 16, 16) | (32, 8, 16) | (8, 32, 16) => Some("wmma does not support this type for this matrix"),
+        _ => Some("wmma does not support this shape"),
+    }
+}
+
+fn flat(space: Space) -> Option<&'static str> {
+    match space {
+        Space::Generic | Space::Global | Space::Shared | Space::SharedCta => None,
+        _ => Some("fragments are in global memory, or in the block's own shared memory"),
+    }
 }
 
 fn warpgroup_multiply(shape: Shape, overflow: Overflow, d: Element, [a, b]: [Element; 2]) -> Option<&'static str> {
@@ -375,6 +420,14 @@ fn conversion(rnd: Rounding, sat: bool, to: Type, from: Type) -> Option<&'static
         _ => rnd == None,
     };
     if legal { Option::None } else { Some("this rounding or saturation is not available for these types") }
+}
+
+fn atomic_vector(space: Space, vector: u8, ty: Type) -> Option<&'static str> {
+    match (space, vector, ty.bits()) {
+        (Space::Generic | Space::Global, 2 | 4, _) | (Space::Generic | Space::Global, 8, 16) => None,
+        (Space::Generic | Space::Global, ..) => Some("a vector of atomics has 2 or 4 elements, or 8 of 16 bits"),
+        _ => Some("vectors of atomics are for global memory"),
+    }
 }
 
 fn atomic_space(space: Space) -> Option<&'static str> {

@@ -89,6 +89,48 @@ impl Element {
     }
 }
 
+/// Order of a matrix's elements in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Layout {
+    /// Rows are contiguous.
+    Row,
+    /// Columns are contiguous.
+    Col,
+}
+
+words!(Layout { Row "row", Col "col" });
+
+/// A matrix of a multiplication by `wmma`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // the names are PTX's own
+pub enum Part {
+    A,
+    B,
+    C,
+    D,
+}
+
+impl Part {
+    /// Rows and columns.
+    pub const fn extents(self, shape: Shape) -> [u16; 2] {
+        match self {
+            Part::A => [shape.m, shape.k],
+            Part::B => [shape.k, shape.n],
+            Part::C | Part::D => [shape.m, shape.n],
+        }
+    }
+
+    /// Registers of each thread that hold it in `wmma`. A fragment of A or B in f16 has eight, whatever its extents, and
+    /// holds its elements more than once.
+    pub fn registers(self, shape: Shape, element: Element) -> u8 {
+        let [rows, columns] = self.extents(shape);
+        match (self, element) {
+            (Part::A | Part::B, Element::F16) => 8,
+            _ => element.registers(rows, columns, 32),
+        }
+    }
+}
+
 /// What an integer accumulator does on overflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names are PTX's own

@@ -15,6 +15,7 @@ use crate::extended::BarReduction;
 use crate::hints::Hints;
 use crate::instruction::{Atomic, Cache, FenceOrder, Opcode, Order, Rounding, Scope};
 use crate::legality::{may_be_hinted, may_be_modified};
+use crate::matrix::Element;
 use crate::names::words;
 use crate::prototype;
 use crate::table;
@@ -87,7 +88,7 @@ fn modifiers(op: &mut Opcode, m: &mut impl Modifiers) {
             m.literal("approx");
             m.required(ty);
         }
-        Opcode::Bra { uniform } => m.flag(uniform, "uni"),
+        Opcode::Bra { uniform } | Opcode::BraIndexed { uniform } => m.flag(uniform, "uni"),
         Opcode::CpAsync { cache, prefetch } => {
             m.required(cache);
             m.literal("shared");
@@ -102,6 +103,16 @@ fn modifiers(op: &mut Opcode, m: &mut impl Modifiers) {
             m.order(order);
             m.optional(space);
             reduction(m, op, ty);
+        }
+        Opcode::AtomVector { order, space, op, vector, ty } | Opcode::RedVector { order, space, op, vector, ty } => {
+            m.order(order);
+            m.optional(space);
+            m.required(op);
+            let mut keeps_subnormals = table::is_half(*ty);
+            m.flag(&mut keeps_subnormals, "noftz");
+            m.vector(vector);
+            m.required(ty);
+            m.reject_if(*vector == 1 || keeps_subnormals != table::is_half(*ty));
         }
         Opcode::DivFast { kind, ty } => {
             m.required(kind);
@@ -169,6 +180,22 @@ fn warp_modifiers(op: &mut Opcode, m: &mut impl Modifiers) {
             for element in [d, a, b, c] {
                 m.required(element);
             }
+        }
+        Opcode::WmmaLoad { part: _, layout, shape, space, element }
+        | Opcode::WmmaStore { layout, shape, space, element } => {
+            m.required(layout);
+            m.shape(shape);
+            m.optional(space);
+            m.required(element);
+        }
+        Opcode::WmmaMultiply { layouts, shape, d, ab, c } => {
+            layouts.iter_mut().for_each(|layout| m.required(layout));
+            m.shape(shape);
+            m.required(d);
+            let mut stated = *ab == Element::Bf16;
+            m.flag(&mut stated, "bf16.bf16");
+            *ab = if stated { Element::Bf16 } else { Element::F16 };
+            m.required(c);
         }
         Opcode::Wgmma { shape, overflow, d, a, b } => {
             m.shape(shape);
@@ -244,6 +271,19 @@ fn asynchronous_modifiers(op: &mut Opcode, m: &mut impl Modifiers) {
             reduction(m, op, ty);
         }
         Opcode::BulkReduceShared { op, ty } => reduction(m, op, ty),
+        Opcode::StAsync { space, vector, ty } => {
+            m.redundant("weak");
+            m.optional(space);
+            m.literal("mbarrier::complete_tx::bytes");
+            m.vector(vector);
+            m.required(ty);
+        }
+        Opcode::RedAsync { space, op, ty } => {
+            m.optional(space);
+            m.literal("mbarrier::complete_tx::bytes");
+            m.required(op);
+            m.required(ty);
+        }
         Opcode::BulkPrefetch { hint } => m.optional(hint),
         Opcode::TensorLoad { dimensions, to, mode, multicast, hint } => {
             m.number("", dimensions, "d");

@@ -131,6 +131,13 @@ pub enum Statement {
     Instruction(Instruction),
     /// `name:`
     Label(String),
+    /// `name: .branchtargets labels;`, the labels that a `brx.idx` chooses from.
+    Targets {
+        /// Name of the list.
+        name: String,
+        /// Its labels, in order.
+        labels: Vec<String>,
+    },
     /// `// text` on a line of its own.
     Comment(String),
     /// `.pragma "text";`

@@ -293,6 +293,16 @@ impl<'a> Printer<'a> {
                 self.push(":");
                 self.newline();
             }
+            Statement::Targets { name, labels } => {
+                self.push(name);
+                self.push(": .branchtargets");
+                for (i, label) in labels.iter().enumerate() {
+                    self.push(if i == 0 { " " } else { ", " });
+                    self.push(label);
+                }
+                self.push(";");
+                self.newline();
+            }
             Statement::Comment(text) => {
                 self.push(INDENT);
                 self.comment(text);
@@ -386,6 +396,10 @@ impl<'a> Printer<'a> {
                 self.push("}]");
             }
             Operand::Label(name) | Operand::Symbol(name) => self.push(name),
+            Operand::SymbolOffset(symbol) => {
+                self.push(&symbol.0);
+                self.offset(symbol.1);
+            }
             Operand::Special(special) => self.push(special.name()),
             Operand::Pair(pair) => {
                 let (first, second) = &**pair;
@@ -411,13 +425,15 @@ impl<'a> Printer<'a> {
         match (base, offset) {
             (Base::None, offset) => self.text.signed(offset),
             (_, 0) => {}
-            (_, offset) => {
-                // A negative offset is written `+-4`, as the other PTX writers do.
-                self.push("+");
-                self.text.signed(offset);
-            }
+            (_, offset) => self.offset(offset),
         }
         self.push("]");
+    }
+
+    /// A negative offset is written `+-4`, as the other PTX writers do.
+    fn offset(&mut self, offset: i64) {
+        self.push("+");
+        self.text.signed(offset);
     }
 
     /// `digits` hexadecimal digits from the top of `bits`.

@@ -7,7 +7,7 @@ use crate::asynchronous::{
 };
 use crate::extended::{BarReduction, CarryOf, Combine, Permutation};
 use crate::instruction::{Approx, Atomic, Cache, Compare, FenceOrder, Half, Opcode, Order, Rounding, Scope};
-use crate::matrix::{Element, Overflow, Shape, Transpose};
+use crate::matrix::{Element, Layout, Overflow, Part, Shape, Transpose};
 use crate::table::row;
 use crate::types::{Space, Type};
 use crate::warp::{Alignment, ClusterOrder, Direction, FastDivision, GridDependency, Resize, ShiftMode, Shuffle, Vote};
@@ -29,6 +29,11 @@ const fn approx(function: Approx) -> Opcode {
     Opcode::Approx { function, ty: Type::F32 }
 }
 
+const fn wmma_load(part: Part) -> Opcode {
+    let (shape, space) = (Shape::new(16, 16, 16), Space::Generic);
+    Opcode::WmmaLoad { part, layout: Layout::Row, shape, space, element: Element::F16 }
+}
+
 /// One opcode of each kind, sorted by the first word of the stem, longer stems first. The fields have the values that a
 /// mnemonic implies by leaving them out.
 static PROTOTYPES: &[Opcode] = &[
@@ -39,6 +44,7 @@ static PROTOTYPES: &[Opcode] = &[
     Opcode::Carry { of: CarryOf::Add, takes: true, gives: false, ty: Type::B32 },
     Opcode::And(Type::B32),
     Opcode::Atom { order: Order::Weak, space: Space::Generic, op: Atomic::Add, ty: Type::B32 },
+    Opcode::AtomVector { order: Order::Weak, space: Space::Generic, op: Atomic::Add, vector: 2, ty: Type::F32 },
     Opcode::BarWarpSync,
     Opcode::BarRed { op: BarReduction::Popc, alignment: Alignment::Aligned },
     Opcode::BarSync,
@@ -53,6 +59,7 @@ static PROTOTYPES: &[Opcode] = &[
     Opcode::Bfind { shift_amount: false, ty: Type::B32 },
     Opcode::Bra { uniform: false },
     Opcode::Brev(Type::B32),
+    Opcode::BraIndexed { uniform: false },
     Opcode::Clz(Type::B32),
     Opcode::CopySign(Type::F32),
     approx(Approx::Cos),
@@ -154,6 +161,8 @@ static PROTOTYPES: &[Opcode] = &[
     approx(Approx::Rcp),
     Opcode::Rcp { rnd: Rounding::Rn, ty: Type::F32 },
     Opcode::Red { order: Order::Weak, space: Space::Generic, op: Atomic::Add, ty: Type::B32 },
+    Opcode::RedVector { order: Order::Weak, space: Space::Generic, op: Atomic::Add, vector: 2, ty: Type::F32 },
+    Opcode::RedAsync { space: Space::Generic, op: Atomic::Add, ty: Type::B32 },
     Opcode::Redux { op: Atomic::Add, ty: Type::B32 },
     Opcode::Rem(Type::B32),
     Opcode::Ret,
@@ -173,6 +182,7 @@ static PROTOTYPES: &[Opcode] = &[
     approx(Approx::Sqrt),
     Opcode::Sqrt { rnd: Rounding::Rn, ty: Type::F32 },
     Opcode::St { order: Order::Weak, space: Space::Generic, cache: Cache::None, vector: 1, ty: Type::B32 },
+    Opcode::StAsync { space: Space::Generic, vector: 1, ty: Type::B32 },
     Opcode::StMatrix { matrices: 1, transpose: Transpose::No, space: Space::Generic },
     Opcode::Sub { rnd: Rounding::None, ty: Type::B32 },
     Opcode::Carry { of: CarryOf::Sub, takes: false, gives: false, ty: Type::B32 },
@@ -192,6 +202,22 @@ static PROTOTYPES: &[Opcode] = &[
     Opcode::WgmmaFence,
     Opcode::WgmmaCommit,
     Opcode::WgmmaWait,
+    wmma_load(Part::A),
+    wmma_load(Part::B),
+    wmma_load(Part::C),
+    Opcode::WmmaStore {
+        layout: Layout::Row,
+        shape: Shape::new(16, 16, 16),
+        space: Space::Generic,
+        element: Element::F32,
+    },
+    Opcode::WmmaMultiply {
+        layouts: [Layout::Row; 2],
+        shape: Shape::new(16, 16, 16),
+        d: Element::F32,
+        ab: Element::F16,
+        c: Element::F32,
+    },
     Opcode::Xor(Type::B32),
 ];
 

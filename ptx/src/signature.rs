@@ -57,6 +57,10 @@ pub(crate) enum Slot {
     /// As many registers as the row has lanes, in a vector if there is more than one.
     WriteLanes,
     ReadLanes,
+    /// As many registers as the row has lanes, each exactly of the type, in a vector. What is written may be `_`, as a
+    /// whole or in part; what is read may be constant.
+    WriteVector,
+    ReadVector,
     /// Either side of a `mov`, which also packs, unpacks, and reads special registers and addresses of variables.
     MoveTo,
     MoveFrom,
@@ -79,6 +83,8 @@ pub(crate) enum Slot {
     Tensor,
     /// The name of a label.
     Label,
+    /// The name of a list of labels.
+    Targets,
     /// An integer constant within a range, and a multiple of the step.
     Constant {
         min: i64,

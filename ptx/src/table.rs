@@ -94,6 +94,7 @@ pub(crate) fn row(op: &Opcode) -> Row {
         }
         Opcode::Approx { function, ty } => approximate(*function, *ty),
         Opcode::Bra { .. } => Row::plain("bra", &[Slot::Label]),
+        Opcode::BraIndexed { .. } => Row::plain("brx.idx", &[Slot::Read(COUNT), Slot::Targets]),
         Opcode::BarSync => Row::plain("bar.sync", &[BARRIER, THREADS]).optional(1),
         Opcode::BarArrive => Row::plain("bar.arrive", &[BARRIER, THREADS]),
         Opcode::BarWarpSync => Row::plain("bar.warp.sync", &[Slot::Read(BITS_32)]),
@@ -118,6 +119,14 @@ pub(crate) fn row(op: &Opcode) -> Row {
             Row::typed("red", *ty, reduction_types(*op), &[Slot::Address, Slot::Read(OWN)])
                 .space(*space)
                 .since(atomic_since(*order, *space, *ty))
+        }
+        Opcode::AtomVector { order, space, op, vector, ty } => {
+            let slots = &[Slot::WriteVector, Slot::Address, Slot::ReadVector];
+            atomic_vector("atom", slots, *op, *vector, *ty).space(*space).since(VECTOR_ATOMIC.with(order_since(*order)))
+        }
+        Opcode::RedVector { order, space, op, vector, ty } => {
+            let slots = &[Slot::Address, Slot::ReadVector];
+            atomic_vector("red", slots, *op, *vector, *ty).space(*space).since(VECTOR_ATOMIC.with(order_since(*order)))
         }
         Opcode::DivFast { ty, .. } => Row::typed("div", *ty, SINGLE, BINARY),
         Opcode::Rcp { ty, .. } => Row::typed("rcp", *ty, FLOATS, UNARY),
@@ -255,6 +264,17 @@ fn atomic_since(order: Order, space: Space, ty: Type) -> Since {
     of_type.with(order_since(order)).with(space_since(space))
 }
 
+const VECTOR_ATOMIC: Since = Since::sm(90, (8, 1));
+
+fn atomic_vector(stem: &'static str, slots: &'static [Slot], op: Atomic, vector: u8, ty: Type) -> Row {
+    let types = match op {
+        Atomic::Add => SINGLE.and(HALVES),
+        Atomic::Min | Atomic::Max => HALVES,
+        Atomic::And | Atomic::Or | Atomic::Xor | Atomic::Exch | Atomic::Cas | Atomic::Inc | Atomic::Dec => Types::NONE,
+    };
+    Row::typed(stem, ty, types, slots).counts([vector; 4])
+}
+
 fn atomic_types(op: Atomic) -> Types {
     use Type::*;
     match op {
@@ -302,6 +322,11 @@ pub(crate) fn special(special: Special) -> SpecialRow {
         | Clock | ClockHi | GlobalTimerLo | GlobalTimerHi | DynamicSmemSize | TotalSmemSize => (WORD, Since::ALWAYS),
     };
     SpecialRow { types, since }
+}
+
+/// Whether these are 16-bit floats, alone or in pairs.
+pub(crate) fn is_half(ty: Type) -> bool {
+    HALVES.has(ty)
 }
 
 /// Whether this is an addition of 16-bit floats, whose mnemonic has to say `.noftz`.

@@ -6,7 +6,7 @@
 //!   number, kind and register type; constants fit their type; vectors have 2 or 4 elements and at most 16 bytes;
 //! - a register's family exists and its number is below the family's count; no two families define the same register
 //!   name;
-//! - each label is bound once in its entry, and each branch's label is bound;
+//! - each label is bound once in its entry, and each label of a branch or a list of targets is bound;
 //! - names are declared, in a state space that the instruction can address, and declared once; names and pragmas can be
 //!   written in PTX text.
 //!
@@ -128,14 +128,22 @@ struct Context<'a> {
     target: Option<Target>,
     version: Version,
     labels: HashSet<&'a str>,
+    /// Lists of labels.
+    targets: HashSet<&'a str>,
     symbols: HashMap<&'a str, Space>,
 }
 
 impl<'a> Context<'a> {
     /// Collects the entry's names, and reports clashes.
     fn new(module: &'a Module, entry: &'a Entry, target: Option<Target>, violations: &mut Vec<Violation>) -> Self {
-        let mut context =
-            Context { entry, target, version: module.version, labels: HashSet::new(), symbols: HashMap::new() };
+        let mut context = Context {
+            entry,
+            target,
+            version: module.version,
+            labels: HashSet::new(),
+            targets: HashSet::new(),
+            symbols: HashMap::new(),
+        };
         let mut report = |message| violations.push(Violation { entry: entry.name.clone(), statement: None, message });
         let variables =
             module.variables.iter().chain(&entry.variables).map(|Variable { name, space, .. }| (name, *space));
@@ -157,10 +165,23 @@ impl<'a> Context<'a> {
                 Statement::Label(name) if !context.labels.insert(name) => {
                     report(format!("the label `{name}` is bound again by statement {i}"));
                 }
+                Statement::Targets { name, .. } if !is_name(name) => report(format!("`{name}` is not a valid name")),
+                Statement::Targets { name, .. } if !context.targets.insert(name) => {
+                    report(format!("the list `{name}` is defined again by statement {i}"));
+                }
                 Statement::Pragma(text) if text.contains(['"', '\n']) => {
                     report(format!("statement {i}: a pragma's text cannot contain quotation marks or line ends"));
                 }
                 _ => {}
+            }
+        }
+        for statement in &entry.body {
+            let Statement::Targets { name, labels } = statement else { continue };
+            if labels.is_empty() || context.labels.contains(name.as_str()) {
+                report(format!("the list `{name}` is empty, or its name is also a label"));
+            }
+            if let Some(label) = labels.iter().find(|label| !context.labels.contains(label.as_str())) {
+                report(format!("the label `{label}` of the list `{name}` is not bound"));
             }
         }
         families(&entry.registers, &mut report);

@@ -2,14 +2,14 @@
 //! together.
 
 use ptx_gemm_ptx::asynchronous::{BulkDone, Multicast, Prefetched, TensorMode};
-use ptx_gemm_ptx::instruction::{Base, Opcode, Operand};
+use ptx_gemm_ptx::instruction::{Opcode, Operand};
 use ptx_gemm_ptx::types::{Space, Type};
 use ptx_gemm_ptx::warp::ClusterOrder;
 
 use super::Decoder;
 use super::memory::state_space;
 use crate::address::StateSpace;
-use crate::op::{Bulk, Constant, Coordinates, Op, Pointer, R32, Slot};
+use crate::op::{Bulk, Constant, Coordinates, Op, Pointer, R32, Reduce, Slot};
 
 const UNFIT: &str = "the operands do not fit the instruction";
 
@@ -39,6 +39,12 @@ impl Decoder<'_> {
                     (self.pointer(to, cluster)?, self.pointer(from, shared)?, self.pointer(barrier, cluster)?);
                 let bytes = self.r32(bytes, Type::U32)?;
                 Bulk::Load { to, from, bytes, barrier, multicast: None, reduce: Some((op, ty)) }
+            }
+            (&Opcode::StAsync { space, ty, .. }, [to, values, barrier]) => {
+                self.values((to, barrier), space, values, ty, None)?
+            }
+            (&Opcode::RedAsync { space, op, ty }, [to, value, barrier]) => {
+                self.values((to, barrier), space, value, ty, Some((op, ty)))?
             }
             (Opcode::BulkPrefetch { .. }, [from, bytes, ..]) => {
                 Bulk::Prefetch { from: self.pointer(from, global)?, bytes: self.r32(bytes, Type::U32)? }
@@ -105,6 +111,33 @@ impl Decoder<'_> {
         Ok(Op::Bulk { index: self.code.bulks.len() as u32 - 1 })
     }
 
+    /// Values that are stored asynchronously.
+    fn values(
+        &mut self,
+        (to, barrier): (&Operand, &Operand),
+        space: Space,
+        values: &Operand,
+        ty: Type,
+        reduce: Option<Reduce>,
+    ) -> Result<Bulk, String> {
+        let space = state_space(space);
+        let (to, barrier) = (self.pointer(to, space)?, self.pointer(barrier, space)?);
+        let given = match values {
+            Operand::Vector(values) => values.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        let bytes = ty.bytes() as usize;
+        if !matches!(given.len(), 1 | 2 | 4) || !matches!(bytes, 4 | 8) || given.len() * bytes > 16 {
+            return Err(UNFIT.into());
+        }
+        let first = self.source(&given[0], ty)?;
+        let mut values = [first; 4];
+        for (slot, value) in values.iter_mut().zip(given) {
+            *slot = self.source(value, ty)?;
+        }
+        Ok(Bulk::Values { to, barrier, values, count: given.len() as u8, bytes: bytes as u8, reduce })
+    }
+
     /// Instructions that the warps of a block or a cluster execute together.
     pub(super) fn together(&mut self, opcode: &Opcode, operands: &[Operand]) -> Result<Op, String> {
         match (opcode, operands) {
@@ -161,10 +194,8 @@ impl Decoder<'_> {
     /// A shared-memory address as a value: a register, or the name of a variable.
     fn cluster_address(&mut self, operand: &Operand, space: Space, ty: Type) -> Result<Slot, String> {
         match operand {
-            Operand::Symbol(name) => {
-                let address = Operand::address(Base::Symbol(name.clone()), 0);
-                self.address(&address, state_space(space)).map(|(slot, _)| slot)
-            }
+            Operand::Symbol(name) => self.symbol_in(name, 0, state_space(space)),
+            Operand::SymbolOffset(symbol) => self.symbol_in(&symbol.0, symbol.1, state_space(space)),
             operand => self.source(operand, ty),
         }
     }

@@ -13,6 +13,10 @@ impl Decoder<'_> {
                 Some(&target) => Ok(Op::Branch { target, uniform }),
                 None => Err(format!("there is no label `{label}`")),
             },
+            (&Opcode::BraIndexed { uniform }, [index, Operand::Label(name)]) => {
+                let list = self.list(name)?;
+                Ok(Op::BranchIndexed { index: self.r32(index, Type::U32)?, list, uniform })
+            }
             (Opcode::BarSync | Opcode::BarrierSync, [id]) => {
                 Ok(Op::Barrier { id: self.r32(id, Type::U32)?, count: None })
             }
@@ -34,5 +38,21 @@ impl Decoder<'_> {
             (&Opcode::Fence { order, scope }, []) => Ok(Op::Fence { order, scope: crate::op::scope(scope) }),
             _ => Err("the operands do not fit the instruction".into()),
         }
+    }
+
+    /// The number of a list of labels.
+    fn list(&mut self, name: &str) -> Result<u32, String> {
+        let (labels, number) =
+            self.lists.get_mut(name).ok_or_else(|| format!("there is no list of labels `{name}`"))?;
+        if let Some(number) = number {
+            return Ok(*number);
+        }
+        let target = |label: &String| match self.labels.get(label.as_str()) {
+            Some(target) => Ok(*target),
+            None => Err(format!("there is no label `{label}`")),
+        };
+        let targets = labels.iter().map(target).collect::<Result<Vec<u32>, String>>()?;
+        self.code.targets.push(targets);
+        Ok(*number.insert(self.code.targets.len() as u32 - 1))
     }
 }

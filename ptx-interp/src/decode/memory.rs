@@ -1,12 +1,13 @@
 //! Loads, stores, atomics and asynchronous copies.
 
+use arrayvec::ArrayVec;
 use ptx_gemm_ptx::instruction::{Atomic, Base, Opcode, Operand, Order};
 use ptx_gemm_ptx::module::{Entry, Statement};
 use ptx_gemm_ptx::types::{Space, Type};
 
 use super::Decoder;
 use crate::address::StateSpace;
-use crate::op::{Access, AsyncCopy, AtomicOp, Constant, Op, Shape, Slot, Strong};
+use crate::op::{Access, AsyncCopy, AtomicElement, AtomicOp, Constant, Op, Shape, Slot, Strong};
 
 /// Whether an entry may store to shared memory strongly.
 pub(super) fn stores_shared_flags(entry: &Entry) -> bool {
@@ -42,14 +43,22 @@ impl Decoder<'_> {
             (&Opcode::Atom { order, space, op, ty }, [d, address, rest @ ..]) => {
                 let mut access = self.access(address, space, order, ty)?;
                 access.strong = Some(Strong::of_atomic(order));
-                access.values[0] = self.destination(d)?;
-                self.atomic(access, op, ty, rest)
+                self.atomic(access, (op, ty), d, rest)
             }
             (&Opcode::Red { order, space, op, ty }, [address, rest @ ..]) => {
                 let mut access = self.access(address, space, order, ty)?;
                 access.strong = Some(Strong::of_atomic(order));
-                access.values[0] = self.destination(&Operand::Sink)?;
-                self.atomic(access, op, ty, rest)
+                self.atomic(access, (op, ty), &Operand::Sink, rest)
+            }
+            (&Opcode::AtomVector { order, space, op, ty, .. }, [d, address, b]) => {
+                let mut access = self.access(address, space, order, ty)?;
+                access.strong = Some(Strong::of_atomic(order));
+                self.atomic_vector(access, (op, ty), d, b)
+            }
+            (&Opcode::RedVector { order, space, op, ty, .. }, [address, b]) => {
+                let mut access = self.access(address, space, order, ty)?;
+                access.strong = Some(Strong::of_atomic(order));
+                self.atomic_vector(access, (op, ty), &Operand::Sink, b)
             }
             (Opcode::CpAsync { .. }, [to, from, size, rest @ ..]) => self.async_copy(to, from, size, rest),
             _ => Err("the operands do not fit the instruction".into()),
@@ -127,36 +136,48 @@ impl Decoder<'_> {
         let start = match base {
             Base::Reg(reg) => match self.register(*reg)? {
                 Slot::P(_) => return Err("a predicate cannot be an address".into()),
-                slot => return Ok((slot, *offset)),
+                slot => slot,
             },
-            Base::None => 0,
-            Base::Symbol(name) => {
-                let symbol =
-                    self.symbols.get(name).ok_or_else(|| format!("`{name}` has no address in this interpreter"))?;
-                match space {
-                    None | Some(StateSpace::Global) if symbol.space == StateSpace::Global => {
-                        return Ok((Slot::R64(self.constant64(Constant::Global(symbol.address as u32))), *offset));
-                    }
-                    None if symbol.space == StateSpace::Shared => {
-                        let address = Constant::Shared(symbol.space.window() + symbol.address);
-                        return Ok((Slot::R64(self.constant64(address)), *offset));
-                    }
-                    None => symbol.space.window() + symbol.address,
-                    Some(space) if space.is_shared() && symbol.space == StateSpace::Shared => {
-                        return Ok((Slot::R32(self.constant32(Constant::Shared(symbol.address))), *offset));
-                    }
-                    Some(space) if space == symbol.space => symbol.address,
-                    Some(space) => return Err(format!("`{name}` is not in {} space", space.name())),
-                }
-            }
+            Base::None => self.absolute(0, space),
+            Base::Symbol(name) => self.symbol_in(name, 0, space)?,
         };
-        if space.is_some_and(StateSpace::is_shared) {
-            return Ok((Slot::R32(self.constant32(Constant::Value(start))), *offset));
-        }
-        Ok((Slot::R64(self.constant64(Constant::Value(start))), *offset))
+        Ok((start, *offset))
     }
 
-    fn atomic(&mut self, mut access: Access, op: Atomic, ty: Type, sources: &[Operand]) -> Result<Op, String> {
+    /// The address of a variable plus an offset, in a space that an access names or generic.
+    pub(super) fn symbol_in(&mut self, name: &str, offset: i64, space: Option<StateSpace>) -> Result<Slot, String> {
+        let symbol = self.symbols.get(name).ok_or_else(|| format!("`{name}` has no address in this interpreter"))?;
+        let address = symbol.address.wrapping_add_signed(offset);
+        let generic = || address.wrapping_add(symbol.space.window());
+        Ok(match space {
+            None | Some(StateSpace::Global) if symbol.space == StateSpace::Global => {
+                Slot::R64(self.constant64(Constant::Global(symbol.address as u32, offset)))
+            }
+            None if symbol.space == StateSpace::Shared => Slot::R64(self.constant64(Constant::Shared(generic()))),
+            None => self.absolute(generic(), space),
+            Some(space) if space.is_shared() && symbol.space == StateSpace::Shared => {
+                Slot::R32(self.constant32(Constant::Shared(address)))
+            }
+            Some(of) if of == symbol.space => self.absolute(address, space),
+            Some(space) => return Err(format!("`{name}` is not in {} space", space.name())),
+        })
+    }
+
+    fn absolute(&mut self, address: u64, space: Option<StateSpace>) -> Slot {
+        match space.is_some_and(StateSpace::is_shared) {
+            true => Slot::R32(self.constant32(Constant::Value(address))),
+            false => Slot::R64(self.constant64(Constant::Value(address))),
+        }
+    }
+
+    fn atomic(
+        &mut self,
+        mut access: Access,
+        (op, ty): (Atomic, Type),
+        d: &Operand,
+        sources: &[Operand],
+    ) -> Result<Op, String> {
+        let d = self.destination(d)?;
         let (b, c) = match (op, sources) {
             (Atomic::Cas, [b, c]) => (self.source(b, ty)?, self.source(c, ty)?),
             (Atomic::Cas, _) => return Err("cas takes two values".into()),
@@ -169,7 +190,37 @@ impl Decoder<'_> {
         if !matches!(access.space, None | Some(StateSpace::Global | StateSpace::Shared | StateSpace::Cluster)) {
             return Err("atomics work on global and shared memory only".into());
         }
-        access.atomic = Some(AtomicOp { op, ty, b, c });
+        let elements = std::iter::once(AtomicElement { d, b }).collect();
+        access.atomic = Some(Box::new(AtomicOp { op, ty, elements, c }));
+        Ok(Op::Atomic { index: self.add_access(access) })
+    }
+
+    /// Atomics on consecutive elements; the access as a whole is aligned to its size.
+    fn atomic_vector(
+        &mut self,
+        mut access: Access,
+        (op, ty): (Atomic, Type),
+        d: &Operand,
+        b: &Operand,
+    ) -> Result<Op, String> {
+        let sinks = [const { Operand::Sink }; 8];
+        let (Operand::Vector(b), d) = (b, if let Operand::Vector(d) = d { d.as_slice() } else { &sinks }) else {
+            return Err("expected a vector".into());
+        };
+        let mut elements = ArrayVec::new();
+        for (d, b) in d.iter().zip(b) {
+            let element = AtomicElement { d: self.destination(d)?, b: self.source(b, ty)? };
+            elements.try_push(element).map_err(|_| "the vector is too long")?;
+        }
+        if !matches!(elements.len(), 2 | 4 | 8) || elements.len() != b.len() {
+            return Err(format!("{} registers do not fit the vector", b.len()));
+        }
+        if !matches!(access.space, None | Some(StateSpace::Global)) {
+            return Err("vectors of atomics work on global memory only".into());
+        }
+        access.count = elements.len() as u8;
+        let c = elements[0].b;
+        access.atomic = Some(Box::new(AtomicOp { op, ty, elements, c }));
         Ok(Op::Atomic { index: self.add_access(access) })
     }
 

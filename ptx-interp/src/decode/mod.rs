@@ -17,6 +17,7 @@ mod operand;
 mod rare;
 mod symbols;
 mod tensor_core;
+mod wmma;
 
 use std::collections::HashMap;
 
@@ -51,6 +52,8 @@ struct Decoder<'a> {
     registers: HashMap<(u16, u32), Slot>,
     constants: HashMap<(Constant, Width), Slot>,
     labels: HashMap<&'a str, u32>,
+    /// Lists of labels, with their numbers once an instruction has named them.
+    lists: HashMap<&'a str, (&'a [String], Option<u32>)>,
     names32: Vec<String>,
     names64: Vec<String>,
     names_pred: Vec<String>,
@@ -69,13 +72,16 @@ enum Width {
 
 impl<'a> Decoder<'a> {
     fn new(entry: &'a Entry, symbols: &'a Symbols) -> Decoder<'a> {
-        let mut labels = HashMap::new();
+        let (mut labels, mut lists) = (HashMap::new(), HashMap::new());
         let mut next = 0;
         for statement in &entry.body {
             match statement {
                 Statement::Instruction(_) => next += 1,
                 Statement::Label(name) => {
                     labels.insert(name.as_str(), next);
+                }
+                Statement::Targets { name, labels } => {
+                    lists.insert(name.as_str(), (labels.as_slice(), None));
                 }
                 _ => {}
             }
@@ -87,6 +93,7 @@ impl<'a> Decoder<'a> {
             registers: HashMap::new(),
             constants: HashMap::new(),
             labels,
+            lists,
             names32: Vec::new(),
             names64: Vec::new(),
             names_pred: vec!["_".into()],
@@ -128,8 +135,11 @@ impl<'a> Decoder<'a> {
             | Opcode::St { .. }
             | Opcode::Atom { .. }
             | Opcode::Red { .. }
+            | Opcode::AtomVector { .. }
+            | Opcode::RedVector { .. }
             | Opcode::CpAsync { .. } => self.memory(&instruction.op, operands),
             Opcode::Bra { .. }
+            | Opcode::BraIndexed { .. }
             | Opcode::BarSync
             | Opcode::BarArrive
             | Opcode::BarrierSync
@@ -174,6 +184,8 @@ impl<'a> Decoder<'a> {
             | Opcode::BulkCopy { .. }
             | Opcode::BulkReduce { .. }
             | Opcode::BulkReduceShared { .. }
+            | Opcode::StAsync { .. }
+            | Opcode::RedAsync { .. }
             | Opcode::BulkPrefetch { .. }
             | Opcode::BulkCommit
             | Opcode::BulkWait(_)
@@ -188,6 +200,9 @@ impl<'a> Decoder<'a> {
                 self.together(&instruction.op, operands)
             }
             Opcode::Mma { .. }
+            | Opcode::WmmaLoad { .. }
+            | Opcode::WmmaStore { .. }
+            | Opcode::WmmaMultiply { .. }
             | Opcode::Wgmma { .. }
             | Opcode::WgmmaFence
             | Opcode::WgmmaCommit

@@ -81,13 +81,8 @@ impl Decoder<'_> {
                 slot => Err(self.wrong_width(slot, ty)),
             },
             Operand::Special(special) => Ok(self.constant32(Constant::Special(*special))),
-            Operand::Symbol(name) => {
-                let constant = match self.symbol_address(name)? {
-                    Constant::Value(address) => Constant::Value(address & u64::from(u32::MAX)),
-                    constant => constant,
-                };
-                Ok(self.constant32(constant))
-            }
+            Operand::Symbol(name) => self.symbol32(name, 0),
+            Operand::SymbolOffset(symbol) => self.symbol32(&symbol.0, symbol.1),
             other => {
                 let bits = immediate(other, ty)?;
                 Ok(self.constant32(Constant::Value(bits)))
@@ -103,13 +98,8 @@ impl Decoder<'_> {
                 slot => Err(self.wrong_width(slot, ty)),
             },
             Operand::Special(special) => Ok(self.constant64(Constant::Special(*special))),
-            Operand::Symbol(name) => {
-                if let Some(Symbol { space: StateSpace::Global, address }) = self.symbols.get(name) {
-                    return Ok(self.constant64(Constant::Global(address as u32)));
-                }
-                let constant = self.symbol_address(name)?;
-                Ok(self.constant64(constant))
-            }
+            Operand::Symbol(name) => self.symbol64(name, 0),
+            Operand::SymbolOffset(symbol) => self.symbol64(&symbol.0, symbol.1),
             other => {
                 let bits = immediate(other, ty)?;
                 Ok(self.constant64(Constant::Value(bits)))
@@ -187,10 +177,29 @@ impl Decoder<'_> {
         }
     }
 
-    fn symbol_address(&self, name: &str) -> Result<Constant, String> {
+    fn symbol32(&mut self, name: &str, offset: i64) -> Result<R32, String> {
+        let constant = match self.symbol_address(name, offset)? {
+            Constant::Value(address) => Constant::Value(address & u64::from(u32::MAX)),
+            constant => constant,
+        };
+        Ok(self.constant32(constant))
+    }
+
+    fn symbol64(&mut self, name: &str, offset: i64) -> Result<R64, String> {
+        let constant = match self.symbols.get(name) {
+            Some(Symbol { space: StateSpace::Global, address }) => Constant::Global(address as u32, offset),
+            _ => self.symbol_address(name, offset)?,
+        };
+        Ok(self.constant64(constant))
+    }
+
+    /// An address within its own space.
+    fn symbol_address(&self, name: &str, offset: i64) -> Result<Constant, String> {
         match self.symbols.get(name) {
-            Some(Symbol { space: StateSpace::Shared, address }) => Ok(Constant::Shared(address)),
-            Some(symbol) => Ok(Constant::Value(symbol.address)),
+            Some(Symbol { space: StateSpace::Shared, address }) => {
+                Ok(Constant::Shared(address.wrapping_add_signed(offset)))
+            }
+            Some(symbol) => Ok(Constant::Value(symbol.address.wrapping_add_signed(offset))),
             None => Err(format!("`{name}` is not a variable or parameter with an address in this interpreter")),
         }
     }
@@ -228,7 +237,8 @@ fn immediate(operand: &Operand, ty: Type) -> Result<u64, String> {
 fn constant_name(constant: Constant) -> String {
     match constant {
         Constant::Value(value) | Constant::Shared(value) => format!("{value}"),
-        Constant::Global(number) => format!("variable {number}"),
+        Constant::Global(number, 0) => format!("variable {number}"),
+        Constant::Global(number, offset) => format!("variable {number} + {offset}"),
         Constant::Special(special) => format!("{special:?}"),
     }
 }

@@ -1,17 +1,18 @@
-//! Instructions of the tensor cores, with operands of 16 bits.
+//! Instructions of the tensor cores.
 
 use ptx_gemm_ptx::instruction::{Base, Opcode, Operand};
-use ptx_gemm_ptx::matrix::{Element, Transpose};
+use ptx_gemm_ptx::matrix::{Element, Overflow, Part, Transpose};
 use ptx_gemm_ptx::module::Statement;
 use ptx_gemm_ptx::types::{Space, Type};
 
 use super::Decoder;
 use super::memory::state_space;
 use crate::op::{
-    Factor, GroupMultiply, GroupRegisters, Left, Major, Matrices, Multiply, Op, Pointer, R32, Slot, Sum, Way,
+    DoubleMultiply, Factor, Factors, GroupMultiply, GroupRegisters, Left, Major, Matrices, Multiply, Narrow, Op, Other,
+    Pointer, R32, Slot, Sum, Way,
 };
 
-const UNFIT: &str = "the operands do not fit the instruction";
+pub(super) const UNFIT: &str = "the operands do not fit the instruction";
 
 impl Decoder<'_> {
     pub(super) fn tensor_core(&mut self, opcode: &Opcode, operands: &[Operand]) -> Result<Op, String> {
@@ -22,14 +23,32 @@ impl Decoder<'_> {
             (&Opcode::StMatrix { matrices, transpose, space }, [address, values]) => {
                 self.matrices(Way::Store, matrices, transpose, space, [values, address])
             }
-            (&Opcode::Mma { shape, d, a, b, c, .. }, [to, left, right, from]) => {
-                let (factor, sum) = types(a, d)
-                    .filter(|_| a == b && c == d && (shape.m, shape.n) == (16, 8) && matches!(shape.k, 8 | 16))
+            (&Opcode::Mma { shape, d: Element::F64, .. }, [to, left, right, from]) => {
+                if !matches!((shape.m, shape.n, shape.k), (8, 8, 4) | (16, 8, 4 | 8 | 16)) {
+                    return Err(UNFIT.into());
+                }
+                let multiply = DoubleMultiply {
+                    rows: shape.m as u8,
+                    k: shape.k as u8,
+                    d: self.fragment(to, Decoder::d64)?,
+                    a: self.fragment(left, |decoder, value| decoder.r64(value, Type::F64))?,
+                    b: self.fragment(right, |decoder, value| decoder.r64(value, Type::F64))?,
+                    c: self.fragment(from, |decoder, value| decoder.r64(value, Type::F64))?,
+                };
+                self.code.double_multiplies.push(multiply);
+                Ok(Op::DoubleMultiply { index: self.code.double_multiplies.len() as u32 - 1 })
+            }
+            (&Opcode::Mma { shape, overflow, d, a, b, c }, [to, left, right, from]) => {
+                // Parts of 16 bits along k.
+                let depth = u32::from(shape.k) * a.bits() / 16;
+                let (factors, sum) = types([a, b], d, overflow)
+                    .filter(|_| c == d && matches!((shape.m, shape.n, depth), (16, 8, 8 | 16) | (8, 8, 8)))
                     .ok_or_else(|| format!("mma.sync of .{} with sums in .{} is not supported", a.name(), d.name()))?;
                 let multiply = Multiply {
-                    factor,
+                    factors,
                     sum,
-                    k: shape.k as u8,
+                    rows: shape.m as u8,
+                    depth: depth as u8,
                     d: self.fragment(to, Decoder::d32)?,
                     a: self.fragment(left, |decoder, value| decoder.r32(value, Type::B32))?,
                     b: self.fragment(right, |decoder, value| decoder.r32(value, Type::B32))?,
@@ -38,11 +57,19 @@ impl Decoder<'_> {
                 self.code.multiplies.push(multiply);
                 Ok(Op::Multiply { index: self.code.multiplies.len() as u32 - 1 })
             }
-            (&Opcode::Wgmma { shape, d, a, b, .. }, [to, left, right, scale_d, signs @ ..]) => {
-                let (factor, sum) = types(a, d)
-                    .filter(|_| a == b)
+            (&Opcode::Wgmma { shape, overflow, d, a, b }, [to, left, right, scale_d, signs @ ..]) => {
+                let (factors, sum) = types([a, b], d, overflow)
+                    .filter(|(factors, _)| u64::from(shape.k) == factors.per_row())
                     .ok_or_else(|| format!("wgmma of .{} with sums in .{} is not supported", a.name(), d.name()))?;
-                let (negate, majors) = signs_and_majors(signs)?;
+                let (negate, majors) = match factors {
+                    Factors::Half(_) => signs_and_majors(signs)?,
+                    // Contiguous along k.
+                    Factors::Other(_) => {
+                        let of_a = if let Operand::Vector(_) = left { None } else { Some(Major::K) };
+                        let [first, second] = [Some(Major::K), of_a];
+                        (self::signs(signs)?, [first, second])
+                    }
+                };
                 let Operand::Vector(registers) = to else { return Err(UNFIT.into()) };
                 let d = registers.iter().map(|register| self.d32(register)).collect::<Result<Vec<R32>, String>>()?;
                 let (a, b_major) = match (left, majors) {
@@ -57,7 +84,7 @@ impl Decoder<'_> {
                     _ => return Err(UNFIT.into()),
                 };
                 let multiply = GroupMultiply {
-                    factor,
+                    factors,
                     sum,
                     n: shape.n,
                     d,
@@ -70,6 +97,13 @@ impl Decoder<'_> {
                 self.code.group_multiplies.push(multiply);
                 Ok(Op::GroupMultiply { index: self.code.group_multiplies.len() as u32 - 1 })
             }
+            (&Opcode::WmmaLoad { part, layout, shape, space, element }, [values, address, stride @ ..]) => {
+                self.wmma_access((Way::Load, part), (layout, shape, space, element), [address, values], stride)
+            }
+            (&Opcode::WmmaStore { layout, shape, space, element }, [address, values, stride @ ..]) => {
+                self.wmma_access((Way::Store, Part::D), (layout, shape, space, element), [address, values], stride)
+            }
+            (Opcode::WmmaMultiply { .. }, [d, a, b, c]) => self.wmma_multiply(opcode, [d, a, b, c]),
             (Opcode::WgmmaFence, []) => Ok(Op::GroupFence),
             (Opcode::WgmmaCommit, []) => Ok(Op::GroupCommit),
             (Opcode::WgmmaWait, &[Operand::Int(pending)]) => {
@@ -99,11 +133,11 @@ impl Decoder<'_> {
     }
 
     /// The registers of a fragment; those that it lacks repeat its last one.
-    fn fragment<const N: usize>(
+    fn fragment<R: Copy, const N: usize>(
         &mut self,
         operand: &Operand,
-        mut slot: impl FnMut(&mut Self, &Operand) -> Result<R32, String>,
-    ) -> Result<[R32; N], String> {
+        mut slot: impl FnMut(&mut Self, &Operand) -> Result<R, String>,
+    ) -> Result<[R; N], String> {
         let values = match operand {
             Operand::Vector(values) => values.as_slice(),
             one => std::slice::from_ref(one),
@@ -170,18 +204,45 @@ impl Decoder<'_> {
     }
 }
 
-fn types(factor: Element, sum: Element) -> Option<(Factor, Sum)> {
-    let factor = match factor {
-        Element::F16 => Factor::F16,
-        Element::Bf16 => Factor::Bf16,
-        _ => return None,
+/// The types of a product, except of double precision.
+fn types([a, b]: [Element; 2], sum: Element, overflow: Overflow) -> Option<(Factors, Sum)> {
+    let narrow = |element: Element| match element {
+        Element::E4m3 => Some(Narrow::E4m3),
+        Element::E5m2 => Some(Narrow::E5m2),
+        _ => None,
+    };
+    let signed = |element: Element| match element {
+        Element::S8 => Some(true),
+        Element::U8 => Some(false),
+        _ => None,
+    };
+    let factors = match (a, b) {
+        (Element::F16, Element::F16) => Factors::Half(Factor::F16),
+        (Element::Bf16, Element::Bf16) => Factors::Half(Factor::Bf16),
+        (Element::Tf32, Element::Tf32) => Factors::Other(Other::Tf32),
+        (Element::S8 | Element::U8, _) => {
+            let signed = [signed(a)?, signed(b)?];
+            Factors::Other(Other::Bytes { signed, saturates: overflow == Overflow::Satfinite })
+        }
+        _ => Factors::Other(Other::Narrow([narrow(a)?, narrow(b)?])),
     };
     let sum = match sum {
         Element::F32 => Sum::F32,
         Element::F16 => Sum::F16,
+        Element::S32 => Sum::S32,
         _ => return None,
     };
-    Some((factor, sum))
+    let whole = matches!(factors, Factors::Other(Other::Bytes { .. }));
+    (whole == (sum == Sum::S32)).then_some((factors, sum))
+}
+
+/// `scale-a, scale-b`, or nothing.
+fn signs(operands: &[Operand]) -> Result<[bool; 2], String> {
+    match operands {
+        [] => Ok([false; 2]),
+        [Operand::Int(a), Operand::Int(b)] => Ok([*a < 0, *b < 0]),
+        _ => Err(UNFIT.into()),
+    }
 }
 
 /// `scale-a, scale-b, [trans-a,] trans-b`.

@@ -3,6 +3,7 @@
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::SeqCst;
 
+use arrayvec::ArrayVec;
 use ptx_gemm_ptx::instruction::Atomic;
 use ptx_gemm_ptx::types::Type;
 
@@ -12,7 +13,7 @@ use super::{order, scalar, undefined, watch};
 use crate::env::{BlockMemory, Env};
 use crate::flags::Change;
 use crate::global::Mapped;
-use crate::op::{Access, Arith, AtomicOp, P, ScalarFn, Slot};
+use crate::op::{Access, Arith, AtomicOp, ScalarFn};
 use crate::row::lanes;
 use crate::violation::{Checked, Fault, ViolationKind, bytes as in_words};
 use crate::warp::{Polled, Warp};
@@ -26,87 +27,98 @@ pub(super) fn atomic<const WATCH: bool>(
     active: u32,
     pc: u32,
 ) -> Checked {
-    let Some(op) = access.atomic else { return Ok(()) };
+    let Some(op) = &access.atomic else { return Ok(()) };
     if WATCH {
         defined_address(warp, env, access.base, active)?;
-        defined_operands(warp, env, &op, active)?;
+        defined_operands(warp, env, op, active)?;
     }
     warp.polls.read();
     let addresses = addresses(&warp.regs, access.base, access.offset);
     let address = addresses[active.trailing_zeros() as usize];
     warp.polls.last = Some(Polled { pc, address, space: access.space, bytes: access.bytes });
-    let bytes = usize::from(access.bytes);
-    let mut tainted = 0;
+    let (span, bytes) = (access.span(), usize::from(access.bytes));
+    let mut tainted = [0u32; 8];
     let mut tally = watch::Tally::default();
     for lane in lanes(active) {
         let address = addresses[lane];
-        let lane_access =
-            LaneAccess { space: access.space, address, bytes: bytes as u64, lane, kind: AccessKind::Write };
+        let lane_access = LaneAccess { space: access.space, address, bytes: span, lane, kind: AccessKind::Write };
         let location = locate(block, env, &lane_access)?;
         if WATCH {
             watch::accessed(warp, block, env, &lane_access, location, pc, access.strong)?;
             tally.add(block, location, &lane_access);
         }
-        let (b, c) = (warp.regs.get(op.b, lane), warp.regs.get(op.c, lane));
-        let written = read::<WATCH>(warp, block, env, location, 0, bytes, lane).1;
-        if WATCH && !written && op.op != Atomic::Exch {
-            if env.watches(ViolationKind::Uninitialised) && matches!(location, Location::Global(..)) {
-                return Err(never_written(&lane_access));
-            }
-            tainted |= 1 << lane;
-        }
-        if WATCH && env.strict {
-            // An atomic always reads the newest write.
-            order::observe(warp, block, env, (location, lane), access);
-        }
-        let old = match location {
-            Location::Global(mapped, offset) => {
-                let old = on_global(mapped, offset, bytes, |old| apply(&op, old, b, c));
-                mapped.buffer.mark(offset, bytes);
-                block.wrote_global |= apply(&op, old, b, c) != old;
-                old
-            }
-            Location::Shared(offset) => {
-                let old = block.shared.load(offset, bytes);
-                let new = apply(&op, old, b, c);
-                block.shared.store(offset, bytes, new);
-                if WATCH {
-                    block.shared.mark(offset, bytes, tainted >> lane & 1 == 0);
+        // Destinations may be among the operands.
+        let operands: ArrayVec<u64, 8> = op.elements.iter().map(|element| warp.regs.get(element.b, lane)).collect();
+        let c = warp.regs.get(op.c, lane);
+        for (index, (element, tainted)) in op.elements.iter().zip(&mut tainted).enumerate() {
+            let location = location.after(index * bytes);
+            let b = operands[index];
+            let new = |old| apply(op.op, op.ty, old, b, c);
+            let written = read::<WATCH>(warp, block, env, location, 0, bytes, lane).1;
+            if WATCH && !written && op.op != Atomic::Exch {
+                if env.watches(ViolationKind::Uninitialised) && matches!(location, Location::Global(..)) {
+                    let address = address + (index * bytes) as u64;
+                    return Err(never_written(&LaneAccess { address, bytes: bytes as u64, ..lane_access }));
                 }
-                block.wrote_shared |= new != old;
-                old
+                *tainted |= 1 << lane;
             }
-            _ => {
-                return Err(Fault::new(
-                    ViolationKind::OutOfBounds,
-                    1 << lane,
-                    "atomics work on global and shared memory",
-                ));
+            if WATCH && env.strict {
+                // An atomic always reads the newest write.
+                order::observe(warp, block, env, (location, lane), access);
             }
-        };
-        if WATCH && env.strict {
-            order::publish(warp, block, env, (location, lane), access, (Change::Atomic, old));
+            let old = match location {
+                Location::Global(mapped, offset) => {
+                    let old = on_global(mapped, offset, bytes, new);
+                    mapped.buffer.mark(offset, bytes);
+                    block.wrote_global |= new(old) != old;
+                    old
+                }
+                Location::Shared(offset) if op.elements.len() == 1 => {
+                    let old = block.shared.load(offset, bytes);
+                    block.shared.store(offset, bytes, new(old));
+                    if WATCH {
+                        block.shared.mark(offset, bytes, *tainted >> lane & 1 == 0);
+                    }
+                    block.wrote_shared |= new(old) != old;
+                    old
+                }
+                _ => return Err(out_of_reach(lane, op)),
+            };
+            if WATCH && env.strict {
+                order::publish(warp, block, env, (location, lane), access, (Change::Atomic, old));
+            }
+            warp.regs.set(element.d, lane, old);
         }
-        warp.regs.set(access.values[0], lane, old);
     }
     if WATCH {
         block.note(warp.index as usize, active, pc, true);
         block.clocks.tick(warp.index as usize);
-        tally.count(block, AccessKind::Write, bytes as u64, pc);
-        let d = warp.taint.at(access.values[0]);
-        warp.taint.load(d, tainted, active, pc);
+        tally.count(block, AccessKind::Write, span, pc);
+        for (element, tainted) in op.elements.iter().zip(tainted) {
+            let d = warp.taint.at(element.d);
+            warp.taint.load(d, tainted, active, pc);
+        }
     }
     Ok(())
 }
 
 fn defined_operands(warp: &Warp, env: &Env, op: &AtomicOp, active: u32) -> Checked {
-    for slot in [op.b, op.c] {
+    for slot in op.elements.iter().map(|element| element.b).chain([op.c]) {
         let tainted = warp.taint.mask(warp.taint.at(slot)) & active;
         if tainted != 0 && env.watches(ViolationKind::Uninitialised) {
             return Err(undefined(warp, env, slot, tainted, "is an operand of an atomic"));
         }
     }
     Ok(())
+}
+
+#[cold]
+fn out_of_reach(lane: usize, op: &AtomicOp) -> Box<Fault> {
+    let message = match op.elements.len() {
+        1 => "atomics work on global and shared memory",
+        _ => "vectors of atomics work on global memory only",
+    };
+    Fault::new(ViolationKind::OutOfBounds, 1 << lane, message)
 }
 
 #[cold]
@@ -146,22 +158,20 @@ pub(super) fn combine(mapped: &Mapped, offset: usize, op: Atomic, ty: Type, b: u
 
 /// The result of an atomic operation on two numbers.
 pub(super) fn combined(op: Atomic, ty: Type, old: u64, b: u64) -> u64 {
-    // The operation does not read its registers.
-    let slot = Slot::P(P(0));
-    apply(&AtomicOp { op, ty, b: slot, c: slot }, old, b, 0)
+    apply(op, ty, old, b, 0)
 }
 
-fn apply(op: &AtomicOp, old: u64, b: u64, c: u64) -> u64 {
-    let unused = 64 - op.ty.bits();
+fn apply(op: Atomic, ty: Type, old: u64, b: u64, c: u64) -> u64 {
+    let unused = 64 - ty.bits();
     let (unsigned, unsigned_b) = (old << unused >> unused, b << unused >> unused);
     let signed = |value: u64| (value << unused) as i64 >> unused;
-    let less = if op.ty.is_signed() { signed(old) < signed(b) } else { unsigned < unsigned_b };
-    match op.op {
-        Atomic::Add if op.ty.is_float() => add_floats(op.ty, old, b),
+    let less = if ty.is_signed() { signed(old) < signed(b) } else { unsigned < unsigned_b };
+    match op {
+        Atomic::Add if ty.is_float() => add_floats(ty, old, b),
         Atomic::Add => old.wrapping_add(b),
-        Atomic::Min | Atomic::Max if op.ty.is_float() => {
-            let arith = if op.op == Atomic::Min { Arith::Min } else { Arith::Max };
-            scalar::evaluate(ScalarFn::Half { op: arith, ty: op.ty }, [old, b, 0, 0])
+        Atomic::Min | Atomic::Max if ty.is_float() => {
+            let arith = if op == Atomic::Min { Arith::Min } else { Arith::Max };
+            scalar::evaluate(ScalarFn::Half { op: arith, ty }, [old, b, 0, 0])
         }
         Atomic::Min => {
             if less {

@@ -1,11 +1,14 @@
 //! Starts bulk copies, lane by lane, with every check that is possible at that time; [`super::landing`] moves the
 //! bytes. Also the related instructions: groups, and fences between proxies.
 
+mod tiles;
+mod values;
+
 use std::sync::PoisonError;
 
-use ptx_gemm_ptx::instruction::Atomic;
-use ptx_gemm_ptx::types::Type;
+use arrayvec::ArrayVec;
 
+use self::values::Values;
 use super::landing::Layout;
 use super::locate::{AccessKind, LaneAccess, out_of_global, out_of_shared};
 use super::order::race;
@@ -19,12 +22,10 @@ use crate::flags::Scope;
 use crate::global::shadow::Agent;
 use crate::knowledge::{Knowledge, of_copies};
 use crate::mbarrier::Misuse;
-use crate::op::{Bulk, Coordinates, Pointer, R32, Reduce, Slot};
+use crate::op::{Bulk, Pointer, R32, Reduce, Slot};
 use crate::options::Watch;
 use crate::row::{LANES, lanes};
 use crate::shadow::{Actor, Did, Past, UNDER_WAY};
-use crate::shared::load_words;
-use crate::tensor::{Interleave, TensorElement, TensorMap, Tile};
 use crate::violation::{Checked, Fault, ViolationKind};
 use crate::warp::Warp;
 
@@ -60,6 +61,16 @@ pub(super) fn execute(warp: &mut Warp, block: &mut BlockMemory, env: &Env, op: &
         }
         Bulk::Map { d, a, rank, space } => return addresses::map(warp, env, (d, a, rank, space), active),
         Bulk::Rank { d, a, space } => return addresses::rank(warp, env, (d, a, space), active),
+        Bulk::Values { to, barrier, ref values, count, bytes, reduce } => {
+            let slots = &values[..usize::from(count)];
+            let mut accessed: ArrayVec<(usize, usize), LANES> = ArrayVec::new();
+            for lane in lanes(active) {
+                let starter = Starter { thread: (index * LANES + lane) as u16, lane, pc };
+                let values = Values { slots, bytes, reduce };
+                accessed.push((lane, Start { warp, env, starter }.values(block, (to, barrier), values)?));
+            }
+            values::count(block, pc, &accessed, u32::from(bytes) * u32::from(count));
+        }
         ref copy => {
             for lane in lanes(active) {
                 let thread = (index * LANES + lane) as u16;
@@ -174,14 +185,8 @@ impl Start<'_, '_> {
         Err(self.fault(ViolationKind::BarrierMisuse, address, message))
     }
 
-    fn load_into(
-        &self,
-        block: &mut BlockMemory,
-        (shared, barrier): (u32, u32),
-        (from, reduce): (Region, Option<Reduce>),
-        (span, bytes): (u64, u64),
-        (pieces, source): (&[(u64, u32, u32)], Source),
-    ) -> Checked {
+    /// Counts a copy to this offset at an mbarrier: the column and the clock from which its completion is known.
+    fn counted(&self, block: &mut BlockMemory, shared: u32, barrier: u32) -> Checked<(u32, u32)> {
         let (env, starter) = (self.env, self.starter);
         if env.strict && block.visits.has_exited(block.shared.rank_of(shared as usize)) {
             let actor = starter.actor(block);
@@ -201,6 +206,19 @@ impl Start<'_, '_> {
             let clock = block.clocks.now(usize::from(starter.thread) / LANES);
             history.start((of_copies(known.0), known.1), (starter.thread, clock));
         }
+        Ok(known)
+    }
+
+    fn load_into(
+        &self,
+        block: &mut BlockMemory,
+        (shared, barrier): (u32, u32),
+        (from, reduce): (Region, Option<Reduce>),
+        (span, bytes): (u64, u64),
+        (pieces, source): (&[(u64, u32, u32)], Source),
+    ) -> Checked {
+        let (env, starter) = (self.env, self.starter);
+        let known = self.counted(block, shared, barrier)?;
         if env.strict {
             if let Region::Shared(from) = from {
                 self.take_over(block, from, bytes, AccessKind::Read)?;
@@ -469,106 +487,6 @@ impl Start<'_, '_> {
         let mut fault = Fault::new(kind, 1 << self.starter.lane, message);
         fault.address = Some(address);
         fault
-    }
-
-    /// The tensor map at an address.
-    fn map(&self, block: &mut BlockMemory, pointer: Pointer) -> Checked<TensorMap> {
-        let (space, address) = self.target(pointer)?;
-        if !address.is_multiple_of(64) {
-            return Err(self.misaligned(address, 64));
-        }
-        let mut bytes = [0; 128];
-        let found = match space {
-            StateSpace::Param if address.checked_add(128).is_some_and(|end| end <= self.env.param_bytes as u64) => {
-                for (index, byte) in bytes.iter_mut().enumerate() {
-                    *byte = load_words(&self.env.params, address as usize + index, 1) as u8;
-                }
-                true
-            }
-            StateSpace::Global => match self.env.global.find(address, 128, &mut block.last) {
-                Some(mapped) => {
-                    mapped.buffer.read(address, &mut bytes);
-                    tensormap::used(block, self.env, self.starter, address)?;
-                    true
-                }
-                None => false,
-            },
-            _ => false,
-        };
-        let map = if found { TensorMap::decode(&bytes) } else { None };
-        let reason = match map {
-            Some(Ok(map)) => return Ok(map),
-            Some(Err(reason)) => format!("which its fields do not describe: {reason}"),
-            None => "but there is none".into(),
-        };
-        let message = format!("{{thread}} uses {} address {address:#x} as a tensor map, {reason}", space.name());
-        Err(self.fault(ViolationKind::TensorMap, address, message))
-    }
-
-    /// The box of a tensor map at given coordinates.
-    fn tile(&self, block: &mut BlockMemory, pointer: Pointer, coordinates: Coordinates) -> Checked<Tile> {
-        let map = self.map(block, pointer)?;
-        let (rank, count) = (map.rank(), usize::from(coordinates.count));
-        let wrong = if rank != count {
-            Some(format!("{{thread}} gives {count} coordinates for a tensor map of {rank} dimensions"))
-        } else if map.interleave() != Interleave::None {
-            Some("interleaved tensor maps are not supported".to_owned())
-        } else {
-            None
-        };
-        if let Some(message) = wrong {
-            return Err(Fault::new(ViolationKind::TensorMap, 1 << self.starter.lane, message));
-        }
-        let mut at = [0; 5];
-        for (at, slot) in at.iter_mut().zip(&coordinates.at[..count]) {
-            *at = self.value(*slot, "is a coordinate")? as i32;
-        }
-        // On an H200 any other value is an illegal instruction.
-        let along = i64::from(at[0]) * map.element().bytes() as i64;
-        if along % 16 != 0 {
-            let message = format!(
-                "{{thread}} gives {} as the innermost coordinate, {along} bytes from the tensor's start, which is not a multiple \
-                 of 16 bytes",
-                at[0]
-            );
-            return Err(Fault::new(ViolationKind::Misaligned, 1 << self.starter.lane, message));
-        }
-        // A box that is too large for shared memory is not traversed; its copy is rejected for its bounds.
-        Ok(Tile { map, coordinates: at })
-    }
-
-    /// Checks that a copy to global memory does not begin before the tensor, which is an illegal instruction on an
-    /// H200. It may end after it.
-    fn not_before(&self, tile: &Tile) -> Checked {
-        let Some(coordinate) = tile.coordinates.iter().find(|coordinate| **coordinate < 0) else { return Ok(()) };
-        let message = format!(
-            "{{thread}} gives {coordinate} as a coordinate of a copy to global memory; only loads take negative ones"
-        );
-        Err(Fault::new(ViolationKind::OutOfBounds, 1 << self.starter.lane, message))
-    }
-
-    /// The element type of a tensor reduction.
-    fn reduction(&self, op: Atomic, element: TensorElement) -> Checked<Reduce> {
-        use TensorElement as E;
-        let ty = match (op, element) {
-            (Atomic::And | Atomic::Or | Atomic::Xor, E::U32 | E::I32) => Some(Type::B32),
-            (Atomic::And | Atomic::Or | Atomic::Xor, E::U64 | E::I64) => Some(Type::B64),
-            (Atomic::And | Atomic::Or | Atomic::Xor, _) => None,
-            (Atomic::Inc | Atomic::Dec, E::U32) => Some(Type::U32),
-            (Atomic::Add, E::F32 | E::F32Ftz | E::Tf32 | E::Tf32Ftz) => Some(Type::F32),
-            (Atomic::Add, E::F64) => Some(Type::F64),
-            (Atomic::Add | Atomic::Min | Atomic::Max, E::U32) => Some(Type::U32),
-            (Atomic::Add | Atomic::Min | Atomic::Max, E::I32) => Some(Type::S32),
-            (Atomic::Add | Atomic::Min | Atomic::Max, E::U64) => Some(Type::U64),
-            (Atomic::Add | Atomic::Min | Atomic::Max, E::I64) => Some(Type::S64),
-            (Atomic::Add | Atomic::Min | Atomic::Max, E::F16) => Some(Type::F16),
-            (Atomic::Add | Atomic::Min | Atomic::Max, E::Bf16) => Some(Type::Bf16),
-            _ => None,
-        };
-        ty.map(|ty| (op, ty)).ok_or_else(|| {
-            let message = format!("there is no reduction `{}` of a tensor of {element:?}", op.name());
-            Fault::new(ViolationKind::TensorMap, 1 << self.starter.lane, message)
-        })
     }
 }
 

@@ -1,9 +1,11 @@
 //! Polls, barriers and guards: the decisions whether a group continues, and reports of groups that cannot.
 
+use arrayvec::ArrayVec;
+
 use super::Stop;
 use crate::env::Env;
 use crate::op::{P, R32, Slot};
-use crate::row::lanes;
+use crate::row::{LANES, lanes};
 use crate::violation::{Checked, Fault, ViolationKind};
 use crate::warp::{Group, Parked, Spin, Warp};
 
@@ -46,6 +48,38 @@ pub(super) fn polls_long_enough(warp: &mut Warp, steps: u64) -> bool {
     polls.rounds = 0;
     polls.spin = Some(Spin::Beyond);
     true
+}
+
+/// The groups into which a branch to one of several targets divides the active lanes.
+#[inline(never)]
+pub(super) fn ways<const WATCH: bool>(
+    warp: &Warp,
+    env: &Env,
+    (index, targets): (R32, &[u32]),
+    uniform: bool,
+    active: u32,
+) -> Checked<ArrayVec<Group, LANES>> {
+    let tainted = if WATCH { warp.taint.mask(warp.taint.at(index.into())) & active } else { 0 };
+    if tainted != 0 && env.watches(ViolationKind::Uninitialised) {
+        return Err(undefined(warp, env, index.into(), tainted, "is the index of a branch's target"));
+    }
+    let mut ways: ArrayVec<Group, LANES> = ArrayVec::new();
+    for lane in lanes(active) {
+        let index = warp.regs.r32[index.0 as usize].0[lane];
+        let Some(&pc) = targets.get(index as usize) else {
+            let message = format!("{{thread}} branches to target {index} of a list of {}", targets.len());
+            return Err(Fault::new(ViolationKind::OutOfBounds, 1 << lane, message));
+        };
+        match ways.iter_mut().find(|way| way.pc == pc) {
+            Some(way) => way.mask |= 1 << lane,
+            None => ways.push(Group { pc, mask: 1 << lane, parked: Parked::No }),
+        }
+    }
+    if WATCH && uniform && ways.len() > 1 {
+        let most = ways.iter().map(|way| way.mask).max_by_key(|mask| mask.count_ones()).unwrap_or(0);
+        divergent_uniform(active, most, env)?;
+    }
+    Ok(ways)
 }
 
 /// The value of a register in the first active lane.

@@ -52,6 +52,13 @@ pub(crate) fn land(block: &mut BlockMemory, env: &Env, index: usize) -> Checked 
         return Ok(());
     }
     let pending = block.agents.take(index);
+    if let Movement::Values { barrier, data, size, defined, reduce } = pending.movement {
+        let offset = pending.shared as usize;
+        write_values(block, env, offset, &data[..pending.bytes as usize], (size, defined, reduce));
+        // What threads of other blocks store is known to threads that wait with the cluster's scope.
+        let own = block.shared.rank_of(barrier as usize) == env.rank(pending.thread) as usize;
+        return count(block, env, &pending, barrier, own);
+    }
     let Movement::Load { from, barrier, reduce } = &pending.movement else { return Ok(()) };
     let bytes = pending.counted as usize;
     let (mut data, known) = read_in(block, env, from, bytes);
@@ -65,16 +72,52 @@ pub(crate) fn land(block: &mut BlockMemory, env: &Env, index: usize) -> Checked 
     if let Region::Shared(from) = *from {
         block.agents.has_read_for(from, &pending);
     }
+    count(block, env, &pending, *barrier, true)
+}
+
+/// Writes the values of an asynchronous store, or combines them with those that are there.
+fn write_values(
+    block: &mut BlockMemory,
+    env: &Env,
+    offset: usize,
+    data: &[u8],
+    (size, defined, reduce): (u8, u16, Option<(Atomic, Type)>),
+) {
+    let size = usize::from(size);
+    for (index, element) in data.chunks_exact(size).enumerate() {
+        let at = offset + index * size;
+        let value = number(element);
+        let mut written = defined >> index & 1 != 0;
+        let value = match reduce {
+            None => value,
+            Some((op, ty)) => {
+                written &= env.watch_off() || block.shared.is_written(at, size);
+                atomic::combined(op, ty, block.shared.load(at, size), value)
+            }
+        };
+        block.shared.store(at, size, value);
+        if !env.watch_off() {
+            block.shared.mark(at, size, written);
+        }
+    }
+    if reduce.is_none() && !block.clocks.flags.is_empty() {
+        order::forget(&mut block.clocks.flags, 0, offset, data.len());
+    }
+}
+
+/// Counts the bytes of a complete copy at its mbarrier. `own` says whether waits of any scope learn of it.
+fn count(block: &mut BlockMemory, env: &Env, pending: &Pending, barrier: u32, own: bool) -> Checked {
     block.wrote_shared = true;
     let ((column, clock), number) = (pending.known, block.clocks.block());
-    let at = block.mbarriers.at(*barrier as usize);
+    let at = block.mbarriers.at(barrier as usize);
     let mut announced = None;
     let counted = at.and_then(|at| {
         announced = at.announced;
-        at.brought().of_mut(number).add_copies(column, clock);
+        let brought = if own { at.brought() } else { at.brought_by_peers() };
+        brought.of_mut(number).add_copies(column, clock);
         at.complete_bytes(pending.counted, Completed { thread: of_copies(column), clock })
     });
-    env.heed(counted.map_err(|misuse| miscounted(block, env, &pending, *barrier, misuse, announced)))
+    env.heed(counted.map_err(|misuse| miscounted(block, env, pending, barrier, misuse, announced)))
 }
 
 /// The start of a copy, as an access for the race detector.
@@ -165,7 +208,7 @@ fn read_source(block: &BlockMemory, pending: &mut Pending) {
     if pending.data.is_none() && !pending.landed {
         let layout = match &pending.movement {
             Movement::Store { to, .. } => Layout::of(to),
-            Movement::Load { .. } => Layout(None),
+            Movement::Load { .. } | Movement::Values { .. } => Layout(None),
         };
         pending.data = Some(read_shared(block, pending.shared, pending.counted as usize, layout));
     }
@@ -301,9 +344,11 @@ pub(crate) fn unfinished(block: &BlockMemory, env: &Env, rank: usize) -> Option<
         Movement::Store { .. } => {
             (!pending.read && here(pending.shared)).then_some((pending, "may still read", pending.shared))
         }
-        Movement::Load { .. } if here(pending.shared) => Some((pending, "may still write", pending.shared)),
+        Movement::Load { .. } | Movement::Values { .. } if here(pending.shared) => {
+            Some((pending, "may still write", pending.shared))
+        }
         Movement::Load { from: Region::Shared(from), .. } => here(from).then_some((pending, "may still read", from)),
-        Movement::Load { .. } => None,
+        Movement::Load { .. } | Movement::Values { .. } => None,
     })?;
     let (which, of) = match block.shared.ranks() {
         1 => ("the block".to_owned(), "its"),

@@ -22,6 +22,19 @@ pub(super) enum Location<'a> {
     Const(usize),
 }
 
+impl Location<'_> {
+    /// The location some bytes further on.
+    pub(super) fn after(self, bytes: usize) -> Self {
+        match self {
+            Location::Global(mapped, offset) => Location::Global(mapped, offset + bytes),
+            Location::Shared(offset) => Location::Shared(offset + bytes),
+            Location::Local(offset) => Location::Local(offset + bytes),
+            Location::Param(offset) => Location::Param(offset + bytes),
+            Location::Const(offset) => Location::Const(offset + bytes),
+        }
+    }
+}
+
 /// The kind of an access, as in reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AccessKind {

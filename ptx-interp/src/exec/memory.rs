@@ -212,7 +212,7 @@ fn store_lanes<const WATCH: bool>(
 }
 
 #[inline(always)]
-fn write(
+pub(super) fn write(
     warp: &mut Warp,
     block: &mut BlockMemory,
     location: Location,

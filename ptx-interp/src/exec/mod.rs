@@ -213,6 +213,33 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
                 meeting_point = meeting_point.min(second);
                 continue;
             }
+            Op::BranchIndexed { index, list, uniform } => {
+                let list = env.code.targets[list as usize].as_slice();
+                let ways = match control::ways::<WATCH>(warp, env, (index, list), uniform, active) {
+                    Ok(ways) => ways,
+                    Err(fault) => {
+                        save!(pc, mask);
+                        return Stop::Fault(fault);
+                    }
+                };
+                let rest = other(pc + 1, mask & !active);
+                // The group with the lowest position runs first.
+                let first = ways.iter().chain(&rest).min_by_key(|way| way.pc).map_or(pc + 1, |way| way.pc);
+                mask = 0;
+                for way in ways.iter().chain(&rest) {
+                    if way.pc == first {
+                        mask |= way.mask;
+                    } else {
+                        meeting_point = meeting_point.min(way.pc);
+                        warp.groups.push(*way);
+                    }
+                }
+                if first <= pc && polls_long_enough(warp, steps) {
+                    park!(first, mask, Parked::Spun);
+                }
+                pc = first;
+                continue;
+            }
             Op::Load { .. }
             | Op::Store { .. }
             | Op::Atomic { .. }
@@ -258,7 +285,11 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
                 }
                 check!(bulk::execute(warp, block, env, op, active, pc));
             }
-            Op::Matrices { .. } | Op::Multiply { .. } => {
+            Op::Matrices { .. }
+            | Op::Multiply { .. }
+            | Op::DoubleMultiply { .. }
+            | Op::Fragment { .. }
+            | Op::FragmentMultiply { .. } => {
                 if active != warp.live {
                     warp.groups.extend(other(pc + 1, mask & !active));
                     park!(pc, active, Parked::Barrier);

@@ -236,7 +236,7 @@ fn flags<'a>(env: &'a Env) -> MutexGuard<'a, Flags> {
 }
 
 /// A weak write to memory that may have held flags.
-fn forget(flags: &mut Flags, allocation: usize, offset: usize, bytes: usize) {
+pub(super) fn forget(flags: &mut Flags, allocation: usize, offset: usize, bytes: usize) {
     (offset / 4..(offset + bytes).div_ceil(4)).for_each(|word| flags.forget((allocation, word)));
 }
 
@@ -460,7 +460,7 @@ fn started(block: &BlockMemory, env: &Env, access: Access) -> (u16, Access) {
     };
     match column_of_copies(thread) {
         Some(_) => {
-            let (thread, clock) = of_copy((thread, access.clock)).unwrap_or_default();
+            let (thread, clock) = of_copy((thread, access.plain_clock())).unwrap_or_default();
             (thread, Access { clock, ..access })
         }
         // Copies by `cp.async` that completed for an mbarrier have indices after those of the threads.

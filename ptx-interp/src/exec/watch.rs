@@ -125,7 +125,7 @@ pub(super) fn shared(
     Ok(())
 }
 
-fn way(kind: AccessKind) -> Direction {
+pub(super) fn way(kind: AccessKind) -> Direction {
     match kind {
         AccessKind::Read => Direction::Load,
         AccessKind::Write => Direction::Store,

@@ -1,5 +1,6 @@
 //! Decoded loads, stores, atomics and asynchronous copies.
 
+use arrayvec::ArrayVec;
 use ptx_gemm_ptx::instruction::{self, Atomic, Order};
 use ptx_gemm_ptx::types::Type;
 
@@ -20,12 +21,12 @@ pub(crate) struct Access {
     pub(crate) signed: bool,
     /// `None` for a weak access. A strong one may be polled.
     pub(crate) strong: Option<Strong>,
-    /// The registers that are loaded or stored, one per element; for atomics, the destination.
+    /// The registers that are loaded or stored, one per element; atomics have their own.
     pub(crate) values: [Slot; 4],
     /// Number of elements.
     pub(crate) count: u8,
     pub(crate) shape: Shape,
-    pub(crate) atomic: Option<AtomicOp>,
+    pub(crate) atomic: Option<Box<AtomicOp>>,
     pub(crate) copy: Option<AsyncCopy>,
 }
 
@@ -98,12 +99,21 @@ pub(crate) enum Shape {
 }
 
 /// `atom` or `red`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct AtomicOp {
     pub(crate) op: Atomic,
     pub(crate) ty: Type,
-    pub(crate) b: Slot,
+    /// For each element of the vector, the destination and the operand.
+    pub(crate) elements: ArrayVec<AtomicElement, 8>,
+    /// What an element is replaced by, if it equals the operand.
     pub(crate) c: Slot,
+}
+
+/// The registers of one element of an atomic.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AtomicElement {
+    pub(crate) d: Slot,
+    pub(crate) b: Slot,
 }
 
 /// `cp.async`; the access describes its destination.

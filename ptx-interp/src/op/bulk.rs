@@ -46,6 +46,16 @@ pub(crate) enum Bulk {
         bytes: R32,
         reduce: Option<Reduce>,
     },
+    /// `st.async` and `red.async`: registers to shared memory.
+    Values {
+        to: Pointer,
+        barrier: Pointer,
+        values: [Slot; 4],
+        count: u8,
+        /// Bytes of each value.
+        bytes: u8,
+        reduce: Option<Reduce>,
+    },
     TensorLoad {
         to: Pointer,
         map: Pointer,
@@ -126,7 +136,14 @@ impl Bulk {
 
     /// Whether it moves bytes.
     pub(crate) fn copies(&self) -> bool {
-        matches!(self, Bulk::Load { .. } | Bulk::TensorLoad { .. } | Bulk::Store { .. } | Bulk::TensorStore { .. })
+        matches!(
+            self,
+            Bulk::Load { .. }
+                | Bulk::Values { .. }
+                | Bulk::TensorLoad { .. }
+                | Bulk::Store { .. }
+                | Bulk::TensorStore { .. }
+        )
     }
 
     /// Whether the threads of a warp execute it together.

@@ -4,8 +4,8 @@ use ptx_gemm_ptx::instruction::{Atomic, Note, Special};
 use ptx_gemm_ptx::warp::{Shuffle, Vote};
 
 use super::{
-    Access, BarrierReduce, Bulk, Carry, GroupMultiply, GroupRegisters, Instr, Matrices, MbarrierOp, Modified, Multiply,
-    P, Quad, R32, R64, Rare, Scalar, Slot,
+    Access, BarrierReduce, Bulk, Carry, DoubleMultiply, Fragment, FragmentMultiply, GroupMultiply, GroupRegisters,
+    Instr, Matrices, MbarrierOp, Modified, Multiply, P, Quad, R32, R64, Rare, Scalar, Slot,
 };
 
 /// An instruction by which the lanes of a warp exchange values.
@@ -47,8 +47,8 @@ pub(crate) enum Constant {
     Value(u64),
     /// An address of the block's own shared memory, as it is for the first block of a cluster.
     Shared(u64),
-    /// The address of a variable of the module in global memory, by its index.
-    Global(u32),
+    /// An address in global memory, at a distance in bytes from that of the module's variable with this number.
+    Global(u32, i64),
     Special(Special),
 }
 
@@ -75,6 +75,8 @@ pub(crate) struct Code {
     pub(crate) collectives: Vec<Collective>,
     pub(crate) rare: Vec<Rare>,
     pub(crate) reductions: Vec<BarrierReduce>,
+    /// Lists of instructions to branch to.
+    pub(crate) targets: Vec<Vec<u32>>,
     pub(crate) mbarriers: Vec<MbarrierOp>,
     /// Whether any instruction invalidates an mbarrier.
     pub(crate) ends_mbarriers: bool,
@@ -83,6 +85,9 @@ pub(crate) struct Code {
     pub(crate) copies_from_global: bool,
     pub(crate) matrices: Vec<Matrices>,
     pub(crate) multiplies: Vec<Multiply>,
+    pub(crate) double_multiplies: Vec<DoubleMultiply>,
+    pub(crate) fragments: Vec<Fragment>,
+    pub(crate) fragment_multiplies: Vec<FragmentMultiply>,
     pub(crate) group_multiplies: Vec<GroupMultiply>,
     pub(crate) group_registers: GroupRegisters,
     pub(crate) refusals: Vec<String>,

@@ -14,14 +14,17 @@ mod tensor_core;
 use ptx_gemm_ptx::instruction::FenceOrder;
 use ptx_gemm_ptx::warp::Resize;
 
-pub(crate) use self::access::{Access, AsyncCopy, AtomicOp, Shape, Strong, scope};
+pub(crate) use self::access::{Access, AsyncCopy, AtomicElement, AtomicOp, Shape, Strong, scope};
 pub(crate) use self::bulk::{Bulk, Coordinates, Pointer, Reduce};
 pub(crate) use self::code::{Code, Collective, CollectiveKind, Constant, Origin};
 pub(crate) use self::extended::{Carry, Inexact, Modified};
 pub(crate) use self::mbarrier::{Action, MbarrierOp, Ordering, PhaseSlot};
 pub(crate) use self::rare::{BarrierReduce, Condition, Rare};
 pub(crate) use self::scalar::{Arith, Bits, Scalar, ScalarFn};
-pub(crate) use self::tensor_core::{Factor, GroupMultiply, GroupRegisters, Left, Major, Matrices, Multiply, Sum, Way};
+pub(crate) use self::tensor_core::{
+    DoubleMultiply, Factor, Factors, Fragment, FragmentMultiply, GroupMultiply, GroupRegisters, Left, Major, Matrices,
+    Multiply, Narrow, Other, Sum, Way,
+};
 use crate::flags::Scope;
 
 /// Slot of a register up to 32 bits wide.
@@ -345,6 +348,12 @@ pub(crate) enum Op {
         target: u32,
         uniform: bool,
     },
+    /// To one of the instructions of a list: index into [`Code::targets`].
+    BranchIndexed {
+        index: R32,
+        list: u32,
+        uniform: bool,
+    },
     /// For `count` threads, or all threads of the block if absent.
     Barrier {
         id: R32,
@@ -379,6 +388,18 @@ pub(crate) enum Op {
     },
     /// `mma.sync`: index into [`Code::multiplies`].
     Multiply {
+        index: u32,
+    },
+    /// `mma.sync` of double precision: index into [`Code::double_multiplies`].
+    DoubleMultiply {
+        index: u32,
+    },
+    /// `wmma.load` and `wmma.store`: index into [`Code::fragments`].
+    Fragment {
+        index: u32,
+    },
+    /// `wmma.mma`: index into [`Code::fragment_multiplies`].
+    FragmentMultiply {
         index: u32,
     },
     /// `wgmma.mma_async`: index into [`Code::group_multiplies`].

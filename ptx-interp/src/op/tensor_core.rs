@@ -2,9 +2,49 @@
 
 use std::ops::Range;
 
+use arrayvec::ArrayVec;
+use ptx_gemm_ptx::matrix::{Layout, Part, Shape};
+
 use super::{P, Pointer, R32, R64};
 
-/// The type of the elements of A and B.
+/// The types of the elements of A and B.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Factors {
+    Half(Factor),
+    Other(Other),
+}
+
+/// Types other than 16-bit floats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Other {
+    Tf32,
+    /// 8-bit floats of A and of B.
+    Narrow([Narrow; 2]),
+    Bytes {
+        signed: [bool; 2],
+        saturates: bool,
+    },
+}
+
+/// An 8-bit float.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Narrow {
+    E4m3,
+    E5m2,
+}
+
+impl Factors {
+    /// Elements in 32 bytes.
+    pub(crate) fn per_row(self) -> u64 {
+        match self {
+            Factors::Half(_) => 16,
+            Factors::Other(Other::Tf32) => 8,
+            Factors::Other(Other::Narrow(_) | Other::Bytes { .. }) => 32,
+        }
+    }
+}
+
+/// A 16-bit float.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Factor {
     F16,
@@ -16,6 +56,7 @@ pub(crate) enum Factor {
 pub(crate) enum Sum {
     F32,
     F16,
+    S32,
 }
 
 /// The direction between registers and shared memory.
@@ -37,17 +78,73 @@ pub(crate) struct Matrices {
     pub(crate) values: [R32; 4],
 }
 
-/// `mma.sync`, m16n8k8 or m16n8k16. Registers that the shape or the types do not use repeat others.
+/// `mma.sync`, of m8n8 or m16n8. Registers that the shape or the types do not use repeat others.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Multiply {
-    pub(crate) factor: Factor,
+    pub(crate) factors: Factors,
     pub(crate) sum: Sum,
     /// 8 or 16.
-    pub(crate) k: u8,
+    pub(crate) rows: u8,
+    /// Parts of 16 bits along k: 8 or 16.
+    pub(crate) depth: u8,
     pub(crate) d: [R32; 4],
     pub(crate) a: [R32; 4],
     pub(crate) b: [R32; 2],
     pub(crate) c: [R32; 4],
+}
+
+impl Multiply {
+    /// The registers of A.
+    pub(crate) fn left(&self) -> &[R32] {
+        &self.a[..usize::from(self.rows / 8 * (self.depth / 8))]
+    }
+
+    /// The registers of B.
+    pub(crate) fn right(&self) -> &[R32] {
+        &self.b[..usize::from(self.depth / 8)]
+    }
+}
+
+/// `mma.sync` of double precision. Registers that the shape does not use repeat others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DoubleMultiply {
+    /// 8 or 16.
+    pub(crate) rows: u8,
+    /// 4, 8 or 16.
+    pub(crate) k: u8,
+    pub(crate) d: [R64; 4],
+    pub(crate) a: [R64; 8],
+    pub(crate) b: [R64; 4],
+    pub(crate) c: [R64; 4],
+}
+
+/// `wmma.load` or `wmma.store`.
+#[derive(Clone, Debug)]
+pub(crate) struct Fragment {
+    pub(crate) way: Way,
+    pub(crate) part: Part,
+    pub(crate) layout: Layout,
+    pub(crate) shape: Shape,
+    /// Bytes of an element: 2 or 4.
+    pub(crate) bytes: u8,
+    pub(crate) address: Pointer,
+    /// Elements from one row, or column, to the next; its length if absent.
+    pub(crate) stride: Option<R32>,
+    pub(crate) values: ArrayVec<R32, 8>,
+}
+
+/// `wmma.mma`.
+#[derive(Clone, Debug)]
+pub(crate) struct FragmentMultiply {
+    pub(crate) layouts: [Layout; 2],
+    pub(crate) shape: Shape,
+    pub(crate) factor: Factor,
+    /// Of D and of C.
+    pub(crate) sums: [Sum; 2],
+    pub(crate) d: ArrayVec<R32, 8>,
+    pub(crate) a: ArrayVec<R32, 8>,
+    pub(crate) b: ArrayVec<R32, 8>,
+    pub(crate) c: ArrayVec<R32, 8>,
 }
 
 /// Where a matrix is contiguous in shared memory.
@@ -66,10 +163,10 @@ pub(crate) enum Left {
     Descriptor { descriptor: R64, major: Major },
 }
 
-/// `wgmma.mma_async`, m64nNk16.
+/// `wgmma.mma_async`, m64nN. An instruction multiplies 32 bytes along k.
 #[derive(Clone, Debug)]
 pub(crate) struct GroupMultiply {
-    pub(crate) factor: Factor,
+    pub(crate) factors: Factors,
     pub(crate) sum: Sum,
     /// 8 to 256.
     pub(crate) n: u16,

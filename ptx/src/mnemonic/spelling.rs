@@ -69,6 +69,7 @@ fn rank_of(words: &[&str]) -> Option<Rank> {
         ["ld" | "ldu" | "st" | "atom" | "red", second, ..] if *second != "async" => of_access,
         ["cp", "async", "ca" | "cg", ..] => |word| u8::from(word.starts_with("L2::")),
         ["ldmatrix" | "stmatrix" | "mma" | "shfl" | "vote" | "redux", ..] => of_warp,
+        ["wmma", ..] => of_wmma,
         ["fence", "acq_rel" | "sc" | "acquire" | "release" | "cta" | "cluster" | "gpu" | "sys", ..] => of_access,
         ["mbarrier", "test_wait" | "try_wait" | "arrive" | "arrive_drop" | "expect_tx" | "complete_tx", ..] => {
             of_barrier
@@ -94,6 +95,16 @@ fn of_access(word: &str) -> u8 {
         word if Type::from_name(word).is_some() => 7,
         // Cache operators.
         _ => 3,
+    }
+}
+
+fn of_wmma(word: &str) -> u8 {
+    match word {
+        "row" | "col" => 1,
+        word if word.starts_with('m') && word.contains('n') && word.contains('k') => 2,
+        word if Space::from_name(word).is_some() => 3,
+        word if Type::from_name(word).is_some() => 4,
+        _ => 0,
     }
 }
 

@@ -245,6 +245,11 @@ impl<'a> Parser<'a> {
         let word = self.expect(TokenKind::Word, "an instruction")?;
         if guard.is_none() && self.eat(b':')? {
             body.names.label(word.text);
+            if self.eat_directive(".branchtargets")? {
+                let labels = self.targets()?;
+                body.push(Statement::Targets { name: word.text.to_owned(), labels }, line);
+                return Ok(());
+            }
             body.push(Statement::Label(word.text.to_owned()), line);
             return Ok(());
         }
@@ -270,6 +275,20 @@ impl<'a> Parser<'a> {
         self.inner_comments_into(body)?;
         body.push(Statement::Instruction(Instruction { guard, op, operands, note }), line);
         Ok(())
+    }
+
+    /// The labels of a list, up to the semicolon, which is consumed.
+    fn targets(&mut self) -> Result<Vec<String>> {
+        let mut labels = Vec::new();
+        loop {
+            self.count_statement()?;
+            labels.push(self.expect(TokenKind::Word, "a label")?.text.to_owned());
+            if !self.eat(b',')? {
+                break;
+            }
+        }
+        self.expect_punct(b';')?;
+        Ok(labels)
     }
 
     fn guard(&mut self, body: &Body<'a>) -> Result<Option<Guard>> {

@@ -107,7 +107,7 @@ pub(super) fn inline(
     }
     let names = entry.params.iter().map(|param| &param.name).chain(entry.variables.iter().map(|one| &one.name));
     let labels = entry.body.iter().filter_map(|statement| match statement {
-        Statement::Label(name) => Some(name),
+        Statement::Label(name) | Statement::Targets { name, .. } => Some(name),
         _ => None,
     });
     let prefixes = entry.registers.iter().map(|family| &family.prefix);
@@ -145,6 +145,14 @@ fn callee(statement: &Statement) -> Option<&str> {
             }
         }
         _ => None,
+    }
+}
+
+/// What a statement counts towards [`MAX_INLINED`].
+fn weight(statement: &Statement) -> usize {
+    match statement {
+        Statement::Targets { labels, .. } => 1 + labels.len(),
+        _ => 1,
     }
 }
 
@@ -220,6 +228,11 @@ impl<'f> Inliner<'f> {
                     let name = frame.labels.get(name).unwrap_or(name);
                     self.push(Statement::Label(name.clone()), line);
                 }
+                (Statement::Targets { name, labels }, _) => {
+                    let renamed = |name: &String| frame.labels.get(name).unwrap_or(name).clone();
+                    let labels = labels.iter().map(renamed).collect();
+                    self.push(Statement::Targets { name: renamed(name), labels }, line);
+                }
                 (other, _) => self.push(other.clone(), line),
             }
         }
@@ -237,7 +250,7 @@ impl<'f> Inliner<'f> {
         if self.under_way.len() >= MAX_NESTING {
             return Err(format!("calls nest deeper than {MAX_NESTING}"));
         }
-        *self.added += function.interface.len() + function.body.len() + 2;
+        *self.added += function.interface.len() + function.body.iter().map(weight).sum::<usize>() + 2;
         if *self.added > MAX_INLINED {
             return Err(format!("calls add more than {MAX_INLINED} statements"));
         }
@@ -251,8 +264,8 @@ impl<'f> Inliner<'f> {
         let end = self.fresh("return");
         let mut labels = HashMap::new();
         for statement in &function.body {
-            if let Statement::Label(label) = statement {
-                labels.insert(label.clone(), self.fresh(label));
+            if let Statement::Label(name) | Statement::Targets { name, .. } = statement {
+                labels.insert(name.clone(), self.fresh(name));
             }
         }
         if let Some(guard) = call.guard {
@@ -339,6 +352,9 @@ impl Frame {
             }
             Operand::Label(name) => Operand::Label(Box::new(self.labels.get(&**name).unwrap_or(name).clone())),
             Operand::Symbol(name) => Operand::Symbol(Box::new(self.symbol(name).clone())),
+            Operand::SymbolOffset(symbol) => {
+                Operand::SymbolOffset(Box::new((self.symbol(&symbol.0).clone(), symbol.1)))
+            }
             Operand::Pair(pair) => Operand::Pair(Box::new((self.operand(&pair.0), self.operand(&pair.1)))),
             Operand::Int(_) | Operand::F32(_) | Operand::F64(_) | Operand::Special(_) | Operand::Sink => {
                 operand.clone()

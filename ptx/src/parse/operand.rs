@@ -98,10 +98,14 @@ impl<'a> Parser<'a> {
             Operand::Int(32)
         } else if name.starts_with('%') {
             Operand::Special(Special::from_name(name).ok_or_else(|| self.undeclared("register"))?)
-        } else if matches!(op, Opcode::Bra { .. }) {
+        } else if matches!(op, Opcode::Bra { .. } | Opcode::BraIndexed { .. }) {
             Operand::Label(Box::new(name.to_owned()))
         } else if let Some(symbol) = self.symbol(names) {
-            Operand::Symbol(Box::new(symbol))
+            self.next()?;
+            return Ok(match self.offsets()? {
+                0 => Operand::Symbol(Box::new(symbol)),
+                offset => Operand::SymbolOffset(Box::new((symbol, offset))),
+            });
         } else if matches!(op, Opcode::Unknown(_)) {
             // An undeclared name in an unknown instruction is most likely a label.
             Operand::Label(Box::new(name.to_owned()))
@@ -138,10 +142,11 @@ impl<'a> Parser<'a> {
             TokenKind::Word => (self.base(names)?, 0),
             _ => (Base::None, self.offset()?),
         };
-        // `+4`, `+-4` and `-4`.
-        if self.eat(b'+')? || self.token.kind == TokenKind::Punct(b'-') {
-            offset = self.offset()?;
+        // `-4` without a plus is accepted in addresses only.
+        if self.token.kind == TokenKind::Punct(b'-') {
+            offset = offset.wrapping_add(self.offset()?);
         }
+        offset = offset.wrapping_add(self.offsets()?);
         let operand = if self.eat(b',')? {
             if offset != 0 {
                 return Err(self.error("a tensor map has no offset"));
@@ -162,6 +167,15 @@ impl<'a> Parser<'a> {
         };
         self.next()?;
         Ok(base)
+    }
+
+    /// The sum of any number of `+4` and `+-4`.
+    fn offsets(&mut self) -> Result<i64> {
+        let mut sum = 0i64;
+        while self.eat(b'+')? {
+            sum = sum.wrapping_add(self.offset()?);
+        }
+        Ok(sum)
     }
 
     fn offset(&mut self) -> Result<i64> {

@@ -63,6 +63,10 @@ impl<'a> Names<'a> {
         for statement in body.get_mut(scope.start..).unwrap_or_default() {
             match statement {
                 Statement::Label(name) => rename(name, &renamed),
+                Statement::Targets { name, labels } => {
+                    rename(name, &renamed);
+                    labels.iter_mut().for_each(|label| rename(label, &renamed));
+                }
                 Statement::Instruction(Instruction { operands, .. }) => {
                     for operand in operands {
                         if let Operand::Label(name) = operand {

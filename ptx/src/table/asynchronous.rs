@@ -87,6 +87,25 @@ pub(super) fn row(op: &Opcode) -> Row {
             &[SHARED, SHARED, BYTES, SHARED],
         )
         .since(BULK),
+        Opcode::StAsync { space, vector, ty } => {
+            const WORDS: Types = Types::of(&[Type::B32, Type::U32, Type::S32, Type::F32]);
+            const LONGS: Types = Types::of(&[Type::B64, Type::U64, Type::S64, Type::F64]);
+            let slots: &[Slot] = match vector {
+                1 => &[Slot::Address, Slot::Read(Class::Type(0)), Slot::Address],
+                _ => &[Slot::Address, Slot::ReadVector, Slot::Address],
+            };
+            Row::typed("st.async", *ty, WORDS.and(LONGS), slots)
+                .space(*space)
+                .counts([*vector; 4])
+                .since(Since::sm(90, (8, 1)))
+        }
+        Opcode::RedAsync { space, op, ty } => {
+            let added = if *op == Atomic::Add { Types::of(&[Type::S64]) } else { Types::NONE };
+            let slots = &[Slot::Address, Slot::Read(Class::Type(0)), Slot::Address];
+            Row::typed("red.async.relaxed.cluster", *ty, shared_reduction_types(*op).and(added), slots)
+                .space(*space)
+                .since(Since::sm(90, (8, 1)))
+        }
         Opcode::BulkPrefetch { hint } => {
             let slots = if *hint == CacheHint::L2 { BULK_PREFETCH } else { &BULK_PREFETCH[..2] };
             Row::plain("cp.async.bulk.prefetch.L2.global", slots).since(BULK)

@@ -2,9 +2,9 @@
 
 use super::{AMPERE, BARRIER, BITS_32, BULK, COUNT, HOPPER, OWN, STATE, THREADS, asynchronous, space_since};
 use crate::instruction::{Atomic, Opcode};
-use crate::matrix::{Element, Shape};
+use crate::matrix::{Element, Part, Shape};
 use crate::signature::{Class, Row, Since, Slot, Types};
-use crate::types::Type;
+use crate::types::{Space, Type};
 use crate::warp::{ClusterOrder, Vote};
 
 const SHUFFLE: &[Slot] =
@@ -12,6 +12,7 @@ const SHUFFLE: &[Slot] =
 const WARPGROUP: Since = Since::exactly(90, (8, 0));
 const MULTIPLY: &[Slot] =
     &[Slot::WriteFragment(0), Slot::ReadFragment(1), Slot::ReadFragment(2), Slot::ReadFragment(3)];
+const STRIDE: Slot = Slot::Bounded { min: 0, max: i32::MAX as i64, step: 1 };
 const TRANSPOSED: Slot = Slot::Constant { min: 0, max: 1, step: 1 };
 const WARPGROUP_MULTIPLY: &[Slot] = &[
     Slot::WriteFragment(0),
@@ -57,6 +58,27 @@ pub(super) fn row(op: &Opcode) -> Row {
             .since(Since::accelerated(90, (8, 0))),
         Opcode::GridDepControl(_) => Row::plain("griddepcontrol", &[]).since(HOPPER),
         Opcode::Mma { shape, d, a, b, c, .. } => multiply(*shape, [*d, *a, *b, *c]),
+        Opcode::WmmaLoad { part, shape, space, element, .. } => {
+            let stem = match part {
+                Part::A => "wmma.load.a.sync.aligned",
+                Part::B => "wmma.load.b.sync.aligned",
+                Part::C | Part::D => "wmma.load.c.sync.aligned",
+            };
+            let slots = &[Slot::WriteFragment(0), Slot::Address, STRIDE];
+            fragment(stem, slots, part.registers(*shape, *element), *element, *space)
+        }
+        Opcode::WmmaStore { shape, space, element, .. } => {
+            let slots = &[Slot::Address, Slot::ReadFragment(0), STRIDE];
+            let registers = Part::D.registers(*shape, *element);
+            fragment("wmma.store.d.sync.aligned", slots, registers, *element, *space)
+        }
+        Opcode::WmmaMultiply { shape, d, ab, c, .. } => {
+            let of = [(Part::D, *d), (Part::A, *ab), (Part::B, *ab), (Part::C, *c)];
+            Row::plain("wmma.mma.sync.aligned", MULTIPLY)
+                .types(of.map(|(_, element)| element.register()))
+                .counts(of.map(|(part, element)| part.registers(*shape, element)))
+                .since(element_since(*ab))
+        }
         Opcode::Wgmma { shape, d, a, .. } => warpgroup_multiply(*shape, *d, *a),
         Opcode::WgmmaFence => Row::plain("wgmma.fence.sync.aligned", &[]).since(WARPGROUP),
         Opcode::WgmmaCommit => Row::plain("wgmma.commit_group.sync.aligned", &[]).since(WARPGROUP),
@@ -77,6 +99,20 @@ pub(super) fn row(op: &Opcode) -> Row {
         }
         op => asynchronous::row(op),
     }
+}
+
+/// A `wmma` fragment in memory; the stride may be left out.
+fn fragment(stem: &'static str, slots: &'static [Slot], registers: u8, element: Element, space: Space) -> Row {
+    Row::plain(stem, slots)
+        .optional(1)
+        .types([element.register(); 4])
+        .counts([registers; 4])
+        .space(space)
+        .since(element_since(element).with(space_since(space)))
+}
+
+fn element_since(element: Element) -> Since {
+    if element == Element::Bf16 { AMPERE } else { Since::ALWAYS }
 }
 
 /// `mma.sync`: D, A, B, C as fragments over the 32 threads of a warp.

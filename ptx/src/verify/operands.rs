@@ -81,10 +81,17 @@ impl Context<'_> {
                 element => self.wide(element, row.types[0]),
             }),
             Slot::ReadLanes => self.lanes(row, operand, |element| self.wide_value(element, row.types[0])),
+            Slot::WriteVector if *operand == Operand::Sink => Ok(()),
+            Slot::WriteVector => self.vector(row, operand, |element| match element {
+                Operand::Sink => Ok(()),
+                element => self.register(element, row.types[0]),
+            }),
+            Slot::ReadVector => self.vector(row, operand, |element| self.value(element, row.types[0])),
             Slot::MoveTo => self.move_to(row.types[0], operand),
             Slot::MoveFrom => self.move_from(row.types[0], operand),
             Slot::AddressValue(class) => match operand {
                 Operand::Symbol(name) => self.symbol(name, row.space),
+                Operand::SymbolOffset(symbol) => self.symbol_offset(symbol, row.space),
                 operand => self.register(operand, class_type(row, class)),
             },
             Slot::Predicates => match operand {
@@ -123,6 +130,10 @@ impl Context<'_> {
                 Operand::Label(name) if self.labels.contains(name.as_str()) => Ok(()),
                 Operand::Label(_) => Err("the label is not bound".to_owned()),
                 _ => Err("expected a label".to_owned()),
+            },
+            Slot::Targets => match operand {
+                Operand::Label(name) if self.targets.contains(name.as_str()) => Ok(()),
+                _ => Err("expected the name of a list of labels".to_owned()),
             },
             Slot::Constant { min, max, step } => match operand {
                 Operand::Int(value) => in_range(*value, min, max, step),
@@ -214,6 +225,15 @@ impl Context<'_> {
         Ok(())
     }
 
+    fn vector(&self, row: &Row, operand: &Operand, check: impl Fn(&Operand) -> Checked) -> Checked {
+        match operand {
+            Operand::Vector(elements) if elements.len() == usize::from(row.counts[0]) => {
+                elements.iter().try_for_each(check)
+            }
+            _ => Err(format!("expected a vector of {}", row.counts[0])),
+        }
+    }
+
     fn fragment(&self, row: &Row, n: u8, operand: &Operand) -> Checked {
         let (count, ty) = (row.counts[usize::from(n)], row.types[usize::from(n)]);
         match operand {
@@ -253,6 +273,9 @@ impl Context<'_> {
             Operand::Symbol(name) if matches!(ty.bits(), 32 | 64) && !ty.is_float() => {
                 self.symbol(name, Space::Generic)
             }
+            Operand::SymbolOffset(symbol) if matches!(ty.bits(), 32 | 64) && !ty.is_float() => {
+                self.symbol_offset(symbol, Space::Generic)
+            }
             operand => self.value(operand, ty),
         }
     }
@@ -285,14 +308,16 @@ impl Context<'_> {
         if fits { Ok(()) } else { Err(format!("is in .{} memory", declared.name())) }
     }
 
+    fn symbol_offset(&self, (name, offset): &(String, i64), space: Space) -> Checked {
+        self.symbol(name, space).and_then(|()| fits_32_bits(*offset))
+    }
+
     fn address(&self, operand: &Operand, space: Space) -> Checked {
         let Operand::Address(address) = operand else {
             return Err("expected an address".to_owned());
         };
         let (base, offset) = &**address;
-        if i32::try_from(*offset).is_err() {
-            return Err("the offset does not fit 32 bits".to_owned());
-        }
+        fits_32_bits(*offset)?;
         self.base(base, space)
     }
 
@@ -332,6 +357,10 @@ fn class_type(row: &Row, class: Class) -> Type {
         Class::Wide => doubled(row.types[0]),
         Class::Is(ty) => ty,
     }
+}
+
+fn fits_32_bits(offset: i64) -> Checked {
+    i32::try_from(offset).map(drop).map_err(|_| "the offset does not fit 32 bits".to_owned())
 }
 
 fn in_range(value: i64, min: i64, max: i64, step: i64) -> Checked {

@@ -72,8 +72,23 @@ fn spellings() {
         ("mov.b64 %rd0, 18446744073709551615;", vec!["mov.b64 %rd0, -1;"]),
         ("ld.shared.f32 %f0, [%r1-4];", vec!["ld.shared.f32 %f0, [%r1+-4];"]),
         ("ld.shared.f32 %f0, [%r1 + 0x10];", vec!["ld.shared.f32 %f0, [%r1+16];"]),
+        ("ld.shared.f32 %f0, [smem+4+4];", vec!["ld.shared.f32 %f0, [smem+8];"]),
+        ("mov.u32 %r0, smem+0x10;", vec!["mov.u32 %r0, smem+16;"]),
+        ("mov.u32 %r0, smem + 16 + -16;", vec!["mov.u32 %r0, smem;"]),
         ("ld.weak.shared.f32 %f0, [smem];", vec!["ld.shared.f32 %f0, [smem];"]),
         ("membar.sys;", vec!["fence.sc.sys;"]),
+        (
+            "wmma.store.d.sync.aligned.m16n16k16.col.f16 [%rd0], {%r0, %r1, %r2, %r3};",
+            vec!["wmma.store.d.sync.aligned.col.m16n16k16.f16 [%rd0], {%r0, %r1, %r2, %r3};"],
+        ),
+        (
+            "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r0], 1, [%r1];",
+            vec!["st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r0], 1, [%r1];"],
+        ),
+        (
+            "{ t: .branchtargets a, b; brx.idx.uni %r0, t; a: b: } t: ret;",
+            vec!["t_s1_: .branchtargets a_s2_, b_s3_;", "brx.idx.uni %r0, t_s1_;", "a_s2_:", "b_s3_:", "t:", "ret;"],
+        ),
         ("barrier.cta.sync.aligned 0;", vec!["bar.sync 0;"]),
         ("barrier.cta.sync 0;", vec!["barrier.sync 0;"]),
         ("cp.async.ca.shared::cta.global [%r0], [%rd0], 4;", vec!["cp.async.ca.shared.global [%r0], [%rd0], 4;"]),

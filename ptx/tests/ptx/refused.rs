@@ -65,6 +65,16 @@ fn wrong_instructions_on_sm_90a() {
             ("mov.b64 %rd0, {%r0, %r1, %r2};", "only untyped values of 2 or 4 elements can be packed"),
             ("mov.u64 %rd0, {%r0, %r1};", "only untyped values of 2 or 4 elements can be packed"),
             ("mov.b64 %rd0, {%h0, %h1};", "operand 2 (`{%h0, %h1}`): is .b16, expected .b32"),
+            ("mov.f32 %f0, smem+4;", "operand 2 (`smem+4`): is not a .f32 value"),
+            ("mov.u32 %r0, smem+4294967296;", "the offset does not fit 32 bits"),
+            ("cvta.global.u64 %rd0, smem+4;", "operand 2 (`smem+4`): is in .shared memory"),
+            ("red.global.add.v2.f32 [%rd0], {%f0, %f1};", "needs .version 8.1"),
+            ("t: .branchtargets a; brx.idx %rd0, t; a: ret;", "operand 1 (`%rd0`): is .b64, expected .u32"),
+            ("t: .branchtargets a; brx.idx %r0, a; a: ret;", "operand 2 (`a`): expected the name of a list of labels"),
+            ("t: .branchtargets a, b; brx.idx %r0, t; a: ret;", "the label `b` of the list `t` is not bound"),
+            ("t: .branchtargets a; a: t: ret;", "the list `t` is empty, or its name is also a label"),
+            ("t: .branchtargets a; t: .branchtargets a; a: ret;", "the list `t` is defined again by statement 1"),
+            ("t: .branchtargets a; a: bra t;", "operand 1 (`t`): the label is not bound"),
             ("add.u32 %r0, %tid.x, 1;", "operand 2 (`%tid.x`): is not a .u32 value"),
             ("ld.global.v4.f64 {%fd0, %fd1, %fd2, %fd3}, [%rd0];", "a vector has at most 16 bytes"),
             ("ld.global.v8.f32 {%f0, %f1}, [%rd0];", "a vector has 2 or 4 elements"),
@@ -218,6 +228,53 @@ fn wrong_matrix_and_asynchronous_instructions() {
                 "expected a single-precision constant between 0 and 1",
             ),
             ("lop3.b32 %r0, %r1, %r2, %r3, 256;", "operand 5 (`256`): expected 0 to 255"),
+        ],
+    );
+    check(
+        "sm_90",
+        "8.1",
+        &[
+            (
+                "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b64 [%r0], {%rd0, %rd1, %rd2, %rd3}, [%r1];",
+                "a vector has at most 16 bytes",
+            ),
+            (
+                "st.async.shared::cluster.mbarrier::complete_tx::bytes.b16 [%r0], %h0, [%r1];",
+                "`st.async` has no .b16 form",
+            ),
+            ("st.async.global.mbarrier::complete_tx::bytes.b32 [%rd0], %r0, [%rd1];", "works only on shared memory"),
+            (
+                "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.min.s64 [%r0], %rd0, [%r1];",
+                "`red.async.relaxed.cluster` has no .s64 form",
+            ),
+            (
+                "red.async.relaxed.cluster.shared::cta.mbarrier::complete_tx::bytes.add.u32 [%r0], %r1, [%r2];",
+                "works only on the shared memory of the cluster",
+            ),
+        ],
+    );
+    check(
+        "sm_75",
+        "6.3",
+        &[
+            ("wmma.load.a.sync.aligned.row.m16n16k16.bf16 {%r0, %r1, %r2, %r3}, [%rd0];", "needs sm_80 or later"),
+            (
+                "wmma.load.a.sync.aligned.row.m16n16k8.f16 {%r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7}, [%rd0];",
+                "wmma does not support this shape",
+            ),
+            (
+                "wmma.load.c.sync.aligned.row.m16n16k16.f32 {%f0, %f1, %f2, %f3}, [%rd0];",
+                "operand 1 (`{%f0, %f1, %f2, %f3}`): expected a vector of 8",
+            ),
+            (
+                "wmma.load.a.sync.aligned.row.m16n16k16.f32 {%f0, %f1, %f2, %f3, %f4, %f5, %f6, %f7}, [%rd0];",
+                "wmma does not support this type for this matrix",
+            ),
+            (
+                "wmma.mma.sync.aligned.row.col.m16n16k16.f16.bf16.bf16.f32 {%r0, %r1, %r2, %r3}, {%r0, %r1, %r2, %r3}, \
+                 {%r0, %r1, %r2, %r3}, {%f0, %f1, %f2, %f3, %f4, %f5, %f6, %f7};",
+                "wmma does not support these types",
+            ),
         ],
     );
     check("sm_90", "8.4", &[("wgmma.fence.sync.aligned;", "needs sm_90a")]);

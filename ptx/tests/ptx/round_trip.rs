@@ -65,6 +65,7 @@ fn every_statement_has_its_line() {
                 let line_text = text.lines().nth(*line as usize - 1).expect("the line is there");
                 let shows = match statement {
                     Statement::Label(label) => line_text == format!("{label}:"),
+                    Statement::Targets { name, .. } => line_text.starts_with(&format!("{name}:")),
                     Statement::Comment(comment) => line_text.ends_with(comment.as_str()),
                     Statement::Pragma(pragma) => line_text.contains(pragma.as_str()),
                     Statement::Instruction(_) => line_text.contains(';'),

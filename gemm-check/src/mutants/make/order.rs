@@ -174,6 +174,9 @@ fn touches_memory(statement: &Statement) -> bool {
     match &instruction.op {
         Opcode::Ld { space, .. } => *space != Space::Param,
         Opcode::St { .. } | Opcode::Atom { .. } | Opcode::Red { .. } | Opcode::CpAsync { .. } => true,
+        Opcode::AtomVector { .. } | Opcode::RedVector { .. } => true,
+        Opcode::StAsync { .. } | Opcode::RedAsync { .. } => true,
+        Opcode::WmmaLoad { .. } | Opcode::WmmaStore { .. } => true,
         Opcode::BulkCopy { .. } | Opcode::TensorLoad { .. } | Opcode::TensorStore { .. } => true,
         Opcode::Wgmma { .. } | Opcode::LdMatrix { .. } | Opcode::StMatrix { .. } => true,
         _ => false,

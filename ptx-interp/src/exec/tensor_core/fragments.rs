@@ -6,7 +6,7 @@
 //! and 2 t + 8, or at column 2 t.
 
 use super::sums::{COLUMNS, DEPTH, ROWS, narrow};
-use crate::op::{R32, Sum};
+use crate::op::{R32, Slot, Sum};
 use crate::row::{LANES, Row32};
 use crate::taint::Taint;
 use crate::warp::Registers;
@@ -42,7 +42,7 @@ pub(super) fn right(regs: &Registers, b: &[R32], bits: &mut [[u16; COLUMNS]; DEP
 #[inline(always)]
 pub(super) fn sums(regs: &Registers, sum: Sum, c: &[R32], out: &mut [[f32; COLUMNS]; ROWS]) {
     match sum {
-        Sum::F32 => {
+        Sum::F32 | Sum::S32 => {
             for (index, slot) in c[..4].iter().enumerate() {
                 let row = &regs.r32[slot.0 as usize].0;
                 for (lane, value) in row.iter().enumerate() {
@@ -70,7 +70,7 @@ pub(super) fn store_sums(regs: &mut Registers, sum: Sum, d: &[R32], from: &[[f32
         regs.r32[slot.0 as usize] = Row32(std::array::from_fn(value));
     };
     match sum {
-        Sum::F32 => {
+        Sum::F32 | Sum::S32 => {
             for (index, slot) in d[..4].iter().enumerate() {
                 put(*slot, &|lane| from[lane / PER_ROW + index / 2 * 8][lane % PER_ROW * 2 + index % 2].to_bits());
             }
@@ -86,10 +86,38 @@ pub(super) fn store_sums(regs: &mut Registers, sum: Sum, d: &[R32], from: &[[f32
     }
 }
 
+/// The elements of C as their bits.
+pub(super) fn raw_sums(regs: &Registers, sum: Sum, c: &[R32], out: &mut [[u32; COLUMNS]; ROWS]) {
+    for (index, slot) in c.iter().enumerate() {
+        for (lane, value) in regs.r32[slot.0 as usize].0.iter().enumerate() {
+            match sum {
+                Sum::F32 | Sum::S32 => out[lane / PER_ROW + index / 2 * 8][lane % PER_ROW * 2 + index % 2] = *value,
+                Sum::F16 => {
+                    let (g, column) = (lane / PER_ROW + index * 8, lane % PER_ROW * 2);
+                    (out[g][column], out[g][column + 1]) = (value & 0xffff, value >> 16);
+                }
+            }
+        }
+    }
+}
+
+/// Writes the elements of D, given as their bits.
+pub(super) fn store_raw_sums(regs: &mut Registers, sum: Sum, d: &[R32], from: &[[u32; COLUMNS]; ROWS]) {
+    for (index, slot) in d.iter().enumerate() {
+        regs.r32[slot.0 as usize] = Row32(std::array::from_fn(|lane| match sum {
+            Sum::F32 | Sum::S32 => from[lane / PER_ROW + index / 2 * 8][lane % PER_ROW * 2 + index % 2],
+            Sum::F16 => {
+                let (g, column) = (lane / PER_ROW + index * 8, lane % PER_ROW * 2);
+                from[g][column] | from[g][column + 1] << 16
+            }
+        }));
+    }
+}
+
 /// Registers of C or D per 16 x 8 elements.
 pub(super) const fn sum_registers(sum: Sum) -> usize {
     match sum {
-        Sum::F32 => 4,
+        Sum::F32 | Sum::S32 => 4,
         Sum::F16 => 2,
     }
 }
@@ -109,24 +137,32 @@ impl Undefined {
     /// Adds the rows of A in some registers.
     pub(super) fn add_left(&mut self, taint: &Taint, a: &[R32]) {
         for (index, slot) in a.iter().enumerate() {
-            let mask = taint.mask(taint.at32(*slot));
-            self.rows |= per_four_lanes(mask) << (index % 2 * 8);
-            self.remember(taint, *slot, mask);
+            self.add_rows(taint, (*slot).into(), index % 2);
         }
+    }
+
+    /// Adds eight rows of A, or the eight after them, in one register.
+    pub(super) fn add_rows(&mut self, taint: &Taint, slot: Slot, half: usize) {
+        let mask = taint.mask(taint.at(slot));
+        self.rows |= per_four_lanes(mask) << (half * 8);
+        self.remember(taint, slot, mask);
+    }
+
+    /// Adds the columns of B in one register.
+    pub(super) fn add_columns(&mut self, taint: &Taint, slot: Slot) {
+        let mask = taint.mask(taint.at(slot));
+        self.columns |= per_four_lanes(mask);
+        self.remember(taint, slot, mask);
     }
 
     /// Adds the columns of B in some registers.
     pub(super) fn add_right(&mut self, taint: &Taint, b: &[R32]) {
-        for slot in b {
-            let mask = taint.mask(taint.at32(*slot));
-            self.columns |= per_four_lanes(mask);
-            self.remember(taint, *slot, mask);
-        }
+        b.iter().for_each(|slot| self.add_columns(taint, (*slot).into()));
     }
 
-    fn remember(&mut self, taint: &Taint, slot: R32, mask: u32) {
+    fn remember(&mut self, taint: &Taint, slot: Slot, mask: u32) {
         if mask != 0 {
-            self.origin = taint.origin(taint.at32(slot));
+            self.origin = taint.origin(taint.at(slot));
         }
     }
 
@@ -136,7 +172,7 @@ impl Undefined {
             return 0;
         }
         let (half, columns) = match sum {
-            Sum::F32 => (index / 2, 1u32 << (index % 2)),
+            Sum::F32 | Sum::S32 => (index / 2, 1u32 << (index % 2)),
             Sum::F16 => (index, 0b11),
         };
         let of_lane = |lane: usize| {

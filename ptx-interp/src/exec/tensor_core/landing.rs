@@ -3,10 +3,11 @@
 use pulp::{Arch, Simd, WithSimd};
 
 use super::fragments::{self, Undefined};
+use super::others;
 use super::sums::{self, COLUMNS, DEPTH, Left as LeftRows, ROWS, Right};
 use crate::env::{BlockMemory, Env};
 use crate::groups::{Operands, WARPS};
-use crate::op::{Factor, GroupMultiply, Left, Major, Op, R32};
+use crate::op::{Factors, GroupMultiply, Left, Major, Op, Other, R32, Sum};
 use crate::warp::Warp;
 
 /// Completes a warp's first `count` multiplications.
@@ -93,10 +94,20 @@ fn tiles(multiply: &GroupMultiply) -> impl Iterator<Item = &[R32]> {
     multiply.d.chunks_exact(fragments::sum_registers(multiply.sum))
 }
 
-/// Changes the signs of 16-bit floats.
+/// Changes the signs of elements, of which each row has 16 bits.
 #[inline(always)]
-fn negated<const N: usize>(rows: &mut [[u16; N]]) {
-    rows.iter_mut().flatten().for_each(|bits| *bits ^= 0x8000);
+fn negated<'a>(factors: Factors, rows: impl IntoIterator<Item = &'a mut [u16]>) {
+    for (k, row) in rows.into_iter().enumerate() {
+        let sign = match factors {
+            Factors::Half(_) => 0x8000,
+            // The upper half of each word.
+            Factors::Other(Other::Tf32) => (k as u16 & 1) << 15,
+            Factors::Other(Other::Narrow(_)) => 0x8080,
+            // These cannot be negated.
+            Factors::Other(Other::Bytes { .. }) => 0,
+        };
+        row.iter_mut().for_each(|bits| *bits ^= sign);
+    }
 }
 
 /// A warp's part of a product, dispatched to the widest instruction set of the host.
@@ -119,8 +130,7 @@ impl WithSimd for Product<'_> {
 /// The 16 rows of D that a warp holds.
 #[inline(always)]
 fn product(warp: &mut Warp, multiply: &GroupMultiply, operands: &Operands, adds: bool) {
-    let GroupMultiply { factor, sum, negate, .. } = multiply;
-    let factor: Factor = *factor;
+    let GroupMultiply { factors, sum, negate, .. } = multiply;
     let mut left = [[0; DEPTH]; ROWS];
     match &multiply.a {
         Left::Registers(a) => fragments::left(&warp.regs, a, &mut left),
@@ -130,13 +140,18 @@ fn product(warp: &mut Warp, multiply: &GroupMultiply, operands: &Operands, adds:
         }
     }
     if negate[0] {
-        negated(&mut left);
+        left.iter_mut().for_each(|row| negated(*factors, row.chunks_exact_mut(1)));
     }
+    warp.fma += ROWS as u64 * factors.per_row() * u64::from(multiply.n);
+    let factor = match factors {
+        Factors::Half(factor) => *factor,
+        Factors::Other(other) => return other_product(warp, multiply, (*other, *sum), &left, operands, adds),
+    };
     let left = LeftRows::new(factor, &left);
     for (tile, right) in tiles(multiply).zip(&operands.b) {
         let mut right = *right;
         if negate[1] {
-            negated(&mut right);
+            negated(*factors, right.iter_mut().map(|row| row.as_mut_slice()));
         }
         let right = Right::new(factor, &right);
         let mut sums = [[0.0; COLUMNS]; ROWS];
@@ -146,7 +161,29 @@ fn product(warp: &mut Warp, multiply: &GroupMultiply, operands: &Operands, adds:
         sums::multiply((factor, *sum), DEPTH, &left, &right, &mut sums);
         fragments::store_sums(&mut warp.regs, *sum, tile, &sums);
     }
-    warp.fma += (ROWS * DEPTH) as u64 * u64::from(multiply.n);
+}
+
+/// The same for elements other than 16-bit floats.
+fn other_product(
+    warp: &mut Warp,
+    multiply: &GroupMultiply,
+    types: (Other, Sum),
+    left: &others::Rows,
+    operands: &Operands,
+    adds: bool,
+) {
+    for (tile, right) in tiles(multiply).zip(&operands.b) {
+        let mut right = *right;
+        if multiply.negate[1] {
+            negated(multiply.factors, right.iter_mut().map(|row| row.as_mut_slice()));
+        }
+        let mut sums = [[0; COLUMNS]; ROWS];
+        if adds {
+            fragments::raw_sums(&warp.regs, types.1, tile, &mut sums);
+        }
+        others::multiply_group(types, DEPTH, left, &right, &mut sums);
+        fragments::store_raw_sums(&mut warp.regs, types.1, tile, &sums);
+    }
 }
 
 /// An element of D depends on a row of A, a column of B, and what it is added to.

@@ -2,18 +2,21 @@
 //! threads of a warp execute them together.
 
 mod descriptor;
+mod doubles;
 mod fragments;
 pub(super) mod group;
 mod landing;
 mod matrices;
+mod others;
 mod sums;
+mod wmma;
 
 use pulp::{Arch, Simd, WithSimd};
 
 use self::fragments::Undefined;
 use self::sums::{COLUMNS, DEPTH, Left, ROWS, Right};
 use crate::env::{BlockMemory, Env};
-use crate::op::{Multiply, Op};
+use crate::op::{Factors, Multiply, Op};
 use crate::violation::{Checked, Fault, ViolationKind};
 use crate::warp::Warp;
 
@@ -36,6 +39,23 @@ pub(super) fn execute<const WATCH: bool>(
             Arch::new().dispatch(Product { warp, multiply });
             if WATCH {
                 taint(warp, multiply);
+            }
+        }
+        Op::DoubleMultiply { index } => {
+            let multiply = &env.code.double_multiplies[index as usize];
+            doubles::product(warp, multiply);
+            if WATCH {
+                doubles::taint(warp, multiply);
+            }
+        }
+        Op::Fragment { index } => wmma::execute::<WATCH>(warp, block, env, &env.code.fragments[index as usize], pc)?,
+        Op::FragmentMultiply { index } => {
+            let multiply = &env.code.fragment_multiplies[index as usize];
+            // D may overlap the operands.
+            let undefined = if WATCH { wmma::undefined(warp, multiply) } else { Default::default() };
+            wmma::product(warp, multiply);
+            if WATCH {
+                wmma::taint(warp, multiply, &undefined);
             }
         }
         _ => {}
@@ -75,12 +95,24 @@ impl WithSimd for Product<'_> {
 /// D = A B + C over the fragments of one warp.
 #[inline(always)]
 fn product(warp: &mut Warp, multiply: &Multiply) {
-    let Multiply { factor, sum, k, d, a, b, c } = multiply;
-    let depth = usize::from(*k);
+    let Multiply { factors, sum, depth, d, c, .. } = multiply;
+    let depth = usize::from(*depth);
     let (mut left, mut right) = ([[0; DEPTH]; ROWS], [[0; COLUMNS]; DEPTH]);
+    fragments::left(&warp.regs, multiply.left(), &mut left);
+    fragments::right(&warp.regs, multiply.right(), &mut right);
+    let factor = match factors {
+        Factors::Half(factor) => factor,
+        Factors::Other(other) => {
+            let registers = sum_registers(multiply);
+            let mut sums = [[0; COLUMNS]; ROWS];
+            fragments::raw_sums(&warp.regs, *sum, &c[..registers], &mut sums);
+            others::multiply((*other, *sum), depth, &left, &right, &mut sums);
+            fragments::store_raw_sums(&mut warp.regs, *sum, &d[..registers], &sums);
+            warp.fma += u64::from(multiply.rows) * (COLUMNS * depth) as u64 * factors.per_row() / 16;
+            return;
+        }
+    };
     let mut sums = [[0.0; COLUMNS]; ROWS];
-    fragments::left(&warp.regs, &a[..depth / 4], &mut left);
-    fragments::right(&warp.regs, &b[..depth / 8], &mut right);
     fragments::sums(&warp.regs, *sum, c, &mut sums);
     let (left, right) = (Left::new(*factor, &left), Right::new(*factor, &right));
     sums::multiply((*factor, *sum), depth, &left, &right, &mut sums);
@@ -88,13 +120,18 @@ fn product(warp: &mut Warp, multiply: &Multiply) {
     warp.fma += (ROWS * COLUMNS * depth) as u64;
 }
 
+/// Registers of C or D.
+fn sum_registers(multiply: &Multiply) -> usize {
+    fragments::sum_registers(multiply.sum) * usize::from(multiply.rows) / ROWS
+}
+
 /// An element of D depends on a row of A, a column of B and an element of C.
 fn taint(warp: &mut Warp, multiply: &Multiply) {
-    let Multiply { sum, k, d, a, b, c, .. } = multiply;
+    let Multiply { sum, d, c, .. } = multiply;
     let mut undefined = Undefined::default();
-    undefined.add_left(&warp.taint, &a[..usize::from(*k) / 4]);
-    undefined.add_right(&warp.taint, &b[..usize::from(*k) / 8]);
-    let count = fragments::sum_registers(*sum);
+    undefined.add_left(&warp.taint, multiply.left());
+    undefined.add_right(&warp.taint, multiply.right());
+    let count = sum_registers(multiply);
     let of_c = c.map(|slot| (warp.taint.mask(warp.taint.at32(slot)), warp.taint.origin(warp.taint.at32(slot))));
     for (index, slot) in d[..count].iter().enumerate() {
         let (mask, origin) = of_c[index];

@@ -22,11 +22,11 @@ use crate::op::{Factor, Sum};
 /// Bits kept below the largest exponent.
 const FRACTION: i32 = 25;
 /// The exponent of a zero: below every other one, even if multiplied.
-const ZERO: i32 = -1 << 14;
+pub(super) const ZERO: i32 = -1 << 14;
 /// The lowest exponent to which terms are aligned.
-const LEAST: i32 = -126;
+pub(super) const LEAST: i32 = -126;
 /// NaN results have these bits.
-const NAN32: f32 = f32::from_bits(0x7fff_ffff);
+pub(super) const NAN32: f32 = f32::from_bits(0x7fff_ffff);
 
 /// Rows of A and of D, columns of B and of D in one [`multiply`], and the largest k.
 pub(super) const ROWS: usize = 16;
@@ -135,7 +135,7 @@ impl Right {
 
 /// The power of two with this exponent, from -1022 to 1023.
 #[inline(always)]
-fn power(exponent: i32) -> f64 {
+pub(super) fn power(exponent: i32) -> f64 {
     f64::from_bits(((exponent + 1023) as u64) << 52)
 }
 
@@ -149,7 +149,7 @@ pub(super) fn multiply(
     c: &mut [[f32; COLUMNS]; ROWS],
 ) {
     let lowest = match sum {
-        Sum::F32 => -126,
+        Sum::F32 | Sum::S32 => -126,
         Sum::F16 => -14,
     };
     for (row, c) in c.iter_mut().enumerate() {
@@ -186,7 +186,7 @@ pub(super) fn multiply(
             totals[column] = (f64::from(sums[column]) + of_c) * power(top[column] - FRACTION);
         }
         *c = match sum {
-            Sum::F32 => totals.map(towards_zero),
+            Sum::F32 | Sum::S32 => totals.map(towards_zero),
             Sum::F16 => totals.map(nearest_half),
         };
         if special != 0 {
@@ -200,14 +200,14 @@ pub(super) fn multiply(
 
 /// Rounds towards zero to f32, except that values beyond its range become infinite.
 #[inline(always)]
-fn towards_zero(value: f64) -> f32 {
+pub(super) fn towards_zero(value: f64) -> f32 {
     let nearest = value as f32;
     let beyond = f64::from(nearest).abs() > value.abs() && value.abs() < power(128);
     f32::from_bits(nearest.to_bits() - u32::from(beyond))
 }
 
 /// Rounds to the nearest f16.
-fn nearest_half(value: f64) -> f32 {
+pub(super) fn nearest_half(value: f64) -> f32 {
     f16::from_bits(round::from_f64(Type::F16, value, Round::NearestTiesToEven) as u16).to_f32()
 }
 

@@ -1,0 +1,64 @@
+//! Addresses of variables plus constants as operands.
+
+use ptx_gemm_interp::ViolationKind::{self, Misaligned, OutOfBounds, Uninitialised};
+use ptx_gemm_interp::{Arg, Violation};
+
+use crate::run::Device;
+
+/// One thread; `%o` is the address of 16 words.
+fn run(body: &str) -> Result<Vec<u32>, Violation> {
+    let mut device = Device::new(&format!(
+        ".version 8.0\n.target sm_90\n.address_size 64
+         .global .align 8 .u32 table[4] = {{10, 11, 12, 13}};
+         .const .align 4 .u32 fixed[4] = {{20, 21, 22, 23}};
+         .visible .entry k(.param .u64 out, .param .u32 seven, .param .u32 eight) {{
+         .shared .align 8 .b8 before[16]; .shared .align 8 .b8 s[16];
+         .local .align 8 .b8 l[16];
+         .reg .b64 %rd<8>; .reg .b64 %o; .reg .b32 %r<8>; .reg .pred %p;
+         ld.param.u64 %o, [out];
+         {body}
+         ret; }}"
+    ));
+    let out = device.reserve("out", 64);
+    device.launch([1, 1, 1], [1, 1, 1], &[Arg::U64(out), Arg::U32(7), Arg::U32(8)])?;
+    Ok(device.words(out, 4))
+}
+
+#[test]
+fn addresses_plus_constants() {
+    for (name, body, want) in [
+        ("shared", "mov.u32 %r0, s+8; st.shared.u32 [s+8], 5; ld.shared.u32 %r1, [%r0];", 5),
+        ("before", "mov.u32 %r0, s+-12; st.shared.u32 [before+4], 6; ld.shared.u32 %r1, [%r0];", 6),
+        ("twice", "mov.b32 %r0, s+4+4; st.shared.u32 [s+4+4], 5; ld.shared.u32 %r1, [%r0];", 5),
+        ("wide", "mov.u64 %rd0, s+12; st.shared.u32 [s+12], 4; ld.shared.u32 %r1, [%rd0];", 4),
+        ("global", "mov.u64 %rd0, table+8; ld.global.u32 %r1, [%rd0+-4];", 11),
+        ("constant", "mov.b64 %rd0, fixed+12; ld.const.u32 %r1, [%rd0];", 23),
+        ("local", "mov.u64 %rd0, l+4; st.local.u32 [l+4], 3; ld.local.u32 %r1, [%rd0];", 3),
+        ("parameter", "mov.b64 %rd0, seven+4; ld.param.u32 %r1, [%rd0];", 8),
+        ("generic shared", "cvta.shared.u64 %rd0, s+4; st.shared.u32 [s+4], 9; ld.u32 %r1, [%rd0];", 9),
+        ("generic global", "cvta.global.u64 %rd0, table+12; ld.u32 %r1, [%rd0];", 13),
+        (
+            "own block",
+            "mapa.shared::cluster.u32 %r0, s+4, 0; st.shared.u32 [s+4], 2; ld.shared::cluster.u32 %r1, [%r0];",
+            2,
+        ),
+        ("rank", "getctarank.shared::cluster.u32 %r1, s+4;", 0),
+    ] {
+        let words = run(&format!("{body} st.global.u32 [%o], %r1;")).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(words[0], want, "{name}");
+    }
+}
+
+#[test]
+fn faults_at_such_addresses() {
+    let breaks = |body: &str, kind: ViolationKind| {
+        let violation = run(&format!("{body} st.global.u32 [%o], %r1;")).map(|_| ()).expect_err(body);
+        assert_eq!(violation.kind, kind, "{body}: {violation}");
+    };
+    breaks("mov.u32 %r0, s+16; ld.shared.u32 %r1, [%r0];", OutOfBounds);
+    breaks("mov.u32 %r0, s+-2147483648; ld.shared.u32 %r1, [%r0];", OutOfBounds);
+    breaks("mov.u64 %rd0, table+16; ld.global.u32 %r1, [%rd0];", OutOfBounds);
+    breaks("mov.u32 %r0, s+2; ld.shared.u32 %r1, [%r0];", Misaligned);
+    breaks("mov.u64 %rd0, table+2; ld.global.u32 %r1, [%rd0];", Misaligned);
+    breaks("mov.u32 %r0, s+4; ld.shared.u32 %r1, [%r0];", Uninitialised);
+}

@@ -1,0 +1,209 @@
+//! `wmma`: fragments are loaded, multiplied and stored; their layout is opaque.
+
+use half::{bf16, f16};
+use ptx_gemm_interp::ViolationKind::{
+    self, BarrierMismatch, InvalidOperand, Misaligned, OutOfBounds, Race, Uninitialised,
+};
+use ptx_gemm_interp::{Arg, Checks, Options, Violation};
+
+use crate::copies::change;
+use crate::run::Device;
+
+/// A product of one shape, from matrices with these layouts and strides in global memory.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    shape: [usize; 3],
+    bf16: bool,
+    /// Types of C and D.
+    sums: [&'static str; 2],
+    /// Layouts of A, B, C and D.
+    layouts: [&'static str; 4],
+}
+
+const PLAIN: Case =
+    Case { shape: [16, 16, 16], bf16: false, sums: ["f32", "f32"], layouts: ["row", "col", "row", "row"] };
+
+fn a(i: usize, k: usize) -> f32 {
+    ((i * 7 + k * 3) % 11) as f32 - 5.0
+}
+
+fn b(k: usize, j: usize) -> f32 {
+    ((k * 5 + j * 2) % 13) as f32 - 6.0
+}
+
+fn c(i: usize, j: usize) -> f32 {
+    (i * 3 + j) as f32 - 20.0
+}
+
+/// Elements between rows, or columns: more than their length.
+const PITCH: usize = 48;
+
+impl Case {
+    /// A matrix in memory.
+    fn bytes(
+        &self,
+        ty: &str,
+        layout: &str,
+        [rows, columns]: [usize; 2],
+        value: &dyn Fn(usize, usize) -> f32,
+    ) -> Vec<u8> {
+        let lines = if layout == "row" { rows } else { columns };
+        let length = rows * columns / lines;
+        let element = |line: usize, at: usize| {
+            let [row, column] = if layout == "row" { [line, at] } else { [at, line] };
+            let value = if at < length { value(row, column) } else { 77.0 };
+            match ty {
+                "f32" => value.to_le_bytes().to_vec(),
+                "bf16" => bf16::from_f32(value).to_le_bytes().to_vec(),
+                _ => f16::from_f32(value).to_le_bytes().to_vec(),
+            }
+        };
+        (0..lines).flat_map(|line| (0..PITCH).flat_map(move |at| element(line, at))).collect()
+    }
+
+    fn factor(&self) -> &'static str {
+        if self.bf16 { "bf16" } else { "f16" }
+    }
+
+    fn body(&self) -> String {
+        let ([m, n, k], ty) = (self.shape, self.factor());
+        let [of_c, of_d] = self.sums;
+        let [layout_a, layout_b, layout_c, layout_d] = self.layouts;
+        let registers = |name: &str, count: usize| {
+            let all: Vec<String> = (0..count).map(|at| format!("%{name}{at}")).collect();
+            format!("{{{}}}", all.join(", "))
+        };
+        let count = |elements: usize| if self.bf16 { elements / 64 } else { 8 };
+        let sums = |ty: &str| if ty == "f32" { 8 } else { 4 };
+        let (a, b) = (registers("a", count(m * k)), registers("b", count(k * n)));
+        let (c, d) = (registers("c", sums(of_c)), registers("d", sums(of_d)));
+        let shape = format!("m{m}n{n}k{k}");
+        let of_factors = if self.bf16 { ".bf16.bf16" } else { "" };
+        format!(
+            ".reg .b32 %a<8>; .reg .b32 %b<8>; .reg .b32 %c<8>; .reg .b32 %d<8>;
+            mov.u32 %r1, {PITCH};
+            wmma.load.a.sync.aligned.{layout_a}.{shape}.global.{ty} {a}, [%in], %r1;
+            wmma.load.b.sync.aligned.{layout_b}.{shape}.global.{ty} {b}, [%in+4096], {PITCH}; // right
+            wmma.load.c.sync.aligned.{layout_c}.{shape}.{of_c} {c}, [%in+8192], %r1;
+            wmma.mma.sync.aligned.{layout_a}.{layout_b}.{shape}.{of_d}{of_factors}.{of_c} {d}, {a}, {b}, {c};
+            wmma.store.d.sync.aligned.{layout_d}.{shape}.global.{of_d} [%out], {d}, %r1;"
+        )
+    }
+
+    fn input(&self) -> Vec<u8> {
+        let [m, n, k] = self.shape;
+        let [layout_a, layout_b, layout_c, _] = self.layouts;
+        let mut all = self.bytes(self.factor(), layout_a, [m, k], &a);
+        all.resize(4096, 0);
+        all.extend(self.bytes(self.factor(), layout_b, [k, n], &b));
+        all.resize(8192, 0);
+        all.extend(self.bytes(self.sums[0], layout_c, [m, n], &c));
+        all
+    }
+
+    fn check(&self) {
+        let [m, n, k] = self.shape;
+        let product = |i: usize, j: usize| c(i, j) + (0..k).map(|at| a(i, at) * b(at, j)).sum::<f32>();
+        let mut want = self.bytes(self.sums[1], self.layouts[3], [m, n], &product);
+        let width = if self.sums[1] == "f32" { 4 } else { 2 };
+        let lines = if self.layouts[3] == "row" { m } else { n };
+        for (at, byte) in want.iter_mut().enumerate() {
+            // What lies between the rows is untouched.
+            if at / width % PITCH >= m * n / lines {
+                *byte = 9;
+            }
+        }
+        for checks in [Checks::Full, Checks::Off] {
+            let out = run(&self.body(), &self.input(), want.len(), 32, checks);
+            let out = out.unwrap_or_else(|violation| panic!("{self:?}: {violation}"));
+            assert!(out == want, "{self:?} ({checks:?})");
+        }
+    }
+}
+
+fn run(body: &str, input: &[u8], out: usize, threads: u32, checks: Checks) -> Result<Vec<u8>, Violation> {
+    let mut device = Device::new(&format!(
+        ".version 8.0\n.target sm_90\n.address_size 64
+         .visible .entry k(.param .u64 in, .param .u64 out) {{
+         .shared .align 128 .b8 s[2048];
+         .reg .b64 %rd<8>; .reg .b64 %in; .reg .b64 %out; .reg .b32 %r<24>; .reg .b32 %t; .reg .pred %p<4>;
+         ld.param.u64 %in, [in]; ld.param.u64 %out, [out]; mov.u32 %t, %tid.x;
+         {body}
+         ret; }}"
+    ));
+    device.options = Options { checks, ..Options::default() };
+    let (from, to) = (device.upload("in", input), device.upload("out", &vec![9u8; out]));
+    device.launch([1, 1, 1], [threads, 1, 1], &[Arg::U64(from), Arg::U64(to)])?;
+    let mut bytes = vec![0; out];
+    device.memory.read(to, &mut bytes).expect("inside");
+    Ok(bytes)
+}
+
+#[test]
+fn products_of_every_shape_and_layout() {
+    for shape in [[16, 16, 16], [32, 8, 16], [8, 32, 16]] {
+        for layouts in 0..16 {
+            let layouts = [0, 1, 2, 3].map(|at| if layouts >> at & 1 == 0 { "row" } else { "col" });
+            for sums in [["f32", "f32"], ["f16", "f16"], ["f16", "f32"], ["f32", "f16"]] {
+                Case { shape, bf16: false, sums, layouts }.check();
+            }
+            Case { shape, bf16: true, sums: ["f32", "f32"], layouts }.check();
+        }
+    }
+}
+
+/// Without a stride, rows follow each other; and a fragment can be stored where it came from, in shared memory.
+#[test]
+fn fragments_come_back() {
+    let body = |size: u32| {
+        format!(
+            ".reg .b32 %c<8>;
+            shl.b32 %r0, %t, 5; mov.u32 %r1, s; add.u32 %r1, %r1, %r0; mov.u32 %r2, s; add.u32 %r2, %r2, 1024;
+            cvt.u64.u32 %rd0, %r0; add.u64 %rd1, %in, %rd0; add.u64 %rd2, %out, %rd0;
+            ld.global.v4.b32 {{%r4, %r5, %r6, %r7}}, [%rd1]; st.shared.v4.b32 [%r1], {{%r4, %r5, %r6, %r7}};
+            ld.global.v4.b32 {{%r4, %r5, %r6, %r7}}, [%rd1+16]; st.shared.v4.b32 [%r1+16], {{%r4, %r5, %r6, %r7}};
+            bar.warp.sync -1; // staged
+            wmma.load.c.sync.aligned.row.m16n16k16.shared.f32 {{%c0, %c1, %c2, %c3, %c4, %c5, %c6, %c7}}, [s]; // load
+            wmma.store.d.sync.aligned.row.m16n16k16.shared.f32 [%r2], {{%c0, %c1, %c2, %c3, %c4, %c5, %c6, %c7}}, {size};
+            bar.warp.sync -1; // stored
+            ld.shared.v4.b32 {{%r4, %r5, %r6, %r7}}, [%r1+1024]; st.global.v4.b32 [%rd2], {{%r4, %r5, %r6, %r7}};
+            ld.shared.v4.b32 {{%r4, %r5, %r6, %r7}}, [%r1+1040]; st.global.v4.b32 [%rd2+16], {{%r4, %r5, %r6, %r7}};"
+        )
+    };
+    let input: Vec<u8> = (0..1024).map(|at| (at % 251) as u8).collect();
+    assert_eq!(run(&body(16), &input, 1024, 32, Checks::Full).expect("right"), input);
+    let broken = |name: &str, from: &str, to: &str, kind: ViolationKind, words: &[&str]| {
+        breaks(name, &change(&body(16), from, to), &input, 32, kind, words);
+    };
+    broken("read before they are written", "bar.warp.sync -1; // staged", "", Race, &["wmma.load", "st.shared"]);
+    broken("read while they are stored", "bar.warp.sync -1; // stored", "", Race, &["wmma.store", "ld.shared"]);
+    broken("never written", "[s]; // load", "[s+1024];", Uninitialised, &["st.global", "ld.shared"]);
+    broken("past the end", "[s]; // load", "[s+1056];", OutOfBounds, &["wmma.load"]);
+    breaks("rows too close", &body(12), &input, 32, Misaligned, &["multiples of 32"]);
+    breaks("a part of a warp", &body(16), &input, 24, BarrierMismatch, &["needs all 32"]);
+}
+
+fn breaks(name: &str, body: &str, input: &[u8], threads: u32, kind: ViolationKind, words: &[&str]) {
+    let violation = run(body, input, 4096, threads, Checks::Full).map(|_| ()).expect_err(name);
+    assert_eq!(violation.kind, kind, "{name}: {violation}");
+    words.iter().for_each(|word| assert!(violation.to_string().contains(word), "{name}: {violation}"));
+}
+
+#[test]
+fn broken_products() {
+    let broken = |name: &str, from: &str, to: &str, kind: ViolationKind, words: &[&str]| {
+        breaks(name, &change(&PLAIN.body(), from, to), &PLAIN.input(), 32, kind, words);
+    };
+    broken("a matrix at an odd address", "[%in+4096]", "[%in+4112]", Misaligned, &["multiples of 32"]);
+    broken("past the end", "[%in+4096]", "[%in+40960]", OutOfBounds, &["wmma.load.b"]);
+    broken("different strides", "mov.u32 %r1, 48;", "mad.lo.u32 %r1, %t, 16, 48;", InvalidOperand, &["another matrix"]);
+    broken("undefined stride", "mov.u32 %r1, 48;", "", Uninitialised, &["stride"]);
+    broken("undefined fragment", "%b6, %b7}, {%c", "%b6, %r9}, {%c", Uninitialised, &["never written"]);
+    // Another thread's store to a row of B is not ordered before the load.
+    let store = "setp.eq.u32 %p0, %t, 0; @%p0 st.global.u32 [%in+4100], 0;\nwmma.load.b";
+    broken("a store before", "wmma.load.b", store, Race, &["wmma.load.b", "st.global"]);
+    // A of m8n32k16 has 128 elements, and its eight registers hold each of them four times.
+    let wide = Case { shape: [8, 32, 16], ..PLAIN };
+    let copies = change(&wide.body(), "%a6, %a7}, {%b", "%a6, %r9}, {%b");
+    breaks("an undefined copy", &copies, &wide.input(), 32, Uninitialised, &["never written"]);
+}
