@@ -20,6 +20,10 @@ pub enum Data {
     /// The same as random data, with a NaN in a quarter of the rows of A and of the columns of B, so that next to an element of D
     /// that is NaN there are others that are not. Integers have no such values.
     Nans,
+    /// The same as random data, with an element in every other row of A and column of B that is 2^36 times as large, or, now
+    /// and then, -infinity in one of the others, each in a place of its own: whatever scales rows or columns has to find it.
+    /// Integers are the same as for random data.
+    Peaks,
     /// Like exact data, with infinities in a quarter of the even rows of A and of the odd columns of B: if one of them
     /// is multiplied by the zero that replaces an element outside the matrix, the sum is NaN instead of infinite.
     /// Integers are the same as for exact data.
@@ -54,8 +58,10 @@ impl Values {
             Data::Exact if types.d == DType::Bf16 => signed(&mut numbers, 3),
             Data::Exact if types.d == DType::F16 => signed(&mut numbers, 10),
             Data::Exact | Data::Infinite => numbers.next_in(1, 10) as f64,
-            Data::Random | Data::Special | Data::Nans if dtype.is_integer() => numbers.next_in(low, 10) as f64,
-            Data::Random | Data::Special | Data::Nans => round(dtype, numbers.next_signed()),
+            Data::Random | Data::Special | Data::Nans | Data::Peaks if dtype.is_integer() => {
+                numbers.next_in(low, 10) as f64
+            }
+            Data::Random | Data::Special | Data::Nans | Data::Peaks => round(dtype, numbers.next_signed()),
         };
         Values { rows, cols, elements: (0..rows * cols).map(|_| next()).collect() }
     }
@@ -94,6 +100,23 @@ impl Values {
         self
     }
 
+    /// The same with the elements of [`Data::Peaks`] in the rows, or in the columns; integers stay as they are.
+    pub(crate) fn with_peaks(mut self, dtype: DType, in_rows: bool) -> Values {
+        let (lines, length) = if in_rows { (self.rows, self.cols) } else { (self.cols, self.rows) };
+        for line in (0..lines).filter(|_| length > 0 && !dtype.is_integer()) {
+            // Places of all remainders, some counted from the end: the first one and the last one are among them.
+            let place = line / 4 * 37 % length;
+            let at = if line % 4 == 2 { place } else { length - 1 - place };
+            let index = if in_rows { line * self.cols + at } else { at * self.cols + line };
+            match line % 8 {
+                0 | 2 | 4 | 6 => self.elements[index] = round(dtype, self.elements[index] * PEAK),
+                5 => self.elements[index] = f64::NEG_INFINITY,
+                _ => {}
+            }
+        }
+        self
+    }
+
     /// Alternating NaN and infinities in place of every element, for data that must not be read. Integers stay as they
     /// are.
     pub(crate) fn poisoned(mut self, dtype: DType) -> Values {
@@ -109,6 +132,9 @@ impl Values {
         self.elements[row * self.cols + col]
     }
 }
+
+/// How many times as large peaks are as other elements: 2^36. Scaled for one, the others have few bits left in f16.
+const PEAK: f64 = (1u64 << 36) as f64;
 
 /// An integer of this magnitude at most, of either sign and not 0.
 fn signed(numbers: &mut SplitMix64, largest: i64) -> f64 {

@@ -295,7 +295,7 @@ impl Input {
                 _ if !is_read => values.poisoned(dtype),
                 (Data::Special, Some((first, _))) => values.beginning_with(first, dtype),
                 (Data::Infinite, Some((_, infinite))) => values.with_infinities(dtype, seed, infinite),
-                (Data::Special | Data::Infinite | Data::Random | Data::Exact | Data::Nans, _) => values,
+                (Data::Special | Data::Infinite | Data::Random | Data::Exact | Data::Nans | Data::Peaks, _) => values,
             }
         };
         // Sums of quadrants take what is not finite to elements that do not depend on it.
@@ -311,6 +311,13 @@ impl Input {
             };
             a.iter_mut().for_each(|values| nans(values, types.a, true));
             b.iter_mut().for_each(|values| nans(values, types.b, false));
+        }
+        if data == Data::Peaks && reads_acc && levels.is_none() {
+            let peaks = |values: &mut Values, dtype, in_rows| {
+                *values = std::mem::take(values).with_peaks(dtype, in_rows);
+            };
+            a.iter_mut().for_each(|values| peaks(values, types.a, true));
+            b.iter_mut().for_each(|values| peaks(values, types.b, false));
         }
         if let (Some(of), None, Data::Exact, true) = (emulated, levels, data, reads_acc) {
             a.iter_mut().zip(&mut b).for_each(|(a, b)| planes::fill(a, b, of));

@@ -92,6 +92,11 @@ impl Request {
         Request { data: Data::Nans, ..Request::random(m, n, k) }
     }
 
+    /// The same with an element far above the others in every other row of A and column of B.
+    pub fn peaks(m: usize, n: usize, k: usize) -> Request {
+        Request { data: Data::Peaks, ..Request::random(m, n, k) }
+    }
+
     /// Exact data with infinities among them, packed matrices, seed 0.
     pub fn infinite(m: usize, n: usize, k: usize) -> Request {
         Request { data: Data::Infinite, ..Request::random(m, n, k) }

@@ -7,6 +7,7 @@ use ptx_gemm_runtime::Kernel;
 use ptx_gemm_runtime::interface::Entry;
 use ptx_gemm_runtime::ptx::instruction::Opcode;
 use ptx_gemm_runtime::ptx::module::Statement;
+use ptx_gemm_runtime::tile::Pack;
 
 use crate::request::{Leading, Output, Request};
 use crate::size::Size;
@@ -127,6 +128,18 @@ pub(crate) fn rounding_requests(kernel: &Kernel, Size { m, n, k }: Size) -> Vec<
     let narrow = has_narrow_output(kernel).then(|| random.clone().aligned().odd_output(problem));
     let padded = (!needs_alignment(kernel)).then(|| random.clone().padded(problem, 1));
     [random.aligned()].into_iter().chain(padded).chain(narrow).collect()
+}
+
+/// Products whose rows of A and columns of B have their largest element in any place, where a kernel looks for it to scale
+/// them; with aligned rows and without. Each thread that looks for it comes to the end of k once.
+pub(crate) fn peak_requests(kernel: &Kernel) -> Vec<Request> {
+    let planes = kernel.programs().entries.iter().flat_map(|program| &program.packs);
+    if kernel.levels().is_some() || !planes.into_iter().any(Pack::scales) {
+        return Vec::new();
+    }
+    let problem = kernel.problem();
+    let random = with_scalars(problem, Request::peaks(98, 98, 1012), &WHOLE, 0);
+    vec![random.clone().aligned(), random.padded(problem, 1)]
 }
 
 /// Products some of whose elements are NaN, where D has a narrower type than the sums, with aligned rows and without:

@@ -41,6 +41,7 @@ impl fmt::Display for Finding {
         let data = match data {
             Data::Random => "random",
             Data::Nans => "part-NaN random",
+            Data::Peaks => "peaked random",
             Data::Special => "NaN-and-infinity",
             Data::Infinite => "part-infinite integer",
             Data::Exact => "exact integer",

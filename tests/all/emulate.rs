@@ -64,6 +64,34 @@ fn a_wrong_plane_shows() {
     }
 }
 
+/// The largest element of a row or column is found wherever it is, and -infinity is not taken for it.
+#[test]
+fn the_largest_element_decides_on_the_scale() {
+    for gemm in gemms("f16x3") {
+        let peaks = Request::peaks(98, 98, 1012);
+        for request in [peaks.clone().aligned(), peaks.padded(gemm.problem(), 1)] {
+            let outcome = check(&gemm, &request).unwrap();
+            assert!(outcome.is_right(), "{outcome:?}");
+        }
+        // An element that is not looked at, one by one: it may be the largest of some row or column.
+        let of =
+            |line: &&str| line.ends_with("the largest magnitude of finite elements") && line.contains("setp.eq.f32");
+        let lines: Vec<&str> = gemm.ptx().lines().filter(of).collect();
+        assert_eq!(lines.len(), 2 * 16, "an element for each of a thread's, of A and of B");
+        let overlooked = lines.iter().step_by(7).map(|line| (line.to_string(), line.replace("setp.eq", "setp.ne")));
+        // And those of a thread.
+        let thread = gemm.ptx().lines().filter(|line| line.contains("+64]") && line.ends_with(", as bits"));
+        let overlooked = overlooked.chain(thread.map(|line| (line.to_string(), line.replace("+64]", "+60]"))));
+        for (from, to) in overlooked {
+            // The same line in the other entry is of another kernel.
+            let edited = gemm.kernel().edited(&gemm.ptx().replacen(&from, &to, 1)).unwrap();
+            let edited = CompiledGemm::from_kernel(edited, &Device::interpreter()).unwrap();
+            let outcome = check(&edited, &Request::peaks(98, 98, 1012).aligned());
+            assert!(outcome.is_ok_and(|outcome| !outcome.is_right()), "{to}");
+        }
+    }
+}
+
 /// The kernels that write planes: each plane of each operand left out, and exchanged with another.
 #[test]
 fn a_dropped_plane_shows() {

@@ -9,13 +9,13 @@ use super::Row;
 
 /// A line for each row.
 pub fn table(rows: &[Row]) -> String {
-    let mut text = String::from("| schedule | m x n x k | types | GPUs | s | TFLOP/s | of one GPU | binds in the plan | runs |\n");
-    text.push_str("|---|---|---|---:|---:|---:|---:|---|---:|\n");
+    let mut text = String::from("| schedule | m x n x k | types | GPUs | s | TFLOP/s | of one GPU | runs |\n");
+    text.push_str("|---|---|---|---:|---:|---:|---:|---:|\n");
     for row in rows {
         let speedup = row.speedup.map_or("-".into(), |speedup| format!("{speedup:.2}"));
         let _ = writeln!(
             text,
-            "| `{}` | {} x {} x {} | {} | {} | {:.4} | {:.1} | {speedup} | {} | {} |",
+            "| `{}` | {} x {} x {} | {} | {} | {:.4} | {:.1} | {speedup} | {} |",
             row.schedule,
             row.m,
             row.n,
@@ -24,7 +24,6 @@ pub fn table(rows: &[Row]) -> String {
             row.devices,
             row.ms / 1e3,
             row.tflops,
-            row.binds,
             row.runs
         );
     }

@@ -1,5 +1,7 @@
 //! Mutants that compute the same thing, and why.
 
+mod planes;
+
 use ptx_gemm_runtime::interface::Entry;
 use ptx_gemm_runtime::ptx::instruction::{Compare, Opcode};
 use ptx_gemm_runtime::ptx::types::Type;
@@ -114,6 +116,14 @@ const BOUNDS: &[MutantKind] = &[MutantKind::Bound, MutantKind::Comparison];
 /// Each is asked only about mutants that survived every size, order and rule, or the suite in the forward order if it is
 /// certain; an edit of the same family that does make a difference is killed before.
 const FAMILIES: &[Family] = &[
+    Family {
+        kinds: BOUNDS,
+        is: |mutant| mutant.before.ends_with(", 1"),
+        notes: &["do they end before the tile?"],
+        entry: any,
+        certain: false,
+        reason: "there is a first product to look at: a block that has come to the end of the list looks at none",
+    },
     Family {
         kinds: &[MutantKind::OtherBarrier],
         is: |mutant| matches!(mutant.op, Opcode::BarSync),
@@ -536,7 +546,7 @@ fn family(mutant: &Mutant, entry: &Entry) -> Option<&'static Family> {
             && (family.notes.is_empty() || family.notes.iter().any(|note| mutant.note.contains(note)))
             && (family.entry)(entry)
     };
-    FAMILIES.iter().find(fits)
+    FAMILIES.iter().chain(planes::FAMILIES).find(fits)
 }
 
 #[cfg(test)]

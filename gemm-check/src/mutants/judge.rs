@@ -20,7 +20,7 @@ use crate::given::Given;
 use crate::request::Request;
 use crate::size::Size;
 use crate::sizes::{begun_by_one, every_end, halved, products, rare};
-use crate::suite::{end_requests, nan_requests, needs_alignment, rounding_requests};
+use crate::suite::{end_requests, nan_requests, needs_alignment, peak_requests, rounding_requests};
 use crate::{check, edge_requests, edge_sizes};
 
 /// How a mutant was found.
@@ -118,21 +118,27 @@ const BUDGET: usize = 300_000_000;
 /// The instruction limit of a mutant's warp: a multiple of the kernel's average per warp, plus a constant.
 const RUN_AWAY: (u64, u64) = (20, 20_000);
 
-impl Judge {
-    /// The judge of a kernel's mutants.
-    ///
-    /// # Errors
-    /// Returns what is wrong with the kernel itself, which has to pass its own suite.
-    pub fn new(kernel: std::sync::Arc<Kernel>) -> Result<Judge, CheckError> {
+/// The products that the mutants of a kernel are tried on: all that their verdicts depend on besides the kernel, the edits and the
+/// interpreter.
+pub struct Products {
+    suite: Vec<(Request, Place)>,
+    /// As in [`Judge`].
+    thorough: Vec<(Request, Place)>,
+    wide: u32,
+}
+
+impl Products {
+    /// Those of a kernel.
+    pub fn of(kernel: &Kernel) -> Products {
         let entries = &kernel.interface().entries;
         let tile = entries[0].tile;
         let cost = |size: &Size| {
             size.m.next_multiple_of(tile.m.max(1) as usize)
                 * size.n.next_multiple_of(tile.n.max(1) as usize)
                 * size.k.max(1)
-                * products(&kernel)
+                * products(kernel)
         };
-        let mut sizes = edge_sizes(&kernel);
+        let mut sizes = edge_sizes(kernel);
         // Among those of equal cost the larger ones show more.
         sizes.sort_by_key(|size| (cost(size), std::cmp::Reverse(size.m * size.n)));
         let mut spent = 0;
@@ -144,33 +150,73 @@ impl Judge {
         // Cheap ones that show much come first, then the large ones, and degenerate ones last.
         let median = sizes.len() / 2;
         sizes.rotate_left(median);
-        let empty = Vec::new;
-        let begun_by_one = begun_by_one(&kernel);
+        let begun_by_one = begun_by_one(kernel);
         let wide = begun_by_one.map_or(INTERPRETER_WAVE, |(wave, _)| wave);
-        let mut judge = Judge { kernel: kernel.clone(), suite: empty(), thorough: empty(), limit: 0, wide };
         // Nearly a whole tile at the edge, where every element of a thread is rounded.
         let inside = sizes.iter().filter(|size| size.m < tile.m as usize && size.n < tile.n as usize);
         let nearly = inside.max_by_key(|size| (size.m * size.n, size.k)).copied();
         let turns = |sizes: Vec<Size>| sizes.into_iter().enumerate();
-        let may_misalign = !needs_alignment(&kernel);
-        let of_edge = |(turn, size)| with_alignment(edge_requests(&kernel, size, turn), may_misalign && turn % 3 == 1);
-        let of_end = |(turn, size)| end_requests(&kernel, size, turn).into_iter().map(plainly);
+        let may_misalign = !needs_alignment(kernel);
+        let of_edge = |(turn, size)| with_alignment(edge_requests(kernel, size, turn), may_misalign && turn % 3 == 1);
+        let of_end = |(turn, size)| end_requests(kernel, size, turn).into_iter().map(plainly);
         // And a whole one, which takes the path without guards.
         let whole = sizes.iter().filter(|size| size.m == tile.m as usize && size.n == tile.n as usize && size.k > 0);
         let whole = whole.min_by_key(|size| size.k).copied();
-        let halved = halved(&kernel);
-        let rounding = nearly.into_iter().chain(whole).chain(halved).flat_map(|size| rounding_requests(&kernel, size));
+        let halved = halved(kernel);
+        let rounding = nearly.into_iter().chain(whole).chain(halved).flat_map(|size| rounding_requests(kernel, size));
         let (m, n) = (tile.m.max(2) as usize, tile.n.max(2) as usize);
-        let nans = [Size::new(m - 1, n - 1, 1), Size::new(m, n, 1)].map(|size| nan_requests(&kernel, size));
+        let nans = [Size::new(m - 1, n - 1, 1), Size::new(m, n, 1)].map(|size| nan_requests(kernel, size));
         let rounding = rounding.chain(nans.into_iter().flatten());
         let rounding = rounding.map(plainly);
         let suite = rounding.chain(turns(sizes).flat_map(of_edge));
         // Which entry runs at an edge size depends on its turn; tiles are divided among blocks at few of these sizes.
-        let ends = every_end(&kernel).into_iter().chain(rare(&kernel)).collect();
+        let ends = every_end(kernel).into_iter().chain(rare(kernel)).collect();
         let thorough = turns(costly).flat_map(of_edge).chain(turns(ends).flat_map(of_end));
-        let wide = begun_by_one.into_iter().flat_map(|(_, size)| end_requests(&kernel, size, 0));
-        let thorough = thorough.chain(wide.map(|request| (request, Place::Wide)));
-        (judge.suite, judge.thorough) = (judge.trials(suite.collect())?, judge.trials(thorough.collect())?);
+        let of_wide = begun_by_one.into_iter().flat_map(|(_, size)| end_requests(kernel, size, 0));
+        let thorough = thorough.chain(of_wide.map(|request| (request, Place::Wide)));
+        let thorough = thorough.chain(peak_requests(kernel).into_iter().map(plainly));
+        Products { suite: suite.collect(), thorough: thorough.collect(), wide }
+    }
+
+    /// A digest of everything that the verdicts depend on apart from the interpreter: the kernel, the edits, and these
+    /// products. Nothing runs.
+    pub fn digest(&self, kernel: &Kernel, mutants: &[Mutant]) -> String {
+        let place = |place: &Place| match place {
+            Place::Plain => "false".to_string(),
+            Place::Misaligned => "true".to_string(),
+            Place::Wide => format!("in waves of {}", self.wide),
+        };
+        let products = self.suite.iter().chain(&self.thorough);
+        let suite = products.map(|(request, at)| format!("{request:?} {}", place(at)));
+        let texts = mutants.iter().map(|mutant| format!("{} {mutant}", mutant.at));
+        let kernels = kernel.launched().into_iter().map(|kernel| kernel.ptx().to_string());
+        // FNV-1a; the standard library's hashes may change with its version.
+        let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        let all = kernels.chain(suite).chain(texts);
+        let hash = all.fold(0xcbf2_9ce4_8422_2325, |hash, text| text.bytes().fold(hash, fold));
+        format!("{hash:016x}")
+    }
+}
+
+impl Judge {
+    /// The judge of a kernel's mutants, by all its products.
+    ///
+    /// # Errors
+    /// Returns what is wrong with the kernel itself, which has to pass its own suite.
+    pub fn new(kernel: std::sync::Arc<Kernel>) -> Result<Judge, CheckError> {
+        let products = Products::of(&kernel);
+        Judge::by(kernel, products)
+    }
+
+    /// The same by these products.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn by(kernel: std::sync::Arc<Kernel>, products: Products) -> Result<Judge, CheckError> {
+        let Products { suite, thorough, wide } = products;
+        let empty = Vec::new;
+        let mut judge = Judge { kernel, suite: empty(), thorough: empty(), limit: 0, wide };
+        (judge.suite, judge.thorough) = (judge.trials(suite)?, judge.trials(thorough)?);
         let trials = judge.suite.iter().chain(&judge.thorough);
         judge.limit = trials.map(|trial| trial.limit).max().unwrap_or(0);
         Ok(judge)
@@ -243,25 +289,6 @@ impl Judge {
         let kernel = &self.module(mutant).entries.get(mutant.entry)?.name;
         let mut entries = self.of(mutant).interface().entries.iter();
         entries.find(|entry| entry.launches.iter().any(|launch| launch.kernel == *kernel))
-    }
-
-    /// A digest of everything that the verdicts depend on apart from the interpreter: the kernel, the edits, and the
-    /// products of the suite.
-    pub fn digest(&self, mutants: &[Mutant]) -> String {
-        let place = |place| match place {
-            Place::Plain => "false".to_string(),
-            Place::Misaligned => "true".to_string(),
-            Place::Wide => format!("in waves of {}", self.wide),
-        };
-        let trials = self.suite.iter().chain(&self.thorough);
-        let suite = trials.map(|trial| format!("{:?} {}", trial.request, place(trial.place)));
-        let texts = mutants.iter().map(|mutant| format!("{} {mutant}", mutant.at));
-        let kernels = self.kernel.launched().into_iter().map(|kernel| kernel.ptx().to_string());
-        // FNV-1a; the standard library's hashes may change with its version.
-        let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        let all = kernels.chain(suite).chain(texts);
-        let hash = all.fold(0xcbf2_9ce4_8422_2325, |hash, text| text.bytes().fold(hash, fold));
-        format!("{hash:016x}")
     }
 
     /// Runs mutants until each is found, several at a time; `done` is called for each with the time that it took, in no

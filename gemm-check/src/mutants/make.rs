@@ -3,8 +3,10 @@
 mod order;
 mod values;
 
+use std::collections::HashSet;
+
 use ptx_gemm_runtime::Kernel;
-use ptx_gemm_runtime::ptx::instruction::{Guard, Instruction, Opcode, Reg};
+use ptx_gemm_runtime::ptx::instruction::{Guard, Instruction, Opcode, Operand, Reg};
 use ptx_gemm_runtime::ptx::module::{Entry, Module, RegisterFamily, Statement};
 use ptx_gemm_runtime::ptx::print;
 use ptx_gemm_runtime::ptx::types::Type;
@@ -94,6 +96,7 @@ impl Maker<'_> {
             kind,
             entry: self.index,
             at: self.at,
+            loops: loops(&self.entry.body, self.at),
             op: op.unwrap_or(Opcode::Ret),
             before,
             after,
@@ -132,4 +135,23 @@ impl Maker<'_> {
             self.push(MutantKind::NoGuard, vec![Instruction { guard: None, ..instruction.clone() }]);
         }
     }
+}
+
+/// The number of loops around a statement: of labels before it that a branch after it goes back to.
+fn loops(body: &[Statement], at: usize) -> usize {
+    let (before, after) = body.split_at(at.min(body.len()));
+    let branches: HashSet<&str> = after
+        .iter()
+        .filter_map(|statement| match statement {
+            Statement::Instruction(Instruction { op: Opcode::Bra { .. }, operands, .. }) => operands.first(),
+            _ => None,
+        })
+        .filter_map(|operand| match operand {
+            Operand::Label(label) => Some(label.as_str()),
+            _ => None,
+        })
+        .collect();
+    let label =
+        |statement: &&Statement| matches!(statement, Statement::Label(name) if branches.contains(name.as_str()));
+    before.iter().filter(label).count()
 }

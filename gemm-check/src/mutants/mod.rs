@@ -15,7 +15,7 @@ mod make;
 mod tile;
 
 pub use edits::{Edit, EditKind, token_edits};
-pub use judge::{Judge, Verdict};
+pub use judge::{Judge, Products, Verdict};
 pub use make::{mutants, mutants_of};
 use ptx_gemm_runtime::ptx::instruction::Opcode;
 pub use ptx_gemm_runtime::ptx::module::Module;
@@ -163,6 +163,8 @@ pub struct Mutant {
     pub entry: usize,
     /// Index of the first statement that it changes.
     pub at: usize,
+    /// Number of loops that this statement is in.
+    pub loops: usize,
     /// The opcode of that statement.
     pub op: Opcode,
     /// The instruction as it was, or several.

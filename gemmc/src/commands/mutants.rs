@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use ptx_gemm::random::SplitMix64;
 use ptx_gemm::{Kernel, Level};
-use ptx_gemm_check::mutants::{Edit, EditKind, Judge, Mutant, MutantKind, TileJudge, TileVerdict, Verdict, mutants_of};
+use ptx_gemm_check::mutants::{
+    Edit, EditKind, Judge, Mutant, MutantKind, Products, TileJudge, TileVerdict, Verdict, mutants_of,
+};
 use ptx_gemm_check::{cases, tuned};
 use serde_json::{Value, json};
 
@@ -68,12 +70,13 @@ fn of_kernel(name: &str, kernel: Arc<Kernel>, args: &Mutants, format: Format) ->
     }
     let place = |mutant: &Mutant| ((mutant.kernel, mutant.entry), mutant.kind.name());
     let all = chosen(mutants_of(&kernel), place, args);
-    let judge = Judge::new(kernel)?;
-    let of = judge.digest(&all);
+    let products = Products::of(&kernel);
+    let of = products.digest(&kernel, &all);
     let found = kept.find(name, &of);
     if found.is_some() || args.kept {
         return Ok(found);
     }
+    let judge = Judge::by(kernel, products)?;
     let bar = progress::bar(all.len(), format).with_message(name.to_string());
     let verdicts = judge.judge_all(&all, |mutant, verdict, time| {
         if args.all {

@@ -58,7 +58,8 @@ fn schedules(args: &Bench) -> Result<Vec<(String, Schedule)>, Failure> {
     let schedule = |Named { name, program }| match program {
         Program::Schedule(schedule) if suits(&schedule) => Ok((name, schedule)),
         _ => {
-            let message = format!("{name} is not a schedule for plain products of row-major f32, as --suite large has them");
+            let message =
+                format!("{name} is not a schedule for plain products of row-major f32, as --suite large has them");
             Err(Failure::refused("schedules", message))
         }
     };
@@ -76,7 +77,9 @@ fn line(row: &Row) -> String {
     let speedup = row.speedup.map_or(String::new(), |speedup| format!(", {speedup:.2} of one"));
     let Row { n, schedule, devices, .. } = row;
     let (seconds, tflops, error) = (row.ms / 1e3, row.tflops, row.max_error);
-    format!("{n:>6}  {schedule:<24} {devices} GPUs  {seconds:>9.4} s  {tflops:>7.1} TFLOP/s  error {error:.3} of the bound{speedup}\n")
+    format!(
+        "{n:>6}  {schedule:<24} {devices} GPUs  {seconds:>9.4} s  {tflops:>7.1} TFLOP/s  error {error:.3} of the bound{speedup}\n"
+    )
 }
 
 fn reply(args: &Bench, devices: &[Device], rows: &[Row], notes: &[String]) -> Result<Reply, Failure> {

@@ -1,0 +1,55 @@
+//! Families of edits that are not faults in kernels that split operands into planes, scale them, and multiply planes in pairs.
+
+use ptx_gemm_runtime::ptx::instruction::Opcode;
+
+use super::{Family, IN_INDICES, any};
+use crate::mutants::{Mutant, MutantKind};
+
+/// Whether a constant is smaller by 1.
+fn one_less(mutant: &Mutant) -> bool {
+    let last = |text: &str| text.rsplit(' ').next().and_then(|number| number.parse::<u32>().ok());
+    last(&mutant.after).zip(last(&mutant.before)).is_some_and(|(after, before)| after + 1 == before)
+}
+
+pub(super) const FAMILIES: &[Family] = &[
+    Family {
+        kinds: IN_INDICES,
+        is: |mutant| mutant.loops == 0,
+        notes: &["plane of A", "plane of B", "advance to the next K-tile"],
+        entry: |entry| entry.emulated.is_some(),
+        certain: false,
+        reason: "before the loop over K-tiles only those of the first pairs of planes are copied: the others do not come up",
+    },
+    Family {
+        kinds: &[MutantKind::Constant],
+        is: |mutant| matches!(mutant.op, Opcode::Add { .. }) && one_less(mutant),
+        notes: &["advance to the next K-tile"],
+        entry: |entry| entry.emulated.is_some(),
+        certain: false,
+        reason: "a chunk of k ends with a K-tile: one less is passed by the same K-tile",
+    },
+    Family {
+        kinds: &[MutantKind::Deleted],
+        is: |mutant| mutant.before.ends_with("%ctaid.x"),
+        notes: &["the largest of the row, as bits", "the largest of the column, as bits"],
+        entry: any,
+        certain: false,
+        reason: "the register is loaded before it is read",
+    },
+    Family {
+        kinds: &[MutantKind::NoGuard],
+        is: |mutant| mutant.before.contains("st.global"),
+        notes: &["a scale that makes it 2^14 or more"],
+        entry: any,
+        certain: false,
+        reason: "what follows the scales in the workspace is written later",
+    },
+    Family {
+        kinds: &[MutantKind::NoGuard],
+        is: |mutant| mutant.before.contains("ld.global") && mutant.note.ends_with(": scales"),
+        notes: &[],
+        entry: any,
+        certain: false,
+        reason: "the row or column lies outside: what it is scaled by is not stored",
+    },
+];
