@@ -21,12 +21,6 @@ use crate::session::types_of;
 pub use sample::{Checked, Host, fill};
 pub use table::{plot, table};
 
-/// Extents of the cubes: those of the report with products on four GPUs, from where a GPU has something to do.
-pub const SIZES: [usize; 7] = [1024, 2048, 4096, 8192, 16_384, 32_768, 65_536];
-
-/// Tuned schedules that are tried: multiply-adds, and products of planes.
-pub const SCHEDULES: [&str; 3] = ["nn_128x256_tma", "bf16x6_128x128_ring4", "f16x3_128x128_ring4"];
-
 /// How often a product runs, and the time after which it is not repeated.
 const RUNS: usize = 5;
 const LONG: Duration = Duration::from_secs(2);

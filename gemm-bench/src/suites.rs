@@ -5,7 +5,6 @@ mod llm;
 use ptx_gemm::{Batch, DType, Diagnostics, Schedule};
 use ptx_gemm_check::{Case, case, cases, tuned};
 
-use crate::large;
 use crate::program::Program;
 
 /// Products of one kind.
@@ -92,6 +91,9 @@ const DEEP: [[usize; 3]; 6] = [
 /// Extent of the cubes, and their number.
 const BATCHED: [[usize; 2]; 7] = [[16, 8192], [32, 4096], [64, 1000], [128, 512], [256, 128], [512, 32], [1024, 8]];
 
+/// Extents of cubes in the host's memory: those of the report with products on four GPUs, from where a GPU has something to do.
+const HOST: [usize; 7] = [1024, 2048, 4096, 8192, 16_384, 32_768, 65_536];
+
 /// Layers of experts in public models: rows of an expert on average, N, K, and the experts. Both matrices of Mixtral 8x7B
 /// (`w1` and `w2` of its 8 experts, two for each of 4096 or 16384 tokens), the first of Qwen3-30B-A3B (gate and up of 128
 /// experts, 8 for each of 8192 tokens), and that of 32 of DeepSeek-V3's 256 experts (8 for each of 8192 tokens).
@@ -167,7 +169,7 @@ const TRIED: [(Suite, &[&str]); 10] = [
         ],
     ),
     (Suite::Grouped, &["nn_128x128", "nn_64x64", "nn_128x256_tma", "nn_256x128"]),
-    (Suite::Large, &large::SCHEDULES),
+    (Suite::Large, &["nn_128x256_tma", "bf16x6_128x128_ring4", "f16x3_128x128_ring4"]),
 ];
 /// The fastest case for tensor cores before Hopper's: of matrices of 16-bit types it is tried in every suite, next to what is
 /// tuned for these types.
@@ -205,7 +207,7 @@ impl Suite {
             Suite::Batched => BATCHED.map(|[extent, batch]| Size { batch, ..Size::cube(extent) }).into(),
             Suite::Llm => llm::sizes(),
             Suite::Grouped => GROUPED.map(|[m, n, k, batch]| Size { m, n, k, batch }).into(),
-            Suite::Large => large::SIZES.map(Size::cube).into(),
+            Suite::Large => HOST.map(Size::cube).into(),
         }
     }
 

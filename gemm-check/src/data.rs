@@ -20,7 +20,7 @@ pub enum Data {
     /// The same as random data, with a NaN in a quarter of the rows of A and of the columns of B, so that next to an element of D
     /// that is NaN there are others that are not. Integers have no such values.
     Nans,
-    /// The same as random data, with an element in every other row of A and column of B that is 2^36 times as large, or, now
+    /// The same as random data, with an element in every other row of A and column of B that is 2^20 times as large, or, now
     /// and then, -infinity in one of the others, each in a place of its own: whatever scales rows or columns has to find it.
     /// Integers are the same as for random data.
     Peaks,
@@ -133,8 +133,9 @@ impl Values {
     }
 }
 
-/// How many times as large peaks are as other elements: 2^36. Scaled for one, the others have few bits left in f16.
-const PEAK: f64 = (1u64 << 36) as f64;
+/// How many times as large peaks are as other elements: 2^20. Scaled for the others, a peak is beyond f16; scaled for a peak, the
+/// others are not 0 in f16, so that infinity times one of them is infinity.
+const PEAK: f64 = (1u64 << 20) as f64;
 
 /// An integer of this magnitude at most, of either sign and not 0.
 fn signed(numbers: &mut SplitMix64, largest: i64) -> f64 {

@@ -131,9 +131,9 @@ fn a_measured_speed_from_a_file_of_results() {
 #[test]
 fn the_plots_of_the_results_are_up_to_date() {
     let folder = tempfile::tempdir().unwrap();
-    let results = root().join("bench/results/h200");
+    let of = |folder: &str| std::fs::read_dir(root().join("bench/results").join(folder)).unwrap();
     let mut plots = 0;
-    for entry in std::fs::read_dir(&results).unwrap() {
+    for entry in of("h200").chain(of("h200x2")) {
         let json = entry.unwrap().path();
         if json.extension().is_none_or(|extension| extension != "json") {
             continue;

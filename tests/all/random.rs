@@ -16,7 +16,6 @@ const DRAWS: u32 = 300;
 /// `A and B` is both in one schedule.
 const SEEN: [&str; 44] = [
     "acc = f16",
-    "load(cp_async) and emulate(",
     "strassen(",
     "emulate(bf16x",
     "emulate(f16x3)",

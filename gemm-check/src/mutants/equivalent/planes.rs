@@ -30,7 +30,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         kinds: &[MutantKind::Deleted],
-        is: |mutant| mutant.before.ends_with("%ctaid.x"),
+        is: |mutant| matches!(mutant.op, Opcode::Mov(_)),
         notes: &["the largest of the row, as bits", "the largest of the column, as bits"],
         entry: any,
         certain: false,
@@ -38,7 +38,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         kinds: &[MutantKind::NoGuard],
-        is: |mutant| mutant.before.contains("st.global"),
+        is: |_| true,
         notes: &["a scale that makes it 2^14 or more"],
         entry: any,
         certain: false,
@@ -46,7 +46,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         kinds: &[MutantKind::NoGuard],
-        is: |mutant| mutant.before.contains("ld.global") && mutant.note.ends_with(": scales"),
+        is: |mutant| mutant.note.ends_with(": scales"),
         notes: &[],
         entry: any,
         certain: false,

@@ -44,10 +44,8 @@ pub(super) fn run(args: &Bench, format: Format) -> Result<Reply, Failure> {
 
 /// The extents that are asked for; `None` if they are not of cubes.
 fn cubes(args: &Bench) -> Option<Vec<usize>> {
-    if args.size.is_empty() {
-        return Some(large::SIZES.into());
-    }
-    args.size.iter().map(|size| (size.m == size.n && size.n == size.k && size.batch == 1).then_some(size.m)).collect()
+    let sizes = if args.size.is_empty() { Suite::Large.sizes() } else { args.size.clone() };
+    sizes.iter().map(|size| (size.m == size.n && size.n == size.k && size.batch == 1).then_some(size.m)).collect()
 }
 
 fn schedules(args: &Bench) -> Result<Vec<(String, Schedule)>, Failure> {
