@@ -20,7 +20,7 @@ const ELEMENTS: u32 = 16;
 const BLOCKS_PER_SM: u32 = 2;
 
 /// The programs for a problem whose A has the extents and the layout of D. They have the parameters of a product; B and k are
-/// not read. If all matrices are `aligned` to the widest accesses, as in a workspace, there is no program for others.
+/// not read. `aligned` says that all matrices are aligned to the widest accesses, as in a workspace: then one program suffices.
 pub fn build(problem: Problem, target: Target, aligned: bool, note: &str) -> Module {
     let mut problem = problem;
     if !problem.epilogue.uses_c() {
