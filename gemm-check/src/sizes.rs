@@ -280,6 +280,9 @@ fn beyond(landmarks: &Landmarks, sizes: &mut BTreeSet<Size>) {
         for k in [landmarks.parts * k + 1, landmarks.parts * k - 1, (landmarks.parts - 1) * k + 1] {
             sizes.insert(Size::new(m + 1, n + 1, k));
         }
+        // Each part of a whole tile fills every slot, and twice more.
+        let slots = landmarks.slots.last().copied().unwrap_or(1);
+        sizes.insert(Size::new(m + 1, n, landmarks.parts * (2 * slots + 1) * k + 1));
     }
 }
 

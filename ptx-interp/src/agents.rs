@@ -171,9 +171,16 @@ pub(crate) enum How {
 /// What a fence orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fenced {
+    /// What the thread did in shared memory.
     Shared,
     /// The initialisation of mbarriers.
     Init,
+    /// What the thread read from shared memory: a barrier, or a fence within the generic proxy, waits until the data have
+    /// arrived. An arrival at an mbarrier does not: a copy that another thread starts then may overwrite what reads that are
+    /// still queued were to find. Measured on an H200, where bank conflicts held up reads: every product was wrong, but none
+    /// with a fence of either kind before the arrival, with a barrier of the block instead of the mbarrier, or with copies
+    /// by `cp.async`.
+    Reads,
 }
 
 /// The times at which threads executed fences.
@@ -224,7 +231,7 @@ pub(crate) struct Agents {
     columns: HashMap<u32, (u32, u32)>,
     /// By column: the clock of the newest store of values, its thread and its instruction.
     values: HashMap<u32, (u32, (u16, u32))>,
-    fences: [Fences; 2],
+    fences: [Fences; 3],
     /// Number of groups that each thread has committed.
     committed: Vec<u32>,
     landing: Landing,

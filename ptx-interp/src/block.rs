@@ -111,6 +111,7 @@ impl Block {
             self.memory.shadow.reset(env.shared_bytes as usize, self.memory.shared.layout(), self.pitch, ranks);
             let ordered = !env.watches(ViolationKind::Race);
             self.memory.clocks.reset(number, self.pitch, ranks, ordered);
+            self.memory.waits.reset(count);
             self.memory.history = env.begin_history(number as u32);
             self.memory.copies.resize_with(count, Copies::default);
             self.memory.copies.iter_mut().for_each(Copies::reset);
@@ -324,6 +325,7 @@ impl Block {
         }
         if env.watch == Watch::On {
             self.memory.note(index, mask, pc, true);
+            self.memory.complete_reads(env, index, mask);
             let waits = if self.status[index] == Status::Ready { Waits::No } else { Waits::Yes };
             self.memory.clocks.arrive(index, rank * MAX_BARRIERS + id as usize, waits);
         }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ptx_gemm_ptx::instruction::Special;
 
 use crate::address::PEER;
-use crate::agents::{Agents, Fences};
+use crate::agents::{Agents, Fenced, Fences};
 use crate::clocks::Clocks;
 use crate::copies::Copies;
 use crate::cost::{Counters, Region};
@@ -23,11 +23,12 @@ use crate::memory::Memory;
 use crate::op::{Code, Constant, Op, Slot};
 use crate::options::{BlockOrder, Checks, Counting, Landing, Severity, WarpOrder, Watch};
 use crate::program::Entry;
-use crate::row::{LANES, Row32, Row64};
+use crate::row::{LANES, Row32, Row64, lanes};
 use crate::shadows::Shadows;
 use crate::shared::Shared;
 use crate::violation::{Checked, Fault, ViolationKind, triple};
 use crate::visits::Visits;
+use crate::waits::Waits;
 use crate::warnings::Warnings;
 use crate::warp::Warp;
 
@@ -62,9 +63,12 @@ pub(crate) struct Env<'a> {
     pub(crate) block_order: BlockOrder,
     pub(crate) landing: Landing,
     pub(crate) proxy_war: Severity,
+    pub(crate) overtaken: Severity,
     pub(crate) proxy_init: Severity,
     /// Registers that each thread starts with, if known.
     pub(crate) registers: Option<u32>,
+    /// Whether kernels that were launched before may still run, as far as the checks know.
+    pub(crate) overlaps: bool,
     pub(crate) max_instructions: u64,
     /// How precisely global memory is watched: whether a race is reported, or leads to another run.
     pub(crate) detail: Detail,
@@ -110,6 +114,8 @@ pub(crate) struct BlockMemory {
     pub(crate) shadow: Shadows,
     /// What threads did in the shared memory of other blocks of the cluster, and which blocks have exited.
     pub(crate) visits: Visits,
+    /// Which threads have waited for the kernels before, if these may still run.
+    pub(crate) waits: Waits,
     /// The tensor maps in global memory that threads have acquired.
     pub(crate) maps: Vec<Acquired>,
     pub(crate) clocks: Clocks,
@@ -134,6 +140,14 @@ impl BlockMemory {
     pub(crate) fn note(&self, warp: usize, lanes: u32, pc: u32, ticks: bool) {
         let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
         history.note(warp, lanes, pc, self.clocks.now(warp), ticks);
+    }
+
+    /// Records that what lanes of a warp have read from shared memory has arrived.
+    pub(crate) fn complete_reads(&mut self, env: &Env, warp: usize, active: u32) {
+        if !env.code.bulks.is_empty() {
+            let clock = self.clocks.now(warp);
+            lanes(active).for_each(|lane| self.agents.fence(Fenced::Reads, warp * LANES + lane, clock));
+        }
     }
 
     /// Separates what a warp does from now on from what it did before.

@@ -73,6 +73,9 @@ pub struct Launch<'a> {
     /// `.reqntid` or `.maxntid` with `.minnctapersm`. If none of these is known, the pool of registers that `setmaxnreg`
     /// uses is not tracked.
     pub registers: Option<u32>,
+    /// Whether kernels that were launched before may still run (CUDA's "programmatic stream serialization"): then nothing
+    /// may access global memory that is not ordered after a `griddepcontrol.wait` of a thread of the cluster.
+    pub overlaps: bool,
     /// Parts of shared memory that are counted by themselves as well; none overlap.
     pub regions: &'a [Region<'a>],
 }
@@ -88,6 +91,7 @@ impl Default for Launch<'_> {
             args: &[],
             cluster: [1; 3],
             registers: None,
+            overlaps: false,
             regions: &[],
         }
     }
@@ -130,8 +134,10 @@ pub fn launch(program: &Program, memory: &Memory, launch: &Launch, options: &Opt
         block_order: options.blocks,
         landing: options.landing,
         proxy_war: options.proxy_war,
+        overtaken: options.overtaken,
         proxy_init: options.proxy_init,
         registers: launch.registers.or(entry.registers),
+        overlaps: launch.overlaps && strict,
         max_instructions: options.max_instructions.unwrap_or(u64::MAX),
         detail,
         flags: Mutex::default(),

@@ -122,6 +122,7 @@ mod tensor;
 mod turns;
 mod violation;
 mod visits;
+mod waits;
 mod warnings;
 mod warp;
 

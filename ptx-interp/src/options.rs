@@ -153,6 +153,9 @@ pub struct Options {
     /// How to handle a generic read before an asynchronous write without a proxy fence between them
     /// ([`crate::ViolationKind::ProxyWar`]).
     pub proxy_war: Severity,
+    /// The same where the reading thread executes no barrier and no other fence between them either, so that an arrival at
+    /// an mbarrier alone orders the two. On an H200 results were wrong then.
+    pub overtaken: Severity,
     /// How to handle an mbarrier that counts an asynchronous copy without a fence after its initialisation
     /// ([`crate::ViolationKind::ProxyInit`]).
     pub proxy_init: Severity,
@@ -172,6 +175,7 @@ impl Default for Options {
             blocks: BlockOrder::Forward,
             landing: Landing::Latest,
             proxy_war: Severity::Warn,
+            overtaken: Severity::Warn,
             proxy_init: Severity::Deny,
             counting: Counting::Off,
             threads: None,

@@ -28,9 +28,10 @@ pub enum ViolationKind {
     /// A generic write, and an asynchronous access to the same bytes without `fence.proxy.async` between them; or a
     /// tensor map that was modified, and is used without the fences of the tensormap proxy.
     Proxy,
-    /// A generic read and an asynchronous write without `fence.proxy.async` between them. Working kernels leave out the
-    /// fence where an mbarrier orders the two, so this is a warning unless [`crate::Options::proxy_war`] says
-    /// otherwise.
+    /// A generic read and an asynchronous write without `fence.proxy.async` between them. Kernels that leave out the fence
+    /// work where a barrier comes between the two. Where only an arrival at an mbarrier does, it may overtake the read, and
+    /// they work as long as nothing holds up their reads. So this is a warning unless [`crate::Options::proxy_war`] and
+    /// [`crate::Options::overtaken`] say otherwise.
     ProxyWar,
     /// An mbarrier that counts asynchronous copies, without a fence after its initialisation.
     ProxyInit,

@@ -21,6 +21,7 @@ mod measured;
 mod memory;
 mod named_barriers;
 mod orders;
+mod overlap;
 mod proxies;
 mod registers;
 mod ring;

@@ -2,7 +2,9 @@
 
 use ptx_gemm_interp::ViolationKind::{Proxy, ProxyWar, Race};
 
-use crate::copies::{Case, INIT, change};
+use ptx_gemm_interp::{Options, Severity};
+
+use crate::copies::{Case, INIT, change, runs};
 
 /// Thread 0 fills a slot three times; all threads read it, and signal that through a barrier.
 fn refilled() -> String {
@@ -44,6 +46,64 @@ fn reads_before_asynchronous_writes() {
     // A write is more than a warning.
     let wrong = change(&refilled(), "fence.proxy.async; // war", "st.shared.u32 [%r1], 0;");
     Case::new(&wrong, 64).breaks("written without a fence", &[Proxy], "cp.async.bulk");
+}
+
+/// The same, with a second mbarrier instead of the barrier.
+fn signalled() -> String {
+    let text = change(
+        &refilled(),
+        "NEXT: @!%p0 bra WAIT;",
+        "NEXT: @!%p0 bra WAIT;\nxor.b32 %r7, %r4, 1;\nand.b32 %r7, %r7, 1;
+EMPTY: mbarrier.try_wait.parity.shared::cta.b64 %p1, [bar+8], %r7;\n@!%p1 bra EMPTY;",
+    );
+    let text = change(&text, "bar.sync 0; // read", "mbarrier.arrive.shared::cta.b64 %rd2, [bar+8]; // read");
+    format!("@%p0 mbarrier.init.shared::cta.b64 [bar+8], 64;\n{text}")
+}
+
+#[test]
+fn an_arrival_at_an_mbarrier_may_overtake_a_read() {
+    let want: Vec<u32> = (0..64).map(|t| 3 * (t + 1) + 192).collect();
+    Case::new(&signalled(), 64).gives("fenced", &want);
+    let fenced = |by: &str| change(&signalled(), "fence.proxy.async; // war", by);
+    let strict = || runs().into_iter().map(|options| Options { overtaken: Severity::Deny, ..options });
+    // A fence within the generic proxy, and a barrier, wait for the read.
+    for by in ["fence.acq_rel.cta;", "bar.sync 0;"] {
+        Case::new(&fenced(by), 64).warns(by, ProxyWar, "cp.async.bulk");
+        for options in strict() {
+            let run = Case::new(&fenced(by), 64).run(&options);
+            assert_eq!(run.unwrap_or_else(|violation| panic!("{by} ({options:?}): {violation}")).0[..64], want);
+        }
+    }
+    let late = change(&fenced(""), "// read", "\nfence.acq_rel.cta;");
+    let half = fenced("setp.ge.u32 %p3, %t, 32;\n@%p3 fence.proxy.async;");
+    for (name, wrong) in [("no fence", fenced("")), ("after the arrival", late), ("in one warp", half)] {
+        for options in strict() {
+            let violation = Case::new(&wrong, 64).run(&options).expect_err(name);
+            assert_eq!(violation.kind, ProxyWar, "{name} ({options:?}): {violation}");
+            assert!(violation.to_string().contains("may overtake a read"), "{name} ({options:?}): {violation}");
+        }
+    }
+}
+
+#[test]
+fn what_a_copy_has_read_needs_no_fence() {
+    // Thread 0 fills a slot, copies it to global memory, waits until it has been read, and fills it again.
+    let fill = |from: u32| {
+        format!(
+            "mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 16;
+cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [a], [%in+{from}], 16, [bar];
+W{from}: mbarrier.try_wait.parity.shared::cta.b64 %p1, [bar], {};
+@!%p1 bra W{from};
+cp.async.bulk.global.shared::cta.bulk_group [%out+{from}], [a], 16;
+cp.async.bulk.commit_group;
+",
+            from / 16
+        )
+    };
+    let body = format!("{INIT}@!%p0 bra END;\n{}cp.async.bulk.wait_group.read 0; // read\n{}END:", fill(0), fill(16));
+    Case::new(&body, 64).gives("waited for", &[1, 2, 3, 4, 5, 6, 7, 8]);
+    let wrong = change(&body, "cp.async.bulk.wait_group.read 0; // read", "");
+    Case::new(&wrong, 64).breaks("not waited for", &[Race], "cp.async.bulk.shared");
 }
 
 #[test]

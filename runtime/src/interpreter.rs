@@ -256,6 +256,8 @@ impl Module for InterpreterModule {
         let regions = self.kernel.programs().entries.get(launch.entry).map(regions).unwrap_or_default();
         let entry = &self.kernel.interface().entries[launch.entry];
         let main = entry.main();
+        // What is compiled here has every fence that the hardware may need.
+        let options = interp::Options { overtaken: interp::Severity::Deny, ..self.options };
         if let Some((address, bytes)) = launch.zero {
             let zeros = vec![0; bytes as usize];
             let written = self.memory.write(address, &zeros);
@@ -276,7 +278,7 @@ impl Module for InterpreterModule {
                 args: &args,
                 ..interp::Launch::default()
             };
-            let report = interp::launch(&self.program, &self.memory, &request, &self.options)?;
+            let report = interp::launch(&self.program, &self.memory, &request, &options)?;
             counts += Counts { instructions: report.instructions, fma: report.fma, cost: report.cost };
         }
         Ok(Execution { time: begun.elapsed(), counts: Some(counts) })

@@ -52,3 +52,27 @@ fn faults_of_synchronisation_break_a_rule() {
     }
     assert!(judged >= 4, "{judged} faults");
 }
+
+/// A ring that TMA refills as soon as threads have signalled that they have read it, which on a GPU may happen before their
+/// reads have been performed.
+#[test]
+fn rings_are_released_after_a_fence() {
+    let ring = "load(tma); stages(2); specialize(producers = 1 warp);";
+    for (text, reads) in [
+        ("tile(16, 16, 8); thread(2, 2);", "fma.rn.f32"),
+        ("types(bf16); tile(32, 32, 16); warp(16, 16); atom(mma(16, 8, 16));", "mma.sync"),
+        ("tile(32, 32, 16); warp(16, 16); atom(mma(16, 8, 16)); emulate(bf16x3);", "mma.sync"),
+    ] {
+        let kernel = Kernel::compile(&format!("{text} {ring}").parse().unwrap(), None).unwrap();
+        let judge = Judge::new(kernel.clone()).unwrap();
+        let fences: Vec<_> = mutants_of(&kernel)
+            .into_iter()
+            .filter(|mutant| mutant.kind == MutantKind::DeletedSync && mutant.before.starts_with("fence.proxy.async"))
+            .collect();
+        assert!(kernel.ptx().contains(reads) && !fences.is_empty(), "{text}");
+        for fence in &fences {
+            let verdict = judge.judge(fence);
+            assert!(matches!(verdict, Verdict::Violation(_)), "{text}: {fence}: {verdict}");
+        }
+    }
+}

@@ -87,8 +87,8 @@ impl Emitter<'_> {
         self.emit(guard, op, [to, self.address(from)]);
     }
 
-    /// Makes the thread's writes to shared memory visible to the asynchronous proxy.
-    pub(super) fn publish_writes(&mut self) {
+    /// Orders the thread's accesses to shared memory before those of the asynchronous proxy.
+    pub(super) fn fence_copies(&mut self) {
         self.entry.emit(Opcode::FenceProxyAsync { space: Space::SharedCta }, []);
     }
 

@@ -246,7 +246,7 @@ impl Emitter<'_> {
             Op::StoreBox { from, map, at, guard } => self.store_box(from, *map, at, *guard),
             Op::CommitBoxes => self.entry.emit(Opcode::BulkCommit, []),
             Op::SettleBoxes => self.entry.emit(Opcode::BulkWait(BulkDone::Read), [Operand::Int(0)]),
-            Op::PublishWrites => self.publish_writes(),
+            Op::FenceCopies => self.fence_copies(),
             Op::PublishBarriers => self.entry.emit(Opcode::FenceMbarrierInit, []),
             Op::CommitCopies => self.entry.emit(Opcode::CpAsyncCommit, []),
             Op::WaitCopies(n) => self.entry.emit(Opcode::CpAsyncWait, [Operand::from(*n)]),

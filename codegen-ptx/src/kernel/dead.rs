@@ -152,7 +152,7 @@ impl Pass {
                 self.reads(address.base);
                 src.iter().for_each(|reg| self.reads(*reg));
             }
-            Op::CommitBoxes | Op::SettleBoxes | Op::PublishWrites => {}
+            Op::CommitBoxes | Op::SettleBoxes | Op::FenceCopies => {}
             Op::PublishBarriers | Op::CommitCopies | Op::WaitCopies(_) | Op::Barrier | Op::NamedBarrier { .. } => {}
             Op::ClusterBarrier => {}
             Op::Param { .. } | Op::Field { .. } | Op::Set { .. } | Op::If { .. } | Op::Loop { .. } => {}

@@ -258,8 +258,9 @@ pub enum Op {
     CommitBoxes,
     /// Waits until the boxes of all groups have been read from shared memory.
     SettleBoxes,
-    /// Lets copies of boxes see what this thread has written to shared memory.
-    PublishWrites,
+    /// Orders what this thread has read and written in shared memory before copies of boxes that start when others know of
+    /// the fence.
+    FenceCopies,
     /// Ends a group of asynchronous copies.
     CommitCopies,
     /// Waits until at most this many groups are pending.
@@ -424,7 +425,7 @@ pub fn definitions(stmts: &[Stmt], f: &mut impl FnMut(Reg)) {
             | Op::StoreMatrices { .. }
             | Op::CommitBoxes
             | Op::SettleBoxes
-            | Op::PublishWrites
+            | Op::FenceCopies
             | Op::PublishBarriers
             | Op::CommitCopies
             | Op::WaitCopies(_)

@@ -138,7 +138,7 @@ impl Printer<'_> {
             }
             Op::CommitBoxes => "commit_boxes".to_string(),
             Op::SettleBoxes => "settle_boxes".to_string(),
-            Op::PublishWrites => "publish_writes".to_string(),
+            Op::FenceCopies => "fence_copies".to_string(),
             Op::PublishBarriers => "publish_barriers".to_string(),
             Op::CommitCopies => "commit_copies".to_string(),
             Op::WaitCopies(n) => format!("wait_copies {n}"),

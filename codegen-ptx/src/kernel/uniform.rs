@@ -200,7 +200,7 @@ impl<'k> Analysis<'k> {
             | Op::StoreBox { .. }
             | Op::CommitBoxes
             | Op::SettleBoxes
-            | Op::PublishWrites
+            | Op::FenceCopies
             | Op::PublishBarriers
             | Op::CommitCopies
             | Op::WaitCopies(_)

@@ -72,7 +72,7 @@ impl Lowering<'_> {
             && (0..program.rings.len()).any(|ring| program.by_tma(ring) && program.is_staged_in(ring));
         if program.writes_by_tma() || next {
             self.b.origin(note, "make the tile visible to TMA");
-            self.b.push(Op::PublishWrites);
+            self.b.push(Op::FenceCopies);
         }
     }
 

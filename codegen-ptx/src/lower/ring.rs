@@ -227,6 +227,10 @@ impl Lowering<'_> {
             }
         };
         let guard = guard.map(|pred| Guard { pred, expect: true });
+        if self.program.by_tma(index) && !self.program.read_by_descriptor(index) {
+            // An arrival overtakes reads of this thread that are still queued, and TMA would overwrite what they read.
+            self.b.push(Op::FenceCopies);
+        }
         if self.writers.is_empty() {
             self.b.push(Op::Arrive { address, when: Arrival::Now, guard });
         }

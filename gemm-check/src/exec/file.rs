@@ -34,6 +34,9 @@ pub struct LaunchFile {
     pub block: [u32; 3],
     /// Blocks of a cluster, if the launch uses clusters.
     pub cluster: Option<[u32; 3]>,
+    /// Whether kernels that were launched before may still run: the kernel waits for them itself. On a GPU none runs.
+    #[serde(default)]
+    pub overlaps: bool,
     /// Bytes of dynamic shared memory.
     #[serde(default)]
     pub shared: u32,

@@ -146,6 +146,7 @@ pub fn interpret(
         dynamic_shared_bytes: file.shared,
         args: &args,
         cluster: file.cluster.unwrap_or([1; 3]),
+        overlaps: file.overlaps,
         ..Launch::default()
     };
     let options = Options { counting: Counting::On, ..order.options(options) };

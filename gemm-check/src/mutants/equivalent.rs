@@ -498,7 +498,7 @@ const FAMILIES: &[Family] = &[
     Family {
         kinds: &[MutantKind::Constant],
         is: |mutant| mutant.before.ends_with(", 255"),
-        notes: &["this thread's flag and sums there"],
+        notes: &["this thread's flag and sums there", "this thread's flag and its partial sums"],
         entry: any,
         certain: false,
         reason: "the bytes of a block's flags are a multiple of 256, which is rounded up to itself",

@@ -217,6 +217,25 @@ fn the_most_stages_that_fit_are_offered() {
     assert!(with(3).check().is_ok() && with(4).check().is_err());
 }
 
+/// However many blocks are compiled for, `wgmma` gets the registers that the assembler demands: a sum each two columns, and 26.
+#[test]
+fn blocks_leave_wgmma_its_registers() {
+    let mut several = 0;
+    for (n, roles) in (16..=256).step_by(16).flat_map(|n| {
+        ["", "specialize(producers = 1);", "specialize(producers = 1, consumers = 2, pingpong); persistent;"]
+            .into_iter()
+            .chain(["specialize(producers = 1, consumers = 3, pingpong); persistent;"])
+            .map(move |roles| (n, roles))
+    }) {
+        let text = format!("types(bf16); tile(64, {n}, 16); atom(wgmma(64, {n}, 16)); load(tma); stages(1); {roles}");
+        let Ok(plan) = Schedule::parse(&text).unwrap().plan(None) else { continue };
+        let blocks = plan.resident_blocks(&plan.variants[0]);
+        several += usize::from(blocks > 1);
+        assert!(plan.registers_per_thread(blocks) >= n / 2 + 26, "{text}: {blocks} blocks");
+    }
+    assert!(several >= 20, "{several}");
+}
+
 /// The register limit of a thread is the same in the plan, in its text and in the rule.
 #[test]
 fn registers_are_one_figure() {

@@ -45,7 +45,7 @@ fn interpreted(args: &Exec, ptx: &str, file: &LaunchFile) -> Result<Reply, Failu
     let program = Program::from_text(ptx).map_err(|error| refused(args, error.into()))?;
     // Breaking a rule that was requested by name is an error and not a warning.
     let proxy_war = if args.checks.named(ViolationKind::ProxyWar) { Severity::Deny } else { Severity::Warn };
-    let options = Options { checks: args.checks.rules, proxy_war, ..Options::default() };
+    let options = Options { checks: args.checks.rules, proxy_war, overtaken: proxy_war, ..Options::default() };
     let mut runs: Vec<Interpreted> = Vec::new();
     for order in args.order.list() {
         runs.push(interpret(&program, file, order, &options).map_err(|error| refused(args, error))?);

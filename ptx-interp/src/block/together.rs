@@ -22,6 +22,7 @@ impl Block {
         let (mask, pc) = (self.warps[index].mask, self.warps[index].pc);
         if env.watch == Watch::On {
             self.memory.note(index, mask, pc, true);
+            self.memory.complete_reads(env, index, mask);
         }
         self.cluster.arrive(index, &brings).map_err(|misuse| {
             Fault::new(ViolationKind::BarrierMismatch, mask, format!("{{thread}} {}", misuse.words()))

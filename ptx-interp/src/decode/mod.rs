@@ -26,6 +26,7 @@ use ptx_gemm_ptx::hints;
 use ptx_gemm_ptx::instruction::{Instruction, Opcode, Operand};
 use ptx_gemm_ptx::module::{Entry, Statement};
 use ptx_gemm_ptx::print;
+use ptx_gemm_ptx::warp::GridDependency;
 
 pub(crate) use self::symbols::{GlobalVariable, MAX_CONST, Symbols};
 use crate::op::{Bulk, Code, Constant, Guard, Instr, Op, Origin, P, Quad, Slot, Un64};
@@ -210,7 +211,10 @@ impl<'a> Decoder<'a> {
             | Opcode::LdMatrix { .. }
             | Opcode::StMatrix { .. } => self.tensor_core(&instruction.op, operands),
             // Hints to the hardware, which have no effect here.
-            Opcode::Nanosleep | Opcode::Prefetch { .. } | Opcode::GridDepControl(_) => Ok(Op::Nop),
+            Opcode::Nanosleep | Opcode::Prefetch { .. } | Opcode::GridDepControl(GridDependency::LaunchDependents) => {
+                Ok(Op::Nop)
+            }
+            Opcode::GridDepControl(GridDependency::Wait) => Ok(Op::AwaitGrids),
             Opcode::CreatePolicy { .. } => self.policy(operands),
             Opcode::Modified { .. }
             | Opcode::Hinted { .. }

@@ -353,6 +353,12 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
             }
             Op::Trap => check!(Err::<(), _>(Fault::new(ViolationKind::Trap, active, "{thread} executes a trap"))),
             Op::Nop => {}
+            Op::AwaitGrids => {
+                if WATCH && env.overlaps {
+                    block.note(warp.index as usize, active, pc, false);
+                    block.waits.add(warp.index as usize, active, &block.clocks);
+                }
+            }
             Op::Exit => {
                 warp.live &= !active;
                 mask &= !active;
@@ -366,6 +372,7 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
                 std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
                 if WATCH {
                     block.note(warp.index as usize, active, pc, true);
+                    block.complete_reads(env, warp.index as usize, active);
                     block.clocks.fence(warp.index as usize, active, order, scope);
                 }
             }

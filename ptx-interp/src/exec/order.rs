@@ -116,6 +116,34 @@ fn alike(offsets: &[u32; LANES], left: u32, lane: usize) -> u32 {
     ((1u32 << end) - 1) << lane << 1
 }
 
+/// The warp of an actor, and its lane as a mask.
+fn at(actor: Actor) -> (usize, u32) {
+    (usize::from(actor.thread) / LANES, 1 << (usize::from(actor.thread) % LANES))
+}
+
+/// Checks that lanes access global memory only after the kernels before this one, where these may still run.
+fn after_kernels(
+    block: &BlockMemory,
+    env: &Env,
+    kind: AccessKind,
+    (warp, active): (usize, u32),
+    address: &dyn Fn(usize) -> u64,
+) -> Checked {
+    if !env.overlaps {
+        return Ok(());
+    }
+    let Some(lane) = block.waits.too_early(warp, active, &block.clocks) else { return Ok(()) };
+    let address = address(lane);
+    let message = format!(
+        "{{thread}} {} global memory at {address:#x} while kernels that were launched before may still run: nothing orders \
+         it after a wait for them",
+        kind.word()
+    );
+    let mut fault = Fault::new(ViolationKind::Race, 1 << lane, message);
+    fault.address = Some(address);
+    env.heed(Err(fault))
+}
+
 /// Checks accesses of lanes to one allocation.
 #[allow(clippy::too_many_arguments)] // an access has this many properties
 pub(super) fn global_row(
@@ -130,6 +158,7 @@ pub(super) fn global_row(
     strong: Option<Strong>,
 ) -> Checked {
     let mapped = env.global.at(block.last);
+    after_kernels(block, env, kind, (warp.index as usize, active), &|lane| mapped.buffer.address(offsets(lane)))?;
     if !env.code.bulks.is_empty() {
         for lane in lanes(active) {
             let access = (mapped.buffer.address(offsets(lane)), bytes as u64);
@@ -162,6 +191,7 @@ pub(super) fn copied(
     actor: Actor,
     agent: Agent,
 ) -> Checked {
+    after_kernels(block, env, kind, at(actor), &|_| address)?;
     proxy::undisturbed_globally(block, env, (address, bytes), kind, actor)?;
     let Some(mapped) = env.global.find(address, bytes, &mut block.last) else { return Ok(()) };
     let Some(shadow) = &mapped.shadow else { return Ok(()) };
@@ -197,6 +227,7 @@ pub(super) fn read_now(
     let Some(mapped) = env.global.find(address, bytes as u64, &mut block.last) else { return Ok(()) };
     let Some(shadow) = &mapped.shadow else { return Ok(()) };
     let (offset, actor) = (mapped.buffer.offset(address), starter.actor(block));
+    after_kernels(block, env, AccessKind::Read, at(actor), &|_| address)?;
     let first = Actor { thread: actor.thread - starter.lane as u16, ..actor };
     let row = Row { did: Did::Read, actor: first, agent: None, active: 1 << starter.lane, offsets: &|_| offset, bytes };
     match shadow.touch(&mapped.buffer, &block.clocks, &row) {

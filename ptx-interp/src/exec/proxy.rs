@@ -130,11 +130,16 @@ pub(super) fn fenced(
     let cluster = block.clocks.block();
     for &past in pasts {
         for other in past.threads() {
-            if starter.is_fenced(block, env, Fenced::Shared, other, past.clock) {
+            let fenced = |what| starter.is_fenced(block, env, what, other, past.clock);
+            // What a copy has read was waited for, within the asynchronous proxy.
+            let copied = past.did != Did::Write && env.is_bulk(past.pc);
+            if copied || fenced(Fenced::Shared) {
                 continue;
             }
+            let overtaken = past.did != Did::Write && !fenced(Fenced::Reads);
             let (rule, severity, word) = match past.did {
                 Did::Write => (ViolationKind::Proxy, Severity::Deny, "wrote"),
+                Did::Read | Did::ReadBefore if overtaken => (ViolationKind::ProxyWar, env.overtaken, "read"),
                 Did::Read | Did::ReadBefore => (ViolationKind::ProxyWar, env.proxy_war, "read"),
             };
             let starts = match kind {
@@ -145,9 +150,10 @@ pub(super) fn fenced(
             let message = || {
                 format!(
                     "{{thread}} starts {starts} shared address {address:#x}, where {} {word} at {} \
-                     without a proxy fence between that and what orders the two",
+                     without a proxy fence between that and what orders the two{}",
                     starter.name(cluster, env, other),
-                    line(env, past.pc)
+                    line(env, past.pc),
+                    if overtaken { ", and an arrival at an mbarrier may overtake a read" } else { "" }
                 )
             };
             let other = past_access(block, past, other);

@@ -418,6 +418,8 @@ pub(crate) enum Op {
         resize: Resize,
         count: u16,
     },
+    /// Waits for the kernels that were launched before.
+    AwaitGrids,
     Exit,
     Trap,
     Nop,

@@ -133,7 +133,7 @@ impl<'k> Analysis<'k> {
             // Data, and statements without operands.
             Op::CommitBoxes
             | Op::SettleBoxes
-            | Op::PublishWrites
+            | Op::FenceCopies
             | Op::PublishBarriers
             | Op::SetRegisters { .. }
             | Op::CommitCopies

@@ -89,7 +89,7 @@ impl Structure<'_> {
                 self.typed(*map, Type::U64)?;
                 self.typed(from.base, Type::U32)
             }
-            Op::CommitBoxes | Op::SettleBoxes | Op::PublishWrites => Ok(()),
+            Op::CommitBoxes | Op::SettleBoxes | Op::FenceCopies => Ok(()),
             Op::InitBarrier { address, .. } => self.typed(address.base, Type::U32),
             Op::ArriveAt { block, address, guard } => {
                 self.in_cluster("an arrival in another block")?;
