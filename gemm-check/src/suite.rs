@@ -142,6 +142,23 @@ pub(crate) fn peak_requests(kernel: &Kernel) -> Vec<Request> {
     vec![random.clone().aligned(), random.padded(problem, 1)]
 }
 
+/// Products of which one operand alone is packed, where operands are packed for their alignment: nothing else writes what
+/// follows its copy in the workspace.
+pub(crate) fn packed_alone_requests(kernel: &Kernel) -> Vec<Request> {
+    let entries = &kernel.interface().entries;
+    let Some(entry) = entries.iter().find(|entry| entry.packings.iter().any(|packing| !packing.always)) else {
+        return Vec::new();
+    };
+    let (problem, tile) = (kernel.problem(), entry.tile);
+    let [m, n, k] = [tile.m, tile.n, tile.k].map(|extent| extent as usize + 1);
+    let exact = with_scalars(problem, Request::exact(m, n, k), &WHOLE, 0);
+    let exact = with_products(kernel, exact, 0).aligned();
+    let odd = |operand| Some(exact.shape(problem, operand).ld | 1);
+    let leading =
+        [Leading { a: odd(Operand::A), ..Leading::default() }, Leading { b: odd(Operand::B), ..Leading::default() }];
+    leading.map(|leading| Request { leading, ..exact.clone() }).into()
+}
+
 /// Products some of whose elements are NaN, where D has a narrower type than the sums, with aligned rows and without:
 /// instructions of their own may convert NaN, to the NaN of PTX.
 pub(crate) fn nan_requests(kernel: &Kernel, Size { m, n, k }: Size) -> Vec<Request> {

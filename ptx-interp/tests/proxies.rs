@@ -100,7 +100,11 @@ cp.async.bulk.commit_group;
             from / 16
         )
     };
-    let body = format!("{INIT}@!%p0 bra END;\n{}cp.async.bulk.wait_group.read 0; // read\n{}END:", fill(0), fill(16));
+    let body = format!(
+        "{INIT}@!%p0 bra END;\n{}cp.async.bulk.wait_group.read 0; // read\n{}cp.async.bulk.wait_group 0;\nEND:",
+        fill(0),
+        fill(16)
+    );
     Case::new(&body, 64).gives("waited for", &[1, 2, 3, 4, 5, 6, 7, 8]);
     let wrong = change(&body, "cp.async.bulk.wait_group.read 0; // read", "");
     Case::new(&wrong, 64).breaks("not waited for", &[Race], "cp.async.bulk.shared");

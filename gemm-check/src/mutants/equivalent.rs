@@ -26,6 +26,14 @@ fn any(_: &Entry) -> bool {
     true
 }
 
+fn any_edit(_: &Mutant) -> bool {
+    true
+}
+
+fn computes_one_tile(entry: &Entry) -> bool {
+    entry.main().is_some_and(|main| main.grid.wave.is_none())
+}
+
 fn one_line(entry: &Entry) -> bool {
     entry.tile.m == 1 || entry.tile.n == 1
 }
@@ -283,12 +291,28 @@ const FAMILIES: &[Family] = &[
         reason: "a product of two numbers of 16 bits is exact in f32, if it does not leave its range: only the sum is rounded",
     },
     Family {
-        kinds: &[MutantKind::Bound],
+        kinds: BOUNDS,
         is: compares_constants,
         notes: &[],
         entry: any,
         certain: true,
         reason: "two constants are compared, with the same outcome",
+    },
+    Family {
+        kinds: &[MutantKind::DeletedSync, MutantKind::Bound],
+        is: any_edit,
+        notes: &["the last slot has been read"],
+        entry: computes_one_tile,
+        certain: false,
+        reason: "a block that computes one tile does not fill the slot of its last K-tile again",
+    },
+    Family {
+        kinds: &[MutantKind::Constant],
+        is: |mutant| mutant.before.ends_with(", 1") && matches!(mutant.op, Opcode::Mov(_)),
+        notes: &["advance to the next slot"],
+        entry: any,
+        certain: false,
+        reason: "any number but 0 says that there is a slot to release",
     },
     Family {
         kinds: &[MutantKind::Constant],

@@ -20,7 +20,9 @@ use crate::given::Given;
 use crate::request::Request;
 use crate::size::Size;
 use crate::sizes::{begun_by_one, every_end, halved, products, rare};
-use crate::suite::{end_requests, nan_requests, needs_alignment, peak_requests, rounding_requests};
+use crate::suite::{
+    end_requests, nan_requests, needs_alignment, packed_alone_requests, peak_requests, rounding_requests,
+};
 use crate::{check, edge_requests, edge_sizes};
 
 /// How a mutant was found.
@@ -175,6 +177,7 @@ impl Products {
         let of_wide = begun_by_one.into_iter().flat_map(|(_, size)| end_requests(kernel, size, 0));
         let thorough = thorough.chain(of_wide.map(|request| (request, Place::Wide)));
         let thorough = thorough.chain(peak_requests(kernel).into_iter().map(plainly));
+        let thorough = thorough.chain(packed_alone_requests(kernel).into_iter().map(plainly));
         Products { suite: suite.collect(), thorough: thorough.collect(), wide }
     }
 
