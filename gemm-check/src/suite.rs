@@ -11,6 +11,7 @@ use ptx_gemm_runtime::tile::Pack;
 
 use crate::request::{Leading, Output, Request};
 use crate::size::Size;
+use crate::sizes::refilled;
 
 /// Products of a batch: more than one, so that the distance between them matters.
 pub(crate) const BATCH: usize = 2;
@@ -157,6 +158,21 @@ pub(crate) fn packed_alone_requests(kernel: &Kernel) -> Vec<Request> {
     let leading =
         [Leading { a: odd(Operand::A), ..Leading::default() }, Leading { b: odd(Operand::B), ..Leading::default() }];
     leading.map(|leading| Request { leading, ..exact.clone() }).into()
+}
+
+/// Products of which a persistent block computes two tiles, and fills the slot of the last K-tile of the first one again for the
+/// second; with aligned rows and without.
+pub(crate) fn refilled_requests(kernel: &Kernel) -> Vec<Request> {
+    if needs_alignment(kernel) {
+        return Vec::new();
+    }
+    let problem = kernel.problem();
+    let requests = |size| {
+        let Size { m, n, k } = size;
+        let exact = with_products(kernel, with_scalars(problem, Request::exact(m, n, k), &WHOLE, 0), 0);
+        [exact.clone().aligned(), exact.padded(problem, 1)]
+    };
+    refilled(kernel).into_iter().flat_map(requests).collect()
 }
 
 /// Products some of whose elements are NaN, where D has a narrower type than the sums, with aligned rows and without:

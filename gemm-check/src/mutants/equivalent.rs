@@ -299,7 +299,7 @@ const FAMILIES: &[Family] = &[
         reason: "two constants are compared, with the same outcome",
     },
     Family {
-        kinds: &[MutantKind::DeletedSync, MutantKind::Bound],
+        kinds: &[MutantKind::DeletedSync, MutantKind::Bound, MutantKind::Constant],
         is: any_edit,
         notes: &["the last slot has been read"],
         entry: computes_one_tile,

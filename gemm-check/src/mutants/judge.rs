@@ -21,7 +21,8 @@ use crate::request::Request;
 use crate::size::Size;
 use crate::sizes::{begun_by_one, every_end, halved, products, rare};
 use crate::suite::{
-    end_requests, nan_requests, needs_alignment, packed_alone_requests, peak_requests, rounding_requests,
+    end_requests, nan_requests, needs_alignment, packed_alone_requests, peak_requests, refilled_requests,
+    rounding_requests,
 };
 use crate::{check, edge_requests, edge_sizes};
 
@@ -178,6 +179,7 @@ impl Products {
         let thorough = thorough.chain(of_wide.map(|request| (request, Place::Wide)));
         let thorough = thorough.chain(peak_requests(kernel).into_iter().map(plainly));
         let thorough = thorough.chain(packed_alone_requests(kernel).into_iter().map(plainly));
+        let thorough = thorough.chain(refilled_requests(kernel).into_iter().map(plainly));
         Products { suite: suite.collect(), thorough: thorough.collect(), wide }
     }
 
