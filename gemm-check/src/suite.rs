@@ -11,7 +11,6 @@ use ptx_gemm_runtime::tile::Pack;
 
 use crate::request::{Leading, Output, Request};
 use crate::size::Size;
-use crate::sizes::refilled;
 
 /// Products of a batch: more than one, so that the distance between them matters.
 pub(crate) const BATCH: usize = 2;
@@ -160,19 +159,14 @@ pub(crate) fn packed_alone_requests(kernel: &Kernel) -> Vec<Request> {
     leading.map(|leading| Request { leading, ..exact.clone() }).into()
 }
 
-/// Products of which a persistent block computes two tiles, and fills the slot of the last K-tile of the first one again for the
-/// second; with aligned rows and without.
-pub(crate) fn refilled_requests(kernel: &Kernel) -> Vec<Request> {
+/// Exact products at a size, with aligned rows and without; none where every entry requires alignment.
+pub(crate) fn exact_requests(kernel: &Kernel, Size { m, n, k }: Size) -> Vec<Request> {
     if needs_alignment(kernel) {
         return Vec::new();
     }
     let problem = kernel.problem();
-    let requests = |size| {
-        let Size { m, n, k } = size;
-        let exact = with_products(kernel, with_scalars(problem, Request::exact(m, n, k), &WHOLE, 0), 0);
-        [exact.clone().aligned(), exact.padded(problem, 1)]
-    };
-    refilled(kernel).into_iter().flat_map(requests).collect()
+    let exact = with_products(kernel, with_scalars(problem, Request::exact(m, n, k), &WHOLE, 0), 0);
+    vec![exact.clone().aligned(), exact.padded(problem, 1)]
 }
 
 /// Products some of whose elements are NaN, where D has a narrower type than the sums, with aligned rows and without:

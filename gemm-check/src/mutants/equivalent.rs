@@ -1,6 +1,7 @@
 //! Mutants that compute the same thing, and why.
 
 mod planes;
+mod rings;
 
 use ptx_gemm_runtime::interface::Entry;
 use ptx_gemm_runtime::ptx::instruction::{Compare, Opcode};
@@ -24,14 +25,6 @@ struct Family {
 
 fn any(_: &Entry) -> bool {
     true
-}
-
-fn any_edit(_: &Mutant) -> bool {
-    true
-}
-
-fn computes_one_tile(entry: &Entry) -> bool {
-    entry.main().is_some_and(|main| main.grid.wave.is_none())
 }
 
 fn one_line(entry: &Entry) -> bool {
@@ -299,22 +292,6 @@ const FAMILIES: &[Family] = &[
         reason: "two constants are compared, with the same outcome",
     },
     Family {
-        kinds: &[MutantKind::DeletedSync, MutantKind::Bound, MutantKind::Constant],
-        is: any_edit,
-        notes: &["the last slot has been read"],
-        entry: computes_one_tile,
-        certain: false,
-        reason: "a block that computes one tile does not fill the slot of its last K-tile again",
-    },
-    Family {
-        kinds: &[MutantKind::Constant],
-        is: |mutant| mutant.before.ends_with(", 1") && matches!(mutant.op, Opcode::Mov(_)),
-        notes: &["advance to the next slot"],
-        entry: any,
-        certain: false,
-        reason: "any number but 0 says that there is a slot to release",
-    },
-    Family {
         kinds: &[MutantKind::Constant],
         is: |mutant| matches!(mutant.op, Opcode::Mov(_)),
         notes: &["zero outside"],
@@ -528,28 +505,12 @@ const FAMILIES: &[Family] = &[
         reason: "the bytes of a block's flags are a multiple of 256, which is rounded up to itself",
     },
     Family {
-        kinds: &[MutantKind::OtherRegister],
-        is: |mutant| matches!(mutant.op, Opcode::Add { .. }),
-        notes: &["advance to the next slot"],
-        entry: any,
-        certain: false,
-        reason: "the slot that is filled next is the one that was read, and both registers have its offset",
-    },
-    Family {
         kinds: &[MutantKind::Bound],
         is: compares,
         notes: &["advance to the next steps"],
         entry: any,
         certain: false,
         reason: "the steps left are a multiple of those of a body, of which there are more than one",
-    },
-    Family {
-        kinds: BOUNDS,
-        is: compares,
-        notes: &["this thread has read the slot", "advance to the next slot"],
-        entry: any,
-        certain: false,
-        reason: "what is compared is a multiple of a slot's bytes, which is not between the two bounds",
     },
 ];
 
@@ -570,7 +531,11 @@ fn family(mutant: &Mutant, entry: &Entry) -> Option<&'static Family> {
             && (family.notes.is_empty() || family.notes.iter().any(|note| mutant.note.contains(note)))
             && (family.entry)(entry)
     };
-    FAMILIES.iter().chain(planes::FAMILIES).find(fits)
+    families().find(fits)
+}
+
+fn families() -> impl Iterator<Item = &'static Family> {
+    FAMILIES.iter().chain(planes::FAMILIES).chain(rings::FAMILIES)
 }
 
 #[cfg(test)]
@@ -580,7 +545,7 @@ mod tests {
     use ptx_gemm_runtime::Kernel;
     use ptx_gemm_runtime::ptx::module::Statement;
 
-    use super::FAMILIES;
+    use super::families;
     use crate::{cases, tuned};
 
     /// A family that quotes a note that no kernel has would excuse nothing, and nobody would see it.
@@ -595,7 +560,7 @@ mod tests {
                 }
             }
         }
-        let quoted = FAMILIES.iter().flat_map(|family| family.notes);
+        let quoted = families().flat_map(|family| family.notes);
         let unknown: Vec<_> = quoted.filter(|quoted| !notes.iter().any(|note| note.contains(**quoted))).collect();
         assert!(unknown.is_empty(), "no kernel has {unknown:?}");
     }

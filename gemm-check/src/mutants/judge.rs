@@ -19,9 +19,9 @@ use crate::exec::Order;
 use crate::given::Given;
 use crate::request::Request;
 use crate::size::Size;
-use crate::sizes::{begun_by_one, every_end, halved, products, rare};
+use crate::sizes::{begun_by_one, every_end, halved, products, rare, refilled};
 use crate::suite::{
-    end_requests, nan_requests, needs_alignment, packed_alone_requests, peak_requests, refilled_requests,
+    end_requests, exact_requests, nan_requests, needs_alignment, packed_alone_requests, peak_requests,
     rounding_requests,
 };
 use crate::{check, edge_requests, edge_sizes};
@@ -179,7 +179,8 @@ impl Products {
         let thorough = thorough.chain(of_wide.map(|request| (request, Place::Wide)));
         let thorough = thorough.chain(peak_requests(kernel).into_iter().map(plainly));
         let thorough = thorough.chain(packed_alone_requests(kernel).into_iter().map(plainly));
-        let thorough = thorough.chain(refilled_requests(kernel).into_iter().map(plainly));
+        let of_refilled = refilled(kernel).into_iter().map(|size| exact_requests(kernel, size));
+        let thorough = thorough.chain(of_refilled.flatten().map(plainly));
         Products { suite: suite.collect(), thorough: thorough.collect(), wide }
     }
 

@@ -13,6 +13,7 @@ mod kinds;
 mod large;
 mod pinned;
 mod processes;
+mod refills;
 mod streams;
 
 use std::time::{Duration, Instant};
@@ -135,9 +136,10 @@ fn tests(device: &Device) -> Vec<(&'static str, Test<'_>)> {
 }
 
 /// Claims that only a GPU can show.
-fn of_a_gpu(device: &Device, ordinal: usize) -> [(&'static str, Test<'_>); 14] {
+fn of_a_gpu(device: &Device, ordinal: usize) -> [(&'static str, Test<'_>); 15] {
     [
         ("bits of the interpreter", Box::new(|| bits::equal(device))),
+        ("slots that TMA refills", Box::new(|| refills::right(device))),
         ("PTX that is refused", Box::new(|| inputs::linker(device))),
         ("an illegal address", Box::new(move || processes::stray_pointer(ordinal))),
         ("the caller's stream", Box::new(move || streams::own(ordinal))),

@@ -1,0 +1,50 @@
+//! Families of edits that are not faults in kernels with rings: of what fills, reads and releases their slots.
+
+use ptx_gemm_runtime::interface::Entry;
+use ptx_gemm_runtime::ptx::instruction::Opcode;
+
+use super::{BOUNDS, Family, any, compares};
+use crate::mutants::{Mutant, MutantKind};
+
+fn any_edit(_: &Mutant) -> bool {
+    true
+}
+
+fn computes_one_tile(entry: &Entry) -> bool {
+    entry.main().is_some_and(|main| main.grid.wave.is_none())
+}
+
+pub(super) const FAMILIES: &[Family] = &[
+    Family {
+        kinds: &[MutantKind::DeletedSync, MutantKind::Bound, MutantKind::Constant],
+        is: any_edit,
+        notes: &["the last slot has been read"],
+        entry: computes_one_tile,
+        certain: false,
+        reason: "a block that computes one tile does not fill the slot of its last K-tile again",
+    },
+    Family {
+        kinds: &[MutantKind::Constant],
+        is: |mutant| mutant.before.ends_with(", 1") && matches!(mutant.op, Opcode::Mov(_)),
+        notes: &["advance to the next slot"],
+        entry: any,
+        certain: false,
+        reason: "any number but 0 says that there is a slot to release",
+    },
+    Family {
+        kinds: &[MutantKind::OtherRegister],
+        is: |mutant| matches!(mutant.op, Opcode::Add { .. }),
+        notes: &["advance to the next slot"],
+        entry: any,
+        certain: false,
+        reason: "the slot that is filled next is the one that was read, and both registers have its offset",
+    },
+    Family {
+        kinds: BOUNDS,
+        is: compares,
+        notes: &["this thread has read the slot", "advance to the next slot"],
+        entry: any,
+        certain: false,
+        reason: "what is compared is a multiple of a slot's bytes, which is not between the two bounds",
+    },
+];
