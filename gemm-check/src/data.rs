@@ -20,8 +20,8 @@ pub enum Data {
     /// The same as random data, with a NaN in a quarter of the rows of A and of the columns of B, so that next to an element of D
     /// that is NaN there are others that are not. Integers have no such values.
     Nans,
-    /// The same as random data, with an element in every other row of A and column of B that is 2^20 times as large, or, now
-    /// and then, -infinity in one of the others, each in a place of its own: whatever scales rows or columns has to find it.
+    /// The same as random data, with an element in every other row of A and column of B that is 2^20 times as large, and
+    /// -infinity in half of the others, each in a place of its own: whatever scales rows or columns has to find it.
     /// Integers are the same as for random data.
     Peaks,
     /// Like exact data, with infinities in a quarter of the even rows of A and of the odd columns of B: if one of them
@@ -104,13 +104,18 @@ impl Values {
     pub(crate) fn with_peaks(mut self, dtype: DType, in_rows: bool) -> Values {
         let (lines, length) = if in_rows { (self.rows, self.cols) } else { (self.cols, self.rows) };
         for line in (0..lines).filter(|_| length > 0 && !dtype.is_integer()) {
-            // Places of all remainders, some counted from the end: the first one and the last one are among them.
-            let place = line / 4 * 37 % length;
-            let at = if line % 4 == 2 { place } else { length - 1 - place };
+            let turn = line / 4;
+            let at = match line % 4 {
+                // The first and the last element of each run of 32, which the lanes of a warp look at together.
+                0 => 32 * turn % length,
+                2 => (32 * turn + 31) % length,
+                // All remainders.
+                _ => 33 * turn % length,
+            };
             let index = if in_rows { line * self.cols + at } else { at * self.cols + line };
-            match line % 8 {
-                0 | 2 | 4 | 6 => self.elements[index] = round(dtype, self.elements[index] * PEAK),
-                5 => self.elements[index] = f64::NEG_INFINITY,
+            match line % 4 {
+                0 | 2 => self.elements[index] = round(dtype, self.elements[index] * PEAK),
+                1 => self.elements[index] = f64::NEG_INFINITY,
                 _ => {}
             }
         }
@@ -256,4 +261,29 @@ pub(crate) fn encode_all(dtype: DType, values: &[f64]) -> Vec<u8> {
     let mut out = vec![0; values.len() * bytes];
     out.chunks_exact_mut(bytes).zip(values).for_each(|(to, &value)| encode(dtype, value, to));
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::{DType, PEAK, Values};
+
+    /// 128 rows or columns have peaks at both ends of every run of 32 elements, and -infinity in every place of a vector.
+    #[test]
+    fn peaks_are_at_every_end() {
+        for in_rows in [true, false] {
+            let (rows, cols) = if in_rows { (128, 1012) } else { (1012, 128) };
+            let values = Values { rows, cols, elements: vec![1.0; rows * cols] }.with_peaks(DType::F32, in_rows);
+            let at = |index: usize| if in_rows { index % cols } else { index / cols };
+            let places = |is: fn(f64) -> bool| -> BTreeSet<usize> {
+                let all = values.elements.iter().enumerate();
+                all.filter(|(_, value)| is(**value)).map(|(index, _)| at(index)).collect()
+            };
+            let peaks = places(|value| value == PEAK);
+            assert!((0..1012).filter(|at| at % 32 == 0 || at % 32 == 31).all(|at| peaks.contains(&at)), "{peaks:?}");
+            let infinite: BTreeSet<usize> = places(f64::is_infinite).iter().map(|at| at % 16).collect();
+            assert_eq!(infinite.len(), 16);
+        }
+    }
 }

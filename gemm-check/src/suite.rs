@@ -131,15 +131,18 @@ pub(crate) fn rounding_requests(kernel: &Kernel, Size { m, n, k }: Size) -> Vec<
 }
 
 /// Products whose rows of A and columns of B have their largest element in any place, where a kernel looks for it to scale
-/// them; with aligned rows and without. Each thread that looks for it comes to the end of k once.
+/// them, with aligned rows and without; and products whose k ends in each of these places.
 pub(crate) fn peak_requests(kernel: &Kernel) -> Vec<Request> {
     let planes = kernel.programs().entries.iter().flat_map(|program| &program.packs);
     if kernel.levels().is_some() || !planes.into_iter().any(Pack::scales) {
         return Vec::new();
     }
     let problem = kernel.problem();
-    let random = with_scalars(problem, Request::peaks(98, 98, 1012), &WHOLE, 0);
-    vec![random.clone().aligned(), random.padded(problem, 1)]
+    let peaks = with_scalars(problem, Request::peaks(128, 128, 1012), &WHOLE, 0);
+    // One row and one column, which end within each of the elements that a thread reads one after another: what follows them is
+    // out of bounds.
+    let ends = (0..32).map(|run| with_scalars(problem, Request::exact(1, 1, 32 * run + 5), &WHOLE, 0));
+    [peaks.clone().aligned(), peaks.padded(problem, 1)].into_iter().chain(ends).collect()
 }
 
 /// Products of which one operand alone is packed, where operands are packed for their alignment: nothing else writes what

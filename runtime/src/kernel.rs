@@ -165,6 +165,16 @@ impl Kernel {
         [self].into_iter().chain(self.pieces.iter().map(|(_, kernel)| &**kernel)).collect()
     }
 
+    /// One of the kernels that it launches, by its index in [`Kernel::launched`], without a plan of launches above it.
+    pub fn alone(&self, index: usize) -> Option<Arc<Kernel>> {
+        let Some(piece) = index.checked_sub(1) else {
+            let plan = self.plan.clone().map(|plan| Plan { strassen: None, ..plan });
+            let (key, compiled) = (Key::Edited(self.ptx().into()), self.compiled.clone());
+            return Some(Arc::new(Kernel { key, plan, compiled, assembled: OnceLock::new(), pieces: Vec::new() }));
+        };
+        self.pieces.get(piece).map(|(_, kernel)| kernel.clone())
+    }
+
     /// The same kernel with another PTX text of one that it launches, by its index in [`Kernel::launched`].
     ///
     /// # Errors

@@ -326,7 +326,7 @@ const FAMILIES: &[Family] = &[
     Family {
         kinds: &[MutantKind::OtherRegister],
         is: |mutant| matches!(mutant.op, Opcode::And(Type::Pred)),
-        notes: &["is the vector inside?", "read elements of a tile of"],
+        notes: &["is the vector inside?", "read elements of a tile of", "the largest magnitude of finite elements"],
         entry: any,
         certain: false,
         reason: "of a row or vector whose later part is inside an earlier one is inside as well",
@@ -455,6 +455,14 @@ const FAMILIES: &[Family] = &[
         entry: any,
         certain: false,
         reason: "a piece begins at an even column: one column further is in the same panel",
+    },
+    Family {
+        kinds: &[MutantKind::Constant],
+        is: |mutant| matches!(mutant.op, Opcode::MadInt { .. }),
+        notes: &["D's tile in shared memory"],
+        entry: any,
+        certain: false,
+        reason: "the piece is in the first panel, before which there is no other, whatever the bytes of a panel",
     },
     Family {
         kinds: &[MutantKind::Constant],

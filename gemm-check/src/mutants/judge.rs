@@ -78,6 +78,9 @@ pub struct Judge {
     limit: u64,
     /// Blocks of a wave in [`Place::Wide`].
     wide: u32,
+    /// Judges of the kernels of a plan of launches that multiply, by their index among all. In the plan they run few products, and
+    /// none at the edges of their tiles.
+    alone: Vec<Option<Judge>>,
 }
 
 /// Where a product runs in the interpreter.
@@ -128,6 +131,8 @@ pub struct Products {
     /// As in [`Judge`].
     thorough: Vec<(Request, Place)>,
     wide: u32,
+    /// As in [`Judge`].
+    alone: Vec<Option<Products>>,
 }
 
 impl Products {
@@ -181,24 +186,34 @@ impl Products {
         let thorough = thorough.chain(packed_alone_requests(kernel).into_iter().map(plainly));
         let of_refilled = refilled(kernel).into_iter().map(|size| exact_requests(kernel, size));
         let thorough = thorough.chain(of_refilled.flatten().map(plainly));
-        Products { suite: suite.collect(), thorough: thorough.collect(), wide }
+        let launched = if kernel.levels().is_some() { kernel.launched() } else { Vec::new() };
+        let multiplying =
+            |(index, launched): (usize, &Kernel)| launched.multiplies().then(|| kernel.alone(index)).flatten();
+        let alone = launched.into_iter().enumerate().map(multiplying);
+        let alone = alone.map(|alone| alone.map(|kernel| Products::of(&kernel))).collect();
+        Products { suite: suite.collect(), thorough: thorough.collect(), wide, alone }
     }
 
-    /// A digest of everything that the verdicts depend on apart from the interpreter: the kernel, the edits, and these
-    /// products. Nothing runs.
-    pub fn digest(&self, kernel: &Kernel, mutants: &[Mutant]) -> String {
+    /// Each product, and where it runs.
+    fn texts(&self) -> Vec<String> {
         let place = |place: &Place| match place {
             Place::Plain => "false".to_string(),
             Place::Misaligned => "true".to_string(),
             Place::Wide => format!("in waves of {}", self.wide),
         };
         let products = self.suite.iter().chain(&self.thorough);
-        let suite = products.map(|(request, at)| format!("{request:?} {}", place(at)));
+        let own = products.map(|(request, at)| format!("{request:?} {}", place(at)));
+        own.chain(self.alone.iter().flatten().flat_map(Products::texts)).collect()
+    }
+
+    /// A digest of everything that the verdicts depend on apart from the interpreter: the kernel, the edits, and these
+    /// products. Nothing runs.
+    pub fn digest(&self, kernel: &Kernel, mutants: &[Mutant]) -> String {
         let texts = mutants.iter().map(|mutant| format!("{} {mutant}", mutant.at));
         let kernels = kernel.launched().into_iter().map(|kernel| kernel.ptx().to_string());
         // FNV-1a; the standard library's hashes may change with its version.
         let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        let all = kernels.chain(suite).chain(texts);
+        let all = kernels.chain(self.texts()).chain(texts);
         let hash = all.fold(0xcbf2_9ce4_8422_2325, |hash, text| text.bytes().fold(hash, fold));
         format!("{hash:016x}")
     }
@@ -219,9 +234,14 @@ impl Judge {
     /// # Errors
     /// The same.
     pub fn by(kernel: std::sync::Arc<Kernel>, products: Products) -> Result<Judge, CheckError> {
-        let Products { suite, thorough, wide } = products;
+        let Products { suite, thorough, wide, alone } = products;
         let empty = Vec::new;
-        let mut judge = Judge { kernel, suite: empty(), thorough: empty(), limit: 0, wide };
+        let by_index = |(index, products): (usize, Option<Products>)| {
+            let judged = products.zip(kernel.alone(index));
+            judged.map(|(products, kernel)| Judge::by(kernel, products)).transpose()
+        };
+        let alone = alone.into_iter().enumerate().map(by_index).collect::<Result<_, _>>()?;
+        let mut judge = Judge { kernel, suite: empty(), thorough: empty(), limit: 0, wide, alone };
         (judge.suite, judge.thorough) = (judge.trials(suite)?, judge.trials(thorough)?);
         let trials = judge.suite.iter().chain(&judge.thorough);
         judge.limit = trials.map(|trial| trial.limit).max().unwrap_or(0);
@@ -311,6 +331,9 @@ impl Judge {
 
     /// Runs a mutant until it is found.
     pub fn judge(&self, mutant: &Mutant) -> Verdict {
+        if let Some(alone) = self.alone.get(mutant.kernel).and_then(Option::as_ref) {
+            return alone.judge(&Mutant { kernel: 0, ..mutant.clone() });
+        }
         let kernel = match self.kernel.edited_in(mutant.kernel, &mutant.text(self.module(mutant))) {
             Ok(kernel) => kernel,
             Err(error) => return Verdict::Refused(error.to_string()),

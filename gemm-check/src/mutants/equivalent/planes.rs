@@ -2,7 +2,7 @@
 
 use ptx_gemm_runtime::ptx::instruction::Opcode;
 
-use super::{Family, IN_INDICES, any};
+use super::{BOUNDS, Family, IN_INDICES, any, compares};
 use crate::mutants::{Mutant, MutantKind};
 
 /// Whether a constant is smaller by 1.
@@ -43,6 +43,14 @@ pub(super) const FAMILIES: &[Family] = &[
         entry: any,
         certain: false,
         reason: "what follows the scales in the workspace is written later",
+    },
+    Family {
+        kinds: BOUNDS,
+        is: compares,
+        notes: &["scales of A", "scales of B"],
+        entry: any,
+        certain: false,
+        reason: "the row or column lies outside D, and what is read in place of its scale is in the workspace and is not used",
     },
     Family {
         kinds: &[MutantKind::NoGuard],

@@ -3,7 +3,7 @@
 use ptx_gemm_runtime::interface::Entry;
 use ptx_gemm_runtime::ptx::instruction::Opcode;
 
-use super::{BOUNDS, Family, any, compares};
+use super::{BOUNDS, Family, any, compares, one_more};
 use crate::mutants::{Mutant, MutantKind};
 
 fn any_edit(_: &Mutant) -> bool {
@@ -15,6 +15,14 @@ fn computes_one_tile(entry: &Entry) -> bool {
 }
 
 pub(super) const FAMILIES: &[Family] = &[
+    Family {
+        kinds: &[MutantKind::Constant],
+        is: |mutant| matches!(mutant.op, Opcode::Add { .. }) && one_more(mutant),
+        notes: &["matrix descriptor of"],
+        entry: any,
+        certain: false,
+        reason: "a descriptor holds an address without its lowest four bits",
+    },
     Family {
         kinds: &[MutantKind::DeletedSync, MutantKind::Bound, MutantKind::Constant],
         is: any_edit,
