@@ -20,7 +20,7 @@ pub enum Data {
     /// The same as random data, with a NaN in a quarter of the rows of A and of the columns of B, so that next to an element of D
     /// that is NaN there are others that are not. Integers have no such values.
     Nans,
-    /// The same as random data, with an element in every other row of A and column of B that is 2^20 times as large, and
+    /// The same as random data, with an element in three of four rows of A and columns of B that is 2^20 times as large, and
     /// -infinity in half of the others, each in a place of its own: whatever scales rows or columns has to find it.
     /// Integers are the same as for random data.
     Peaks,
@@ -109,14 +109,15 @@ impl Values {
                 // The first and the last element of each run of 32, which the lanes of a warp look at together.
                 0 => 32 * turn % length,
                 2 => (32 * turn + 31) % length,
-                // All remainders.
-                _ => 33 * turn % length,
+                // All remainders: from the end, with the last element first.
+                3 => length - 1 - 33 * turn % length,
+                _ => 33 * (turn / 2) % length,
             };
             let index = if in_rows { line * self.cols + at } else { at * self.cols + line };
-            match line % 4 {
-                0 | 2 => self.elements[index] = round(dtype, self.elements[index] * PEAK),
+            match line % 8 {
                 1 => self.elements[index] = f64::NEG_INFINITY,
-                _ => {}
+                5 => {}
+                _ => self.elements[index] = round(dtype, self.elements[index] * PEAK),
             }
         }
         self
@@ -269,7 +270,8 @@ mod tests {
 
     use super::{DType, PEAK, Values};
 
-    /// 128 rows or columns have peaks at both ends of every run of 32 elements, and -infinity in every place of a vector.
+    /// 128 rows or columns have peaks at both ends of every run of 32 elements, in every lane and in the last element, and
+    /// -infinity in every place of a vector.
     #[test]
     fn peaks_are_at_every_end() {
         for in_rows in [true, false] {
@@ -282,6 +284,8 @@ mod tests {
             };
             let peaks = places(|value| value == PEAK);
             assert!((0..1012).filter(|at| at % 32 == 0 || at % 32 == 31).all(|at| peaks.contains(&at)), "{peaks:?}");
+            assert_eq!(peaks.iter().map(|at| at % 32).collect::<BTreeSet<_>>().len(), 32);
+            assert!(peaks.contains(&1011));
             let infinite: BTreeSet<usize> = places(f64::is_infinite).iter().map(|at| at % 16).collect();
             assert_eq!(infinite.len(), 16);
         }

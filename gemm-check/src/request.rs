@@ -92,7 +92,7 @@ impl Request {
         Request { data: Data::Nans, ..Request::random(m, n, k) }
     }
 
-    /// The same with an element far above the others in every other row of A and column of B.
+    /// The same with an element far above the others in three of four rows of A and columns of B.
     pub fn peaks(m: usize, n: usize, k: usize) -> Request {
         Request { data: Data::Peaks, ..Request::random(m, n, k) }
     }

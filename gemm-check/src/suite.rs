@@ -139,9 +139,9 @@ pub(crate) fn peak_requests(kernel: &Kernel) -> Vec<Request> {
     }
     let problem = kernel.problem();
     let peaks = with_scalars(problem, Request::peaks(128, 128, 1012), &WHOLE, 0);
-    // One row and one column, which end within each of the elements that a thread reads one after another: what follows them is
-    // out of bounds.
-    let ends = (0..32).map(|run| with_scalars(problem, Request::exact(1, 1, 32 * run + 5), &WHOLE, 0));
+    // A few rows and columns, which end within each of the elements that a thread reads one after another: one has its peak
+    // there, and what follows the last one is out of bounds.
+    let ends = (0..32).map(|run| with_scalars(problem, Request::peaks(4, 4, 32 * run + 5), &WHOLE, 0));
     [peaks.clone().aligned(), peaks.padded(problem, 1)].into_iter().chain(ends).collect()
 }
 
@@ -188,17 +188,25 @@ pub(crate) fn nan_requests(kernel: &Kernel, Size { m, n, k }: Size) -> Vec<Reque
 /// leaves out some bytes at the end of a row as a read beyond it. Kernels with such copies get rows that are multiples
 /// of their width.
 pub fn quick_requests(kernel: &Kernel, size: Size, turn: usize) -> [Request; 2] {
-    let statements = kernel.module().entries.iter().flat_map(|entry| &entry.body);
-    let copies = statements.into_iter().any(|statement| match statement {
-        Statement::Instruction(instruction) => matches!(instruction.op, Opcode::CpAsync { .. }),
-        _ => false,
-    });
+    let copies = executes(kernel, |op| matches!(op, Opcode::CpAsync { .. }));
     let [exact, other] = edge_requests(kernel, size, turn);
     // Only the first size has rows of inputs that are aligned by themselves.
     let narrow = turn == 0 && has_narrow_output(kernel);
     let exact = if narrow { exact.odd_output(kernel.problem()) } else { exact };
     let requests = [exact, other];
     if copies { requests.map(|request| Request { multiple: 1, ..request }) } else { requests }
+}
+
+/// Whether a kernel of a plan of launches may read what TMA has written for another one.
+pub fn rereads_tma(kernel: &Kernel) -> bool {
+    let launched = kernel.launched();
+    let stores = |kernel: &&Kernel| executes(kernel, |op| matches!(op, Opcode::TensorStore { .. }));
+    launched.len() > 1 && launched.iter().any(stores)
+}
+
+fn executes(kernel: &Kernel, is: impl Fn(&Opcode) -> bool) -> bool {
+    let mut statements = kernel.module().entries.iter().flat_map(|entry| &entry.body);
+    statements.any(|statement| matches!(statement, Statement::Instruction(instruction) if is(&instruction.op)))
 }
 
 /// Scalars other than the defaults: small integers for exact data, and zeros, negative ones, and fractions where the type has
@@ -210,4 +218,21 @@ const FRACTIONS: [f64; 4] = [0.0, -1.5, 0.7, 2.0];
 fn with_scalars(problem: &Problem, request: Request, values: &[f64], turn: usize) -> Request {
     let names = problem.epilogue.scalars.iter().enumerate();
     names.fold(request, |request, (index, name)| request.set(name, values[(turn + index) % values.len()]))
+}
+
+#[cfg(test)]
+mod tests {
+    use ptx_gemm_runtime::Kernel;
+
+    use super::rereads_tma;
+    use crate::{cases, tuned};
+
+    /// Only a plan whose kernels read each other's D, which TMA stores.
+    #[test]
+    fn plans_that_reread_tma() {
+        let all = cases().chain(tuned());
+        let reread = all.filter(|case| rereads_tma(&Kernel::compile(&case.schedule().unwrap(), None).unwrap()));
+        let names: Vec<&str> = reread.map(|case| case.name).collect();
+        assert_eq!(names, ["nn_128x256_tma_strassen"]);
+    }
 }

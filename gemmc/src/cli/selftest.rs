@@ -18,6 +18,9 @@ pub(crate) struct Selftest {
     /// Only rows whose names contain this text: schedules, or the claims below them
     #[arg(long, value_name = "TEXT")]
     pub(crate) only: Option<String>,
+    /// Leave out schedules whose plan of launches reads what TMA wrote, which initcheck does not see
+    #[arg(long, hide = true, requires = "quick")]
+    pub(crate) no_rereads: bool,
     /// The quick test under NVIDIA's compute-sanitizer, once for each of its tools
     #[arg(long)]
     pub(crate) sanitize: bool,

@@ -23,7 +23,7 @@ use half::{bf16, f16};
 use ptx_gemm::cuda::CudaStatus;
 use ptx_gemm::{CompiledGemm, Device, DeviceKind, Element, Error, Kernel, Layout, Schedule};
 use ptx_gemm_check::{
-    Request, Size, cases, check, edge_requests, edge_sizes, netlib, quick_requests, quick_sizes, tuned,
+    Request, Size, cases, check, edge_requests, edge_sizes, netlib, quick_requests, quick_sizes, rereads_tma, tuned,
 };
 use serde_json::{Value, json};
 
@@ -54,7 +54,8 @@ pub(crate) fn run(args: &Selftest, format: Format) -> Result<Reply, Failure> {
     let meant = |name: &str| args.only.as_deref().is_none_or(|text| name.contains(text));
     let mut tests = if args.quick { Vec::new() } else { tests(&device) };
     tests.retain(|(name, _)| meant(name));
-    let schedules: Vec<Named> = schedules().filter(|(name, _)| meant(name)).collect();
+    let mut schedules: Vec<Named> = schedules().filter(|(name, _)| meant(name)).collect();
+    schedules.retain(|(_, schedule)| !args.no_rereads || !rereads(schedule));
     let grids: Vec<Grid> = NETLIB.into_iter().filter(|(name, _)| !args.quick && meant(name)).collect();
     let all = schedules.len() + grids.len() + tests.len();
     if all == 0 {
@@ -115,6 +116,12 @@ type Named = (String, Result<Schedule, Error>);
 pub(crate) fn schedules() -> impl Iterator<Item = Named> {
     let files = cases().chain(tuned()).map(|case| (case.name.to_string(), case.schedule().map_err(Error::from)));
     files.chain(kinds::schedules().map(|(name, schedule)| (name, Ok(schedule))))
+}
+
+/// Whether a kernel of its plan of launches may read what TMA wrote for another one.
+pub(crate) fn rereads(schedule: &Result<Schedule, Error>) -> bool {
+    let kernel = schedule.as_ref().ok().and_then(|schedule| Kernel::compile(schedule, None).ok());
+    kernel.is_some_and(|kernel| rereads_tma(&kernel))
 }
 
 type Test<'a> = Box<dyn FnOnce() -> Answer + 'a>;
