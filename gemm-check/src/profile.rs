@@ -163,10 +163,11 @@ fn request(size: Size) -> Request {
     Request::random(size.m, size.n, size.k)
 }
 
-/// What a product costs, for a kernel that [`counting`] has loaded. The result is not compared.
-pub(crate) fn cost(gemm: &CompiledGemm, size: Size) -> Result<Cost, CheckError> {
+/// What the kernel costs that writes the D of a product, loaded by [`counting`]; packing is not part of it. The result is not
+/// compared.
+pub(crate) fn main_cost(gemm: &CompiledGemm, size: Size) -> Result<Cost, CheckError> {
     let (run, _) = Given::new(gemm, &request(size))?.multiply(gemm)?;
-    Ok(run.counts.and_then(|counts| counts.cost).unwrap_or_default())
+    Ok(run.counts.and_then(|counts| counts.main).unwrap_or_default())
 }
 
 /// Multiply-adds of a product of whole tiles, one for each warp.
@@ -211,16 +212,18 @@ pub(crate) fn multiplying_threads(program: &Program) -> u64 {
 }
 
 /// Bytes of A and B that a product of whole tiles loads from global memory, by the formula of the CUDA SGEMM worklog. Of an
-/// operand that is split into planes, what the kernels read that split it, and scale it.
+/// operand that is transposed first, or split into planes, what the kernels read that do so, and scale it.
 pub fn formula_bytes(program: &Program, size: Size) -> u64 {
     let [m, n, k] = [size.m, size.n, size.k].map(|extent| extent as u64);
     // Of the product that is computed, as the program is.
     let (m, n) = if program.problem.orientation == Orientation::Transposed { (n, m) } else { (m, n) };
     let bytes = |side: Side| {
-        if let Some(planes) = program.planes(side) {
-            let extent = if side == Side::A { m } else { n };
-            let element = u64::from(program.problem.types.of(side.operand()).bytes());
-            return extent * k * element * if planes.scaled() { 2 } else { 1 };
+        if let Some(pack) = program.packs.iter().find(|pack| pack.side == side) {
+            if pack.planes.is_some() || pack.transposes(program) {
+                let extent = if side == Side::A { m } else { n };
+                let element = u64::from(program.problem.types.of(side.operand()).bytes());
+                return extent * k * element * if pack.scales() { 2 } else { 1 };
+            }
         }
         // The tile that shares a load: the block's, or without staging the thread's.
         let (tile_m, tile_n) = if staged(program, side) { (program.block.m, program.block.n) } else { thread(program) };

@@ -44,16 +44,20 @@ pub struct Counts {
     pub fma: u64,
     /// All other counters, if its options are [`Counting::On`](crate::interp::Counting::On).
     pub cost: Option<crate::interp::Cost>,
+    /// Those of the kernels that write D, without the ones that pack operands.
+    pub main: Option<crate::interp::Cost>,
 }
 
 impl std::ops::AddAssign for Counts {
     fn add_assign(&mut self, other: Counts) {
         self.instructions += other.instructions;
         self.fma += other.fma;
-        match (&mut self.cost, other.cost) {
-            (Some(sum), Some(cost)) => *sum += &cost,
-            (None, cost) => self.cost = cost,
-            (Some(_), None) => {}
+        for (sum, cost) in [(&mut self.cost, other.cost), (&mut self.main, other.main)] {
+            match (sum, cost) {
+                (Some(sum), Some(cost)) => *sum += &cost,
+                (sum @ None, cost) => *sum = cost,
+                (Some(_), None) => {}
+            }
         }
     }
 }

@@ -279,7 +279,8 @@ impl Module for InterpreterModule {
                 ..interp::Launch::default()
             };
             let report = interp::launch(&self.program, &self.memory, &request, &options)?;
-            counts += Counts { instructions: report.instructions, fma: report.fma, cost: report.cost };
+            let of_main = report.cost.clone().filter(|_| main == Some(kernel));
+            counts += Counts { instructions: report.instructions, fma: report.fma, cost: report.cost, main: of_main };
         }
         Ok(Execution { time: begun.elapsed(), counts: Some(counts) })
     }

@@ -57,6 +57,7 @@ impl Figures {
                 3,
             ),
             figure("SASS loads, main loop", "SASS loads", "per FMA", sass.map(|of| of.loads_per_fma()), 4),
+            figure("SASS operands reused", "reuse %", "% of FMA", sass.map(|of| 100.0 * of.reuse_share()), 1),
         ]
     }
 }

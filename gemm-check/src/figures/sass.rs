@@ -18,12 +18,19 @@ pub struct Loop {
     pub matrix: bool,
     /// Loads from shared, global and local memory.
     pub loads: u32,
+    /// Multiply-adds with an operand that the one before left in the reuse cache, which spares a bank of registers a read.
+    pub reusing: u32,
 }
 
 impl Loop {
     /// Loads for each multiply-add.
     pub fn loads_per_fma(&self) -> f64 {
         f64::from(self.loads) / f64::from(self.fma.max(1))
+    }
+
+    /// Share of the multiply-adds that reuse an operand.
+    pub fn reuse_share(&self) -> f64 {
+        f64::from(self.reusing) / f64::from(self.fma.max(1))
     }
 
     /// Share of the instructions that multiply.
@@ -76,10 +83,11 @@ pub(super) fn main_loop(listing: &str, entry: &str, acc: DType) -> Option<Loop> 
         Some(&lines[start..=end])
     });
     let count = |body: &[&str]| {
-        let mut found = Loop { instructions: 0, fma: 0, matrix, loads: 0 };
-        for opcode in body.iter().filter_map(|line| opcode(line)) {
+        let mut found = Loop { instructions: 0, fma: 0, matrix, loads: 0, reusing: 0 };
+        for (line, opcode) in body.iter().filter_map(|line| Some((line, opcode(line)?))) {
             found.instructions += 1;
             found.fma += u32::from(multiplies(opcode));
+            found.reusing += u32::from(multiplies(opcode) && line.contains(".reuse"));
             found.loads += u32::from(loads(opcode));
         }
         found
@@ -121,17 +129,17 @@ mod tests {
     fn the_innermost_loop_that_multiplies() {
         assert_eq!(
             main_loop(LISTING, "gemm", DType::F32),
-            Some(Loop { instructions: 7, fma: 2, matrix: false, loads: 2 })
+            Some(Loop { instructions: 7, fma: 2, matrix: false, loads: 2, reusing: 1 })
         );
         assert_eq!(
             main_loop(LISTING, "other", DType::F32),
-            Some(Loop { instructions: 2, fma: 1, matrix: false, loads: 0 })
+            Some(Loop { instructions: 2, fma: 1, matrix: false, loads: 0, reusing: 0 })
         );
         assert_eq!(main_loop(LISTING, "gemm", DType::F64), None);
         assert_eq!(main_loop(LISTING, "none", DType::F32), None);
         // Scalar multiply-adds next to products of tensor cores are those of the epilogue.
         let tensor = LISTING.replace("LDS R4, [R8]", "HGMMA.64x256x16.F32.BF16 R24, gdesc[UR8]");
-        let expected = Loop { instructions: 7, fma: 1, matrix: true, loads: 1 };
+        let expected = Loop { instructions: 7, fma: 1, matrix: true, loads: 1, reusing: 0 };
         assert_eq!(main_loop(&tensor, "gemm", DType::F32), Some(expected));
     }
 }

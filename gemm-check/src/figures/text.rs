@@ -101,11 +101,13 @@ impl Figures {
                 }
                 writeln!(
                     f,
-                    "{:<18} {} instructions, {} FMA ({:.0} %), {:.4} loads per FMA, both ways around branches",
+                    "{:<18} {} instructions, {} FMA ({:.0} %), {} of them reuse an operand, {:.4} loads per FMA, both ways \
+                     around branches",
                     "SASS main loop",
                     found.instructions,
                     found.fma,
                     100.0 * found.fma_share(),
+                    found.reusing,
                     found.loads_per_fma()
                 )
             }

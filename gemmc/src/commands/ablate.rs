@@ -107,7 +107,7 @@ fn text(name: &str, own: &Figures, all: &[Ablated], times: &Times) -> String {
     let unassembled =
         all.iter().filter_map(|one| one.figures.as_ref().ok()).filter(|of| of.assembled.is_none()).count();
     if unassembled > 0 && own.assembled.is_some() {
-        text.push_str(&format!("\n{unassembled} were not assembled in the time for it: --wait 60 waits longer\n"));
+        text.push_str(&format!("\n{unassembled} were not assembled in the time for it; a larger --wait is longer\n"));
     }
     let illegal: Vec<String> = all
         .iter()
