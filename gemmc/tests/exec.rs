@@ -48,6 +48,33 @@ fn buffers_come_back() {
     );
 }
 
+/// `write_once` is exactly once, unless the buffer had values before.
+#[test]
+fn what_is_written_once_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let ptx = edited(folder.path(), "scale.ptx", "ld.global.f32 %f1, [%rd2];", "mov.f32 %f1, 0f3F800000;");
+    let once = |elements: &str, init: &str| {
+        let launch = edited(folder.path(), "scale.json", "\"u32\": 40", &format!("\"u32\": {elements}"));
+        let text = fs::read_to_string(&launch).unwrap();
+        fs::write(&launch, text.replace(", \"init\": \"iota\"", &format!(", \"write_once\": true{init}"))).unwrap();
+        launch
+    };
+    assert_eq!(answer(&exec(&ptx, &once("40", ""), &["--json"]), 0)["ok"], json!(true));
+    let found = answer(&exec(&ptx, &once("39", ""), &["--json"]), 2);
+    assert_eq!(found["violations"][0]["rule"], json!("not-written"));
+    assert_eq!(found["violations"][0]["message"], json!("byte 156 of `x` is not written by the launch"));
+    assert_eq!(answer(&exec(&ptx, &once("39", ""), &["--json", "--checks", "race"]), 0)["ok"], json!(true));
+    assert_eq!(answer(&exec(&ptx, &once("39", ", \"init\": \"iota\""), &["--json"]), 0)["ok"], json!(true));
+}
+
+/// A rule that is only a warning among all others is denied by its name.
+#[test]
+fn all_rules_and_one_by_name() {
+    let (ptx, launch) = (file("scale.ptx"), file("scale.json"));
+    assert_eq!(answer(&exec(&ptx, &launch, &["--json", "--checks", "all,proxy-war"]), 0)["ok"], json!(true));
+    assert!(!exec(&ptx, &launch, &["--checks", "all,nothing"]).status.success());
+}
+
 #[test]
 fn a_broken_rule_is_named_with_its_line() {
     let folder = tempfile::tempdir().unwrap();

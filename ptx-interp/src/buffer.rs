@@ -31,6 +31,8 @@ pub(crate) struct Buffer {
     /// Bit i of word j: whether byte 32 j + i was written.
     written: Box<[AtomicU32]>,
     pub(crate) write_once: AtomicBool,
+    /// Whether every byte must be written after each launch.
+    pub(crate) written_after: AtomicBool,
     /// Address ranges that must hold zeros after each launch, as start and end.
     pub(crate) zero_after: Mutex<Vec<(u64, u64)>>,
     /// Held by 64-bit atomics, which need two 32-bit words.
@@ -62,6 +64,7 @@ impl Buffer {
             words: zeroed(span.div_ceil(4))?,
             written: zeroed(span.div_ceil(32))?,
             write_once: AtomicBool::new(false),
+            written_after: AtomicBool::new(false),
             zero_after: Mutex::default(),
             wide: Mutex::new(()),
         })

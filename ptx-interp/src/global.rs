@@ -123,4 +123,15 @@ impl Mapped {
         }
         None
     }
+    /// Address of the first byte that the launch has not written, of memory that is written once; of other memory, that nothing
+    /// has ever written.
+    pub(crate) fn first_left(&self) -> Option<u64> {
+        let buffer = &self.buffer;
+        let Some(once) = &self.once else { return buffer.first_unwritten(buffer.start, buffer.len) };
+        let is_left = |address: &u64| {
+            let offset = buffer.offset(*address);
+            once[offset / 4].load(Relaxed) >> 28 >> (offset % 4) & 1 == 0
+        };
+        (buffer.start..buffer.start + buffer.len).find(is_left)
+    }
 }

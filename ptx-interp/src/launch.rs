@@ -153,26 +153,31 @@ pub fn launch(program: &Program, memory: &Memory, launch: &Launch, options: &Opt
         let threads = if options.blocks == BlockOrder::Forward { options.threads } else { Some(1) };
         let result = Grid::new(&env).run(threads);
         if !env.raced.load(Relaxed) {
-            return result.and_then(|report| zero_after(&env).map(|()| report));
+            return result.and_then(|report| declared_after(&env).map(|()| report));
         }
         env.global.restore();
     }
     let env = start(Detail::Exact);
     let report = Grid::new(&env).run(Some(1))?;
-    zero_after(&env)?;
+    declared_after(&env)?;
     Ok(report)
 }
 
-/// Checks that memory declared to be zero after the launch is zero, if the launch had access to it: flags that no
-/// argument points to may belong to a concurrent launch on the same memory.
-fn zero_after(env: &Env) -> Result<(), Violation> {
-    if !env.watches(ViolationKind::NotZero) {
-        return Ok(());
-    }
+/// Checks what was declared of memory after the launch, that it is written, or zero, if the launch had access to it: flags that
+/// no argument points to may belong to a concurrent launch on the same memory.
+fn declared_after(env: &Env) -> Result<(), Violation> {
     let given: Vec<u64> = env.params.windows(2).map(|pair| u64::from(pair[1]) << 32 | u64::from(pair[0])).collect();
     let given = |mapped: &&Mapped| given.iter().any(|address| mapped.buffer.contains(*address, 0));
     for mapped in env.global.all().iter().filter(given) {
-        let ranges = mapped.buffer.zero_after.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let buffer = &mapped.buffer;
+        let must_be_written = buffer.written_after.load(Relaxed) && env.watches(ViolationKind::NotWritten);
+        if let Some(address) = must_be_written.then(|| mapped.first_left()).flatten() {
+            return Err(not_written(env, mapped, address));
+        }
+        if !env.watches(ViolationKind::NotZero) {
+            continue;
+        }
+        let ranges = buffer.zero_after.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for (start, end) in ranges {
             let found = (start..end).find(|at| mapped.buffer.load(mapped.buffer.offset(*at), 1) != 0);
             if let Some(address) = found {
@@ -181,6 +186,14 @@ fn zero_after(env: &Env) -> Result<(), Violation> {
         }
     }
     Ok(())
+}
+
+fn not_written(env: &Env, mapped: &Mapped, address: u64) -> Violation {
+    let label = mapped.buffer.label.to_string();
+    let message = format!("byte {} of `{label}` is not written by the launch", address - mapped.buffer.start);
+    let (entry, address) = (env.entry.name.clone(), Some(address));
+    let site = Site { entry, address, label: Some(label), ..Site::default() };
+    Violation { kind: ViolationKind::NotWritten, message, site: Box::new(site) }
 }
 
 fn not_zero(env: &Env, mapped: &Mapped, address: u64) -> Violation {

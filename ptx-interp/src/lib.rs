@@ -39,7 +39,7 @@
 //! - **Registers**: `setmaxnreg` moves them between warps; a warp whose request can never be met is a deadlock, if the
 //!   number that threads start with is known or follows from the entry's directives.
 //! - **Declarations**: memory that is written at most once per launch ([`Memory::set_write_once`]), flags that are zero
-//!   again after a launch ([`Memory::set_zero_after`]).
+//!   again after a launch ([`Memory::set_zero_after`]), or written ([`Memory::set_written_after`]).
 //! - **Orders** of warps ([`WarpOrder`]) and of blocks ([`BlockOrder`]) are options; random ones are reproducible from
 //!   their seed.
 //! - **Costs** (bank conflicts, sectors, traffic by allocation, instructions by kind) are counted on request

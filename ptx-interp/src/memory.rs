@@ -214,6 +214,13 @@ impl Memory {
         Ok(())
     }
 
+    /// From the next launch on, every byte of the allocation at this address must be written after each launch (checks on) whose
+    /// arguments point into it: by that launch if it is write-once memory, otherwise ever.
+    pub fn set_written_after(&self, address: u64) -> Result<(), MemoryError> {
+        self.buffer(address, 0)?.written_after.store(true, Relaxed);
+        Ok(())
+    }
+
     /// From the next launch on, these bytes must be zero after each launch (checks on) whose arguments point into their
     /// allocation, such as flags from which the next launch starts.
     pub fn set_zero_after(&self, address: u64, bytes: u64) -> Result<(), MemoryError> {

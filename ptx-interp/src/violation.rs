@@ -46,6 +46,8 @@ pub enum ViolationKind {
     Wgmma,
     /// A byte of a write-once allocation was written a second time.
     WrittenTwice,
+    /// Memory that has to be written by a launch is not.
+    NotWritten,
     /// Memory that has to be zero after a launch is not zero.
     NotZero,
     /// An operand has a value that the instruction does not accept.
@@ -60,7 +62,7 @@ pub enum ViolationKind {
 
 impl ViolationKind {
     /// All kinds.
-    pub const ALL: [ViolationKind; 21] = [
+    pub const ALL: [ViolationKind; 22] = [
         ViolationKind::Launch,
         ViolationKind::OutOfBounds,
         ViolationKind::Misaligned,
@@ -77,6 +79,7 @@ impl ViolationKind {
         ViolationKind::Descriptor,
         ViolationKind::Wgmma,
         ViolationKind::WrittenTwice,
+        ViolationKind::NotWritten,
         ViolationKind::NotZero,
         ViolationKind::InvalidOperand,
         ViolationKind::UnknownInstruction,
@@ -97,6 +100,7 @@ impl ViolationKind {
             | ViolationKind::Registers
             | ViolationKind::Wgmma
             | ViolationKind::WrittenTwice
+            | ViolationKind::NotWritten
             | ViolationKind::NotZero
             | ViolationKind::InvalidOperand => true,
             ViolationKind::Launch
@@ -130,6 +134,7 @@ impl ViolationKind {
             ViolationKind::Descriptor => "matrix descriptor",
             ViolationKind::Wgmma => "warp group",
             ViolationKind::WrittenTwice => "written twice",
+            ViolationKind::NotWritten => "not written",
             ViolationKind::NotZero => "not zero",
             ViolationKind::InvalidOperand => "invalid operand",
             ViolationKind::UnknownInstruction => "unknown instruction",

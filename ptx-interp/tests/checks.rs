@@ -2,8 +2,8 @@
 //! all others, and otherwise runs to its end.
 
 use ptx_gemm_interp::ViolationKind::{
-    self, BarrierMismatch, BarrierMisuse, InvalidOperand, NotZero, Proxy, ProxyInit, ProxyWar, Race, Registers,
-    Uninitialised, Wgmma, WrittenTwice,
+    self, BarrierMismatch, BarrierMisuse, InvalidOperand, NotWritten, NotZero, Proxy, ProxyInit, ProxyWar, Race,
+    Registers, Uninitialised, Wgmma, WrittenTwice,
 };
 use ptx_gemm_interp::{Arg, Checks, Launch, Memory, Options, Program, Severity, launch};
 
@@ -30,6 +30,7 @@ fn broken() -> Vec<(ViolationKind, String)> {
         (ProxyInit, format!("{unfenced}@!%p0 bra WAIT;\n{EXPECT}{COPY}{WAIT}")),
         (Registers, "setmaxnreg.dec.sync.aligned.u32 128;".into()),
         (WrittenTwice, "st.global.u32 [%out], 0;\nst.global.u32 [%out], 0;".into()),
+        (NotWritten, "@%p0 st.global.u32 [%out], 3;".into()),
         (NotZero, "@%p0 st.global.u32 [%out], 3;".into()),
         (
             InvalidOperand,
@@ -50,7 +51,14 @@ fn run(rule: ViolationKind, body: &str, checks: Checks) -> Result<usize, Violati
     let program = Program::from_text(&text(body)).unwrap_or_else(|error| panic!("{error}\n{body}"));
     let memory = Memory::new();
     let input = memory.alloc_from("in", &[1; 4096], 256).expect("fits");
-    let out = memory.alloc_from("out", &[0; 4096], 256).expect("fits");
+    let out = match rule {
+        NotWritten => memory.alloc("out", 8, 256),
+        _ => memory.alloc_from("out", &[0; 4096], 256),
+    };
+    let out = out.expect("fits");
+    if rule == NotWritten {
+        memory.set_written_after(out.address).expect("live");
+    }
     if rule == WrittenTwice {
         memory.set_write_once(out.id).expect("live");
     }

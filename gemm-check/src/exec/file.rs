@@ -89,7 +89,7 @@ pub struct Buffer {
     pub shape: Vec<u64>,
     /// Their initial values; if left out, they count as never written.
     pub init: Option<Init>,
-    /// Whether each byte may be written at most once.
+    /// Whether each byte is to be written exactly once; where `init` fills the buffer, at most once.
     #[serde(default)]
     pub write_once: bool,
 }

@@ -121,11 +121,15 @@ pub fn interpret(
         // The 256-byte alignment of cudaMalloc.
         let allocation = memory.alloc(name, buffer.bytes().unwrap_or(0), 256)?;
         let contents = buffer.contents().map_err(|message| ExecError::File(format!("buffer `{name}`: {message}")))?;
-        if let Some(bytes) = contents {
-            memory.write(allocation.address, &bytes)?;
+        if let Some(bytes) = &contents {
+            memory.write(allocation.address, bytes)?;
         }
         if buffer.write_once {
             memory.set_write_once(allocation.id)?;
+            // What was there before may stay, such as the padding of rows.
+            if contents.is_none() {
+                memory.set_written_after(allocation.address)?;
+            }
         }
         buffers.insert(name, allocation);
     }

@@ -49,30 +49,32 @@ pub(crate) struct SecondOpinion {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Watched {
     pub(crate) rules: Checks,
-    /// Whether the rules were listed one by one.
-    listed: bool,
+    /// Those that were listed by name.
+    listed: Checks,
 }
 
 impl Watched {
     pub(crate) fn parse(text: &str) -> Result<Watched, String> {
-        match text {
-            "all" => Ok(Watched { rules: Checks::Full, listed: false }),
-            "none" => Ok(Watched { rules: Checks::Off, listed: false }),
-            list => {
-                let rule = |name: &str| {
-                    ViolationKind::from_name(name.trim()).ok_or_else(|| {
-                        let known: Vec<String> = ViolationKind::ALL.iter().map(|kind| kind.name()).collect();
-                        format!("`{name}` is not a rule; all, none, or some of {}", known.join(", "))
-                    })
-                };
-                let rules = list.split(',').map(rule).collect::<Result<Vec<_>, _>>()?;
-                Ok(Watched { rules: rules.into_iter().fold(Checks::Off, Checks::with), listed: true })
-            }
+        let mut watched = Watched { rules: Checks::Off, listed: Checks::Off };
+        if text == "none" {
+            return Ok(watched);
         }
+        for name in text.split(',').map(str::trim) {
+            if name == "all" {
+                watched.rules = Checks::Full;
+                continue;
+            }
+            let rule = ViolationKind::from_name(name).ok_or_else(|| {
+                let known: Vec<String> = ViolationKind::ALL.iter().map(|kind| kind.name()).collect();
+                format!("`{name}` is not a rule; all, none, or some of {}", known.join(", "))
+            })?;
+            watched = Watched { rules: watched.rules.with(rule), listed: watched.listed.with(rule) };
+        }
+        Ok(watched)
     }
 
     /// Whether this rule was requested by its name.
     pub(crate) fn named(&self, rule: ViolationKind) -> bool {
-        self.listed && self.rules.has(rule)
+        self.listed.has(rule)
     }
 }

@@ -3,6 +3,7 @@
 
 use std::ffi::c_void;
 use std::ptr;
+use std::sync::LazyLock;
 
 use cudarc::driver::result::DriverError;
 use cudarc::driver::sys;
@@ -32,7 +33,7 @@ pub(super) fn encode(shared: &Shared, args: &TensorMapArgs) -> Result<[u8; 128],
     #[repr(align(64))]
     struct Aligned([u64; 16]);
     let mut map = Aligned([0; 16]);
-    let encode = encode_tiled().map_err(|error| shared.failed("cuGetProcAddress", error))?;
+    let encode = (*ENCODE_TILED).map_err(|error| shared.failed("cuGetProcAddress", error))?;
     // SAFETY: the function is the driver's and has this signature; the arrays have as many elements as the rank says, and the
     // driver writes the 128 bytes of the map.
     let made = unsafe {
@@ -77,6 +78,9 @@ type EncodeTiled = unsafe extern "C" fn(
     l2_promotion: u32,
     oob_fill: u32,
 ) -> u32;
+
+/// Looked up once.
+static ENCODE_TILED: LazyLock<Result<EncodeTiled, DriverError>> = LazyLock::new(encode_tiled);
 
 fn encode_tiled() -> Result<EncodeTiled, DriverError> {
     let mut function = ptr::null_mut();
