@@ -106,8 +106,18 @@ pub(crate) struct Warp {
     pub(crate) flight: Flight,
     /// What the warp knew when it last fenced the initialisation of mbarriers.
     pub(crate) published: Knowledge,
-    /// Whether groups have synchronised at a `bar.warp.sync` while they were parked.
-    pub(crate) met: bool,
+    /// Groups that have synchronised at a `bar.warp.sync` while they were parked; those that met are adjacent.
+    pub(crate) met: Vec<Met>,
+}
+
+/// A group that has synchronised with others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Met {
+    /// Its `bar.warp.sync`.
+    pub(crate) pc: u32,
+    pub(crate) mask: u32,
+    /// The lanes that the instruction names.
+    pub(crate) named: u32,
 }
 
 /// After this many barriers with a strong read before them, other blocks get a turn.
@@ -208,7 +218,7 @@ impl Warp {
         (self.steps, self.fma, self.mad) = (0, 0, 0);
         self.polls = Polls::default();
         self.flight.reset(code.group_registers.slots.len());
-        self.met = false;
+        self.met.clear();
         self.published.clear();
         refill(&mut self.regs.r32, code.slots32 as usize, Row32::ZERO);
         refill(&mut self.regs.r64, code.slots64 as usize, Row64::ZERO);
@@ -294,8 +304,8 @@ impl Warp {
             let same = |group: &Group| group.parked == Parked::Sync(named);
             let arrived = self.groups.iter().filter(|group| same(group)).fold(0, |lanes, group| lanes | group.mask);
             if named & live & !arrived == 0 {
-                self.met = true;
                 for group in self.groups.iter_mut().filter(|group| group.parked == Parked::Sync(named)) {
+                    self.met.push(Met { pc: group.pc, mask: group.mask, named });
                     group.parked = Parked::No;
                     group.pc += 1;
                 }

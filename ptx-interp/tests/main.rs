@@ -22,6 +22,7 @@ mod memory;
 mod named_barriers;
 mod orders;
 mod overlap;
+mod partial_syncs;
 mod proxies;
 mod registers;
 mod ring;
