@@ -130,6 +130,8 @@ pub(crate) struct Polls {
     pub(crate) reads: u32,
     /// Whether there was one since the last barrier of the block.
     pub(crate) read_since_barrier: bool,
+    /// The last such read before a barrier of the block.
+    pub(crate) before_barrier: Option<Polled>,
     /// Barriers of the block after such a read, since the last time that this made the block yield.
     pub(crate) meetings: u32,
     /// Consecutive backward branches with such a read in between.
@@ -166,7 +168,10 @@ impl Polls {
     /// Counts a barrier of the block; returns whether the block has met so often after a strong read that it may be
     /// polling together: one thread reads a flag, and all decide at a barrier whether to go on.
     pub(crate) fn meets(&mut self) -> bool {
-        self.meetings += u32::from(std::mem::take(&mut self.read_since_barrier));
+        if std::mem::take(&mut self.read_since_barrier) {
+            self.meetings += 1;
+            self.before_barrier = self.last.or(self.before_barrier);
+        }
         let often = self.meetings >= MEETINGS;
         if often {
             self.meetings = 0;
@@ -350,7 +355,7 @@ impl Warp {
     }
 
     /// A hash of everything except memory that determines what the warp does next.
-    fn state(&self) -> u64 {
+    pub(crate) fn state(&self) -> u64 {
         let mut hash = u64::from(self.pc) << 32 | u64::from(self.mask);
         let mut mix = |value: u64| hash = (hash ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
         // Lane by lane, so that the loops vectorise: a warp that waits is hashed each time it looks.

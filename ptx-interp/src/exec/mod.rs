@@ -379,7 +379,10 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
                     continue;
                 }
             }
-            Op::Clock { d, high } => warp.clock::<WATCH>(d, if high { steps >> 32 } else { steps }, active),
+            Op::Clock { d, high } => {
+                block.stirred = true;
+                warp.clock::<WATCH>(d, if high { steps >> 32 } else { steps }, active);
+            }
             Op::Fence { order, scope } => {
                 std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
                 if WATCH {
