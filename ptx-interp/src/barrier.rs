@@ -6,7 +6,7 @@ use crate::row::LANES;
 pub(crate) const MAX_BARRIERS: usize = 16;
 
 /// The predicates of threads at a barrier that reduces them.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Hash)]
 pub(crate) struct Votes {
     pub(crate) yes: u32,
     pub(crate) all: u32,
@@ -15,7 +15,7 @@ pub(crate) struct Votes {
 }
 
 /// How many threads have arrived, and how many are expected.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Hash)]
 struct Barrier {
     votes: Votes,
     arrived: u32,
@@ -23,7 +23,7 @@ struct Barrier {
 }
 
 /// All barriers of a block.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub(crate) struct Barriers {
     all: [Barrier; MAX_BARRIERS],
 }

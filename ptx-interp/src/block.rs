@@ -7,6 +7,9 @@
 mod report;
 mod together;
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::mem::discriminant;
+
 use pulp::Arch;
 
 use crate::barrier::{Barriers, MAX_BARRIERS};
@@ -19,6 +22,7 @@ use crate::exec::{Step, Stop, landing};
 use crate::op::Op;
 use crate::options::{Counting, Watch};
 use crate::pool::{Pool, Resizing};
+use crate::repeats::Repeats;
 use crate::row::LANES;
 use crate::turns::Turns;
 use crate::violation::{Fault, Violation, ViolationKind};
@@ -77,6 +81,7 @@ pub(crate) struct Block {
     turns: Turns,
     /// Whether the warps of a block may be polling together, with barriers in between.
     polls_together: bool,
+    repeats: Repeats,
     /// Number of rounds in which a warp had a long turn, since other clusters last had a turn.
     long_rounds: u32,
     /// By warp, iterations of its loop since anything last changed.
@@ -130,6 +135,8 @@ impl Block {
             self.memory.counters = Some(Box::new(counters));
         }
         (self.memory.wrote_global, self.memory.wrote_shared) = (false, false);
+        (self.memory.stored, self.memory.stirred) = (false, false);
+        self.repeats = Repeats::default();
         self.warps.resize_with(count, Warp::default);
         self.status.clear();
         self.status.resize(count, Status::Ready);
@@ -160,6 +167,7 @@ impl Block {
         if std::mem::replace(&mut self.version, version) != version {
             self.changed();
             self.barren.fill(0);
+            self.repeats.disturb();
         }
         loop {
             if !env.matters(self.memory.number) {
@@ -172,10 +180,11 @@ impl Block {
                 if self.status[index] != Status::Ready {
                     continue;
                 }
-                if let Some(drawn) = self.memory.agents.draw()
-                    && let Err(fault) = landing::land(&mut self.memory, env, drawn)
-                {
-                    return Progress::Broken(self.report(env, index, *fault));
+                if let Some(drawn) = self.memory.agents.draw() {
+                    self.repeats.disturb();
+                    if let Err(fault) = landing::land(&mut self.memory, env, drawn) {
+                        return Progress::Broken(self.report(env, index, *fault));
+                    }
                 }
                 let wrote_before = std::mem::take(&mut self.memory.wrote_global);
                 let mut progress = false;
@@ -195,15 +204,29 @@ impl Block {
                     }
                     Err(fault) => return Progress::Broken(self.report(env, index, *fault)),
                 };
-                progress |= self.wake_groups();
+                if self.wake_groups() {
+                    progress = true;
+                    self.repeats.disturb();
+                }
                 let wrote = std::mem::take(&mut self.memory.wrote_shared);
-                if wrote || moved {
+                let stirred = std::mem::take(&mut self.memory.stirred);
+                if wrote || moved || stirred {
                     self.changed();
                 }
-                if wrote || progress || self.memory.wrote_global {
+                // A warp that counts its polls may also store.
+                if std::mem::take(&mut self.memory.stored) || wrote || progress || self.memory.wrote_global {
                     self.barren.fill(0);
                 }
+                if wrote || stirred || self.memory.wrote_global {
+                    self.repeats.disturb();
+                }
                 self.memory.wrote_global |= wrote_before;
+                if self.repeats.is_due() {
+                    self.repeats.look(self.state());
+                    if self.repeats.found() {
+                        break;
+                    }
+                }
             }
             if self.status.iter().all(|status| *status == Status::Done) {
                 return match self.unfinished_warps(env) {
@@ -215,13 +238,14 @@ impl Block {
                 return Progress::Broken(fault);
             }
             self.long_rounds += u32::from(looped);
-            if self.is_stuck() {
+            if self.is_stuck() || self.repeats.found() {
                 // Copies that no thread waits for also complete at some time.
                 match landing::land_all(&mut self.memory, env) {
                     Err(fault) => return Progress::Broken(self.report(env, 0, *fault)),
                     Ok(true) => {
                         self.changed();
                         self.barren.fill(0);
+                        self.repeats.disturb();
                         continue;
                     }
                     Ok(false) => {}
@@ -243,6 +267,16 @@ impl Block {
     fn changed(&mut self) {
         self.idle.fill(0);
         self.changes += 1;
+    }
+
+    /// A hash of everything except memory that determines what the cluster does next.
+    fn state(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        for (warp, status) in self.warps.iter().zip(&self.status) {
+            (warp.state(), discriminant(status)).hash(&mut hasher);
+        }
+        self.barriers.hash(&mut hasher);
+        hasher.finish()
     }
 
     /// Whether every warp that could run has completed an iteration of its loop since anything last changed; the first
@@ -278,13 +312,28 @@ impl Block {
                 self.exited(env, index / self.pitch)?;
                 self.complete_cluster(env);
             }
-            Stop::ClusterArrive { relaxed } => self.arrive_at_cluster(env, index, relaxed)?,
-            Stop::ClusterWait => self.wait_at_cluster(env, index)?,
-            Stop::GroupWait { count } => self.status[index] = Status::AtGroup { count },
-            Stop::Resize(what) => self.resize(env, index, what)?,
+            Stop::ClusterArrive { relaxed } => {
+                self.repeats.disturb();
+                self.arrive_at_cluster(env, index, relaxed)?;
+            }
+            Stop::ClusterWait => {
+                self.repeats.disturb();
+                self.wait_at_cluster(env, index)?;
+            }
+            Stop::GroupWait { count } => {
+                self.repeats.disturb();
+                self.status[index] = Status::AtGroup { count };
+            }
+            Stop::Resize(what) => {
+                self.repeats.disturb();
+                self.resize(env, index, what)?;
+            }
             Stop::Barrier { id, count } => {
                 let (pc, mask) = (warp.pc, warp.mask);
-                self.polls_together |= warp.polls.meets();
+                if warp.polls.meets() {
+                    self.polls_together = true;
+                    self.repeats.expect(index / self.pitch, id);
+                }
                 if let Op::BarrierReduce { index: of } = env.code.instrs[pc as usize].op
                     && (id as usize) < MAX_BARRIERS
                 {
@@ -360,6 +409,7 @@ impl Block {
             self.memory.clocks.release(&waiting, rank * MAX_BARRIERS + id as usize);
         }
         self.barriers[rank].clear(id);
+        self.repeats.complete_barrier(rank, id);
     }
 }
 

@@ -175,6 +175,8 @@ impl Clocks {
 
     /// Synchronises the lanes of a warp.
     pub(crate) fn meet(&mut self, warp: usize) {
+        // First, so that what single lanes know of each other is not listed as well.
+        self.seen[warp * self.columns + warp] = self.own[warp];
         let alone = std::mem::take(&mut self.further[warp].alone);
         for known in &alone {
             self.learn_together(warp, known);
@@ -182,8 +184,16 @@ impl Clocks {
         for known in std::mem::take(&mut self.further[warp].sequenced) {
             self.further[warp].together.join_sequence(&known);
         }
-        self.seen[warp * self.columns + warp] = self.own[warp];
         self.own[warp] += 1;
+    }
+
+    /// Synchronises some lanes of a warp: each of them learns what the others did and know, which the rest of the warp
+    /// does not.
+    pub(crate) fn meet_some(&mut self, warp: usize, some: u32) {
+        let mut known = Knowledge::default();
+        lanes(some).for_each(|lane| self.bring_alone(warp, lane, &mut known));
+        self.learn(warp, some, false, &known);
+        self.tick(warp);
     }
 
     /// What a lane has done and seen so far.

@@ -107,9 +107,14 @@ pub(crate) struct BlockMemory {
     pub(crate) shared: Shared,
     /// Index at which the last lookup in the table of allocations ended.
     pub(crate) last: usize,
-    /// Whether anything was written since the flag was last cleared.
+    /// Whether any bytes have changed since the flag was last cleared.
     pub(crate) wrote_global: bool,
     pub(crate) wrote_shared: bool,
+    /// Whether anything was stored since the flag was last cleared, even if the same bytes were there before.
+    pub(crate) stored: bool,
+    /// Whether, since the flag was last cleared, a warp has come closer to acting differently with the same registers
+    /// and the same memory: its local memory has changed, or it has read a clock or the old value of a flag.
+    pub(crate) stirred: bool,
     /// The last accesses to shared memory, and what orders them.
     pub(crate) shadow: Shadows,
     /// What threads did in the shared memory of other blocks of the cluster, and which blocks have exited.

@@ -106,8 +106,18 @@ pub(crate) struct Warp {
     pub(crate) flight: Flight,
     /// What the warp knew when it last fenced the initialisation of mbarriers.
     pub(crate) published: Knowledge,
-    /// Whether groups have synchronised at a `bar.warp.sync` while they were parked.
-    pub(crate) met: bool,
+    /// Groups that have synchronised at a `bar.warp.sync` while they were parked; those that met are adjacent.
+    pub(crate) met: Vec<Met>,
+}
+
+/// A group that has synchronised with others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Met {
+    /// Its `bar.warp.sync`.
+    pub(crate) pc: u32,
+    pub(crate) mask: u32,
+    /// The lanes that the instruction names.
+    pub(crate) named: u32,
 }
 
 /// After this many barriers with a strong read before them, other blocks get a turn.
@@ -120,6 +130,8 @@ pub(crate) struct Polls {
     pub(crate) reads: u32,
     /// Whether there was one since the last barrier of the block.
     pub(crate) read_since_barrier: bool,
+    /// The last such read before a barrier of the block.
+    pub(crate) before_barrier: Option<Polled>,
     /// Barriers of the block after such a read, since the last time that this made the block yield.
     pub(crate) meetings: u32,
     /// Consecutive backward branches with such a read in between.
@@ -156,7 +168,10 @@ impl Polls {
     /// Counts a barrier of the block; returns whether the block has met so often after a strong read that it may be
     /// polling together: one thread reads a flag, and all decide at a barrier whether to go on.
     pub(crate) fn meets(&mut self) -> bool {
-        self.meetings += u32::from(std::mem::take(&mut self.read_since_barrier));
+        if std::mem::take(&mut self.read_since_barrier) {
+            self.meetings += 1;
+            self.before_barrier = self.last.or(self.before_barrier);
+        }
         let often = self.meetings >= MEETINGS;
         if often {
             self.meetings = 0;
@@ -208,7 +223,7 @@ impl Warp {
         (self.steps, self.fma, self.mad) = (0, 0, 0);
         self.polls = Polls::default();
         self.flight.reset(code.group_registers.slots.len());
-        self.met = false;
+        self.met.clear();
         self.published.clear();
         refill(&mut self.regs.r32, code.slots32 as usize, Row32::ZERO);
         refill(&mut self.regs.r64, code.slots64 as usize, Row64::ZERO);
@@ -294,8 +309,8 @@ impl Warp {
             let same = |group: &Group| group.parked == Parked::Sync(named);
             let arrived = self.groups.iter().filter(|group| same(group)).fold(0, |lanes, group| lanes | group.mask);
             if named & live & !arrived == 0 {
-                self.met = true;
                 for group in self.groups.iter_mut().filter(|group| group.parked == Parked::Sync(named)) {
+                    self.met.push(Met { pc: group.pc, mask: group.mask, named });
                     group.parked = Parked::No;
                     group.pc += 1;
                 }
@@ -340,7 +355,7 @@ impl Warp {
     }
 
     /// A hash of everything except memory that determines what the warp does next.
-    fn state(&self) -> u64 {
+    pub(crate) fn state(&self) -> u64 {
         let mut hash = u64::from(self.pc) << 32 | u64::from(self.mask);
         let mut mix = |value: u64| hash = (hash ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
         // Lane by lane, so that the loops vectorise: a warp that waits is hashed each time it looks.

@@ -110,7 +110,11 @@ impl Block {
             fault.pc = self.warps[index].polls.last.map(|polled| polled.pc);
             return self.report(env, index, *fault);
         }
-        let polling = |index: usize| Some((index, self.warps[index].polls.last?));
+        let polling = |index: usize| {
+            let polls = &self.warps[index].polls;
+            let together = polls.before_barrier.filter(|_| self.repeats.found());
+            Some((index, polls.last.or(together)?))
+        };
         if let Some((index, polled)) = (0..self.warps.len()).filter(ready).find_map(polling) {
             let (words, label) = self.polled(env, polled);
             let message =

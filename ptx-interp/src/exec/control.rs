@@ -3,7 +3,7 @@
 use arrayvec::ArrayVec;
 
 use super::Stop;
-use crate::env::Env;
+use crate::env::{BlockMemory, Env};
 use crate::op::{P, R32, Slot};
 use crate::row::{LANES, lanes};
 use crate::violation::{Checked, Fault, ViolationKind};
@@ -146,6 +146,39 @@ pub(super) fn names_itself(named: u32, active: u32, env: &Env) -> Checked {
     }
     let message = format!("the mask {named:#010x} leaves out threads that execute this");
     Err(Fault::new(ViolationKind::BarrierMismatch, active & !named, message))
+}
+
+/// The groups of a `bar.warp.sync` whose lanes name different masks, such as one for each half of the warp: each group
+/// synchronises by itself. `None` if all lanes name the same.
+pub(super) fn by_mask(warp: &Warp, named: R32, pc: u32, active: u32) -> Option<ArrayVec<Group, LANES>> {
+    let named = &warp.regs.r32[named.0 as usize].0;
+    let first = named[active.trailing_zeros() as usize];
+    if lanes(active).all(|lane| named[lane] == first) {
+        return None;
+    }
+    let mut parts: ArrayVec<Group, LANES> = ArrayVec::new();
+    for lane in lanes(active) {
+        let parked = Parked::Sync(named[lane]);
+        match parts.iter_mut().find(|part| part.parked == parked) {
+            Some(part) => part.mask |= 1 << lane,
+            None => parts.push(Group { pc, mask: 1 << lane, parked }),
+        }
+    }
+    Some(parts)
+}
+
+/// Orders the lanes that have synchronised at a `bar.warp.sync`: those that executed it, and no others. If it names the
+/// whole warp, lanes that have exited count as synchronised.
+pub(super) fn met(warp: &Warp, block: &mut BlockMemory) {
+    let index = warp.index as usize;
+    for together in warp.met.chunk_by(|one, next| one.named == next.named) {
+        together.iter().for_each(|met| block.note(index, met.mask, met.pc, true));
+        if together[0].named & warp.exists == warp.exists {
+            block.clocks.meet(index);
+        } else {
+            block.clocks.meet_some(index, together.iter().fold(0, |lanes, met| lanes | met.mask));
+        }
+    }
 }
 
 /// Reports groups that wait for each other.

@@ -99,6 +99,7 @@ fn load_lanes<const WATCH: bool>(
         let stale = if WATCH && env.strict { order::observe(warp, block, env, (location, lane), access) } else { None };
         for (element, tainted) in tainted[..usize::from(access.count)].iter_mut().enumerate() {
             let (value, written) = read::<WATCH>(warp, block, env, location, element * bytes, bytes, lane);
+            block.stirred |= stale.is_some_and(|stale| stale != value);
             let value = stale.unwrap_or(value);
             *tainted |= u32::from(!written) << lane;
             let value = if access.signed { extend(value, bytes) } else { value };
@@ -221,19 +222,24 @@ pub(super) fn write(
     lane: usize,
     value: u64,
 ) {
+    let truncated = value & u64::MAX >> (64 - 8 * bytes);
     match location {
         Location::Global(mapped, offset) => {
+            block.wrote_global |= mapped.buffer.load(offset + skip, bytes) != truncated;
+            block.stored = true;
             mapped.buffer.store(offset + skip, bytes, value);
             mapped.buffer.mark(offset + skip, bytes);
-            block.wrote_global = true;
         }
         Location::Shared(offset) => {
+            block.wrote_shared |= block.shared.load(offset + skip, bytes) != truncated;
+            block.stored = true;
             block.shared.store(offset + skip, bytes, value);
-            block.wrote_shared = true;
         }
         Location::Local(offset) => {
             let index = (offset + skip) / 4 * LANES + lane;
-            let mut words = [warp.local[index], 0];
+            let high = if bytes == 8 { warp.local[index + LANES] } else { 0 };
+            let mut words = [warp.local[index], high];
+            block.stirred |= load_words(&words, (offset + skip) % 4, bytes) != truncated;
             store_words(&mut words, (offset + skip) % 4, bytes, value);
             warp.local[index] = words[0];
             if bytes == 8 {

@@ -41,7 +41,7 @@ use crate::env::{BlockMemory, Env};
 use crate::op::{Guard, Op};
 use crate::pool::Resizing;
 use crate::violation::{Fault, ViolationKind};
-use crate::warp::{Group, Next, Parked, Spin, Warp};
+use crate::warp::{Group, Met, Next, Parked, Spin, Warp};
 
 /// Why a warp stopped.
 #[derive(Debug)]
@@ -150,9 +150,11 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
             (pc, mask) = (warp.pc, warp.mask);
             meeting_point = warp.meeting_point();
             warp.polls.began = steps;
-            if WATCH && std::mem::take(&mut warp.met) {
-                block.note(warp.index as usize, warp.live, pc_before(warp.pc), true);
-                block.clocks.meet(warp.index as usize);
+            if !warp.met.is_empty() {
+                if WATCH {
+                    control::met(warp, block);
+                }
+                warp.met.clear();
             }
         }
         if steps >= end {
@@ -323,6 +325,15 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
                 return arrival.unwrap_or_else(Stop::Fault);
             }
             Op::WarpSync { mask: named } => {
+                if let Some(parts) = control::by_mask(warp, named, pc, active) {
+                    for part in &parts {
+                        if let Parked::Sync(named) = part.parked {
+                            check!(names_itself(named, part.mask, env));
+                        }
+                    }
+                    warp.groups.extend(parts.into_iter().chain(other(pc + 1, mask & !active)));
+                    park!(pc, 0, Parked::No);
+                }
                 let named = warp.regs.r32[named.0 as usize].0[active.trailing_zeros() as usize];
                 check!(names_itself(named, active, env));
                 if named & warp.live & !active != 0 {
@@ -330,8 +341,9 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
                     park!(pc, active, Parked::Sync(named));
                 }
                 if WATCH {
-                    block.note(warp.index as usize, active, pc, true);
-                    block.clocks.meet(warp.index as usize);
+                    warp.met.push(Met { pc, mask: active, named });
+                    control::met(warp, block);
+                    warp.met.clear();
                 }
             }
             Op::Collective { index } => {
@@ -367,7 +379,10 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
                     continue;
                 }
             }
-            Op::Clock { d, high } => warp.clock::<WATCH>(d, if high { steps >> 32 } else { steps }, active),
+            Op::Clock { d, high } => {
+                block.stirred = true;
+                warp.clock::<WATCH>(d, if high { steps >> 32 } else { steps }, active);
+            }
             Op::Fence { order, scope } => {
                 std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
                 if WATCH {
@@ -388,9 +403,4 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
         }
         pc += 1;
     }
-}
-
-/// The `bar.warp.sync` that a group has just executed.
-fn pc_before(pc: u32) -> u32 {
-    pc.saturating_sub(1)
 }

@@ -119,15 +119,16 @@ pub(super) fn load(regs: &mut Registers, block: &BlockMemory, access: &Access, l
 /// Copies rows from registers to memory.
 #[inline(always)]
 pub(super) fn store(regs: &Registers, block: &mut BlockMemory, access: &Access, lanes: Lanes, spread: &Spread) {
+    block.stored = true;
     match spread {
         Spread::Shared(offsets) => {
-            block.wrote_shared = true;
+            block.wrote_shared = block.wrote_shared || changes(regs, block, access, lanes, spread);
             let words = block.shared.words.as_mut_slice();
             let put = |index: usize, value| words[index] = value;
             store_rows(regs, access, lanes, |lane| offsets[lane] as usize / 4, put);
         }
         Spread::Global(buffer, offsets) => {
-            block.wrote_global = true;
+            block.wrote_global = block.wrote_global || changes(regs, block, access, lanes, spread);
             let put = |index, value| buffer.word(index * 4).store(value, Relaxed);
             store_rows(regs, access, lanes, |lane| offsets[lane] as usize / 4, put);
             let span = access.span() as usize;
@@ -138,6 +139,24 @@ pub(super) fn store(regs: &Registers, block: &mut BlockMemory, access: &Access, 
             }
         }
     }
+}
+
+/// Whether a store writes other bytes than those that are there. Only the first store of a turn that does so is compared.
+#[inline(never)]
+fn changes(regs: &Registers, block: &BlockMemory, access: &Access, lanes: Lanes, spread: &Spread) -> bool {
+    let mut changes = false;
+    match spread {
+        Spread::Shared(offsets) => {
+            let words = block.shared.words.as_slice();
+            let compare = |index: usize, value| changes |= words[index] != value;
+            store_rows(regs, access, lanes, |lane| offsets[lane] as usize / 4, compare);
+        }
+        Spread::Global(buffer, offsets) => {
+            let compare = |index: usize, value| changes |= buffer.word(index * 4).load(Relaxed) != value;
+            store_rows(regs, access, lanes, |lane| offsets[lane] as usize / 4, compare);
+        }
+    }
+    changes
 }
 
 #[inline(always)]
