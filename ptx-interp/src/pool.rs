@@ -43,8 +43,9 @@ pub(crate) struct Pool {
     free: Option<u64>,
     /// Per thread, by warp; 0 if not known.
     held: Vec<u32>,
-    /// The instructions that each warp group has executed, and how many of them each warp has.
-    executed: Vec<Vec<Resizing>>,
+    /// The instructions that each warp group has executed, with the position of the first warp's, and how many of them
+    /// each warp has.
+    executed: Vec<Vec<(Resizing, u32)>>,
     done: Vec<usize>,
 }
 
@@ -60,6 +61,17 @@ pub(crate) enum Outcome {
     Wrong(String),
 }
 
+/// Warps of a warp group that executed different numbers of `setmaxnreg`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Uneven {
+    /// The warp that executed the fewest.
+    pub(crate) warp: usize,
+    pub(crate) fewest: usize,
+    pub(crate) most: usize,
+    /// The first one that it did not execute, unless there are too many.
+    pub(crate) missing: Option<u32>,
+}
+
 impl Pool {
     pub(crate) fn reset(&mut self, registers: Option<u32>, warps: usize) {
         self.free = registers.map(|_| 0);
@@ -71,17 +83,17 @@ impl Pool {
         self.done.resize(warps, 0);
     }
 
-    /// Executes a warp's `setmaxnreg`; called again until it succeeds.
-    pub(crate) fn execute(&mut self, warp: usize, what: Resizing) -> Outcome {
+    /// Executes a warp's `setmaxnreg` at this position; called again until it succeeds.
+    pub(crate) fn execute(&mut self, warp: usize, what: Resizing, pc: u32) -> Outcome {
         let Resizing { resize, count } = what;
         let group = &mut self.executed[warp / GROUP];
         match group.get(self.done[warp]) {
-            Some(other) if *other != what => {
+            Some((other, _)) if *other != what => {
                 let (way, count) = (other.resize.name(), other.count);
                 return Outcome::Wrong(format!("where another warp of its warp group has executed {way} {count}"));
             }
             Some(_) => {}
-            None if group.len() < MOST_COMPARED => group.push(what),
+            None if group.len() < MOST_COMPARED => group.push((what, pc)),
             None => {}
         }
         let held = self.held[warp];
@@ -102,12 +114,13 @@ impl Pool {
         Outcome::Passes
     }
 
-    /// Two warps of one warp group that executed different numbers of them: the warp with fewer, and both numbers.
-    pub(crate) fn uneven(&self) -> Option<(usize, usize, usize)> {
+    /// Two warps of one warp group that executed different numbers of them.
+    pub(crate) fn uneven(&self) -> Option<Uneven> {
         self.done.chunks(GROUP).enumerate().find_map(|(group, done)| {
             let (most, fewest) = (done.iter().max()?, done.iter().min()?);
             let warp = done.iter().position(|count| count == fewest)?;
-            (most != fewest).then_some((GROUP * group + warp, *fewest, *most))
+            let missing = self.executed[group].get(*fewest).map(|(_, pc)| *pc);
+            (most != fewest).then_some(Uneven { warp: GROUP * group + warp, fewest: *fewest, most: *most, missing })
         })
     }
 }

@@ -102,27 +102,23 @@ fn loops_that_end() {
     let counted = |text: &str| format!("{text}\nadd.u32 %r6, %r6, 1;\nsetp.eq.u32 %p4, %r6, {{count}};\n@%p4 bra END;");
     let end = format!("\nEND: mov.u32 %r0, 9;\n{STORE}");
     // The counter is in memory, or is a clock, and is in no register when the threads meet.
-    let local = format!(
-        "ld.local.u32 %r9, [local];\nadd.u32 %r9, %r9, 1;\nst.local.u32 [local], %r9;
-         setp.eq.u32 %p4, %r9, {{count}};\nmov.u32 %r9, 0;\n@%p4 bra END;"
-    );
-    let shared = format!(
-        "@%p0 atom.shared.add.u32 %r9, [scratch+8], 1;\nbar.sync 0;\nld.volatile.shared.u32 %r9, [scratch+8];
-         setp.eq.u32 %p4, %r9, {{count}};\nmov.u32 %r9, 0;\nbar.sync 0;\n@%p4 bra END;"
-    );
+    let local = "ld.local.u32 %r9, [local];\nadd.u32 %r9, %r9, 1;\nst.local.u32 [local], %r9;
+         setp.eq.u32 %p4, %r9, {count};\nmov.u32 %r9, 0;\n@%p4 bra END;";
+    let shared = "@%p0 atom.shared.add.u32 %r9, [scratch+8], 1;\nbar.sync 0;\nld.volatile.shared.u32 %r9, [scratch+8];
+         setp.eq.u32 %p4, %r9, {count};\nmov.u32 %r9, 0;\nbar.sync 0;\n@%p4 bra END;";
     let clock = "mov.u32 %r9, %clock;\nsetp.gt.u32 %p4, %r9, {count}0;\nmov.u32 %r9, 0;\nbar.red.or.pred %p4, 0, %p4;\n@%p4 bra END;";
     let local_memory =
         |body: String| format!(".local .align 4 .b32 local;\nst.local.u32 [local], 0;\nmov.u32 %r9, 0;\n{body}");
     let initial = "@%p0 st.shared.u32 [scratch], 5;\n@%p0 st.shared.u32 [scratch+8], 0;";
-    let in_shared = wait("", &shared).replacen("@%p0 st.shared.u32 [scratch], 5;", initial, 1);
+    let in_shared = wait("", shared).replacen("@%p0 st.shared.u32 [scratch], 5;", initial, 1);
     let loops = [
         ("barrier", wait("bar.sync 0;", &counted("")), 64),
         ("barrier and store", wait("bar.sync 0;", &counted(SAME)), 64),
         ("barrier and store to global memory", wait("bar.sync 0;", &counted(SAME_GLOBAL)), 64),
         ("store", wait("", &counted(SAME)), 32),
         ("store to global memory", wait("", &counted(SAME_GLOBAL)), 32),
-        ("barrier, counter in local memory", local_memory(wait("bar.sync 0;", &local)), 64),
-        ("store, counter in local memory", local_memory(wait(SAME, &local)), 32),
+        ("barrier, counter in local memory", local_memory(wait("bar.sync 0;", local)), 64),
+        ("store, counter in local memory", local_memory(wait(SAME, local)), 32),
         ("barriers, counter in shared memory", in_shared, 64),
         ("barriers, clock", wait("bar.sync 0;", clock), 64),
     ];

@@ -224,8 +224,8 @@ fn what_a_half_releases() {
     let by_fence = |body: &str| mutate(body, "@%p0 st.release.cta", "@%p0 fence.acq_rel.cta;\n@%p0 st.relaxed.cta");
     let same = |body: &str| body.to_owned();
     let want = |reads: u32| (0..64).map(|t| if t < 32 { 0 } else { t & reads }).collect::<Vec<u32>>();
-    let signals: [(&str, &dyn Fn(&str) -> String); 3] =
-        [("release", &same), ("fence", &by_fence), ("mbarrier", &by_mbarrier)];
+    type Signal<'a> = (&'a str, &'a dyn Fn(&str) -> String);
+    let signals: [Signal; 3] = [("release", &same), ("fence", &by_fence), ("mbarrier", &by_mbarrier)];
     for (name, signal) in signals {
         let half = "@%p2 bar.warp.sync 0xffff;";
         check(&format!("{name}, whole"), &signal(&body("bar.warp.sync -1;", 31)), 64, &want(31));

@@ -87,7 +87,7 @@ fn warp_groups_resize_together() {
     let half = change(&resized(), "%t, 128", "%t, 64");
     Case::new(&half, 256).breaks("two warps of a group each way", &[Registers], "setmaxnreg");
     let part = change(&resized(), "GIVE: set", "GIVE: setp.lt.u32 %p2, %t, 96;\n@%p2 set");
-    Case::new(&part, 256).breaks("three warps of a group", &[Registers], "");
+    Case::new(&part, 256).breaks("three warps of a group", &[Registers], "setmaxnreg.dec");
     let lanes = change(&resized(), "GIVE: set", "GIVE: and.b32 %r1, %t, 1;\nsetp.eq.u32 %p2, %r1, 0;\n@%p2 set");
     Case::new(&lanes, 256).breaks("half of a warp", &[BarrierMismatch, Registers], "");
 }

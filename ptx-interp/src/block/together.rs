@@ -6,7 +6,7 @@ use crate::env::Env;
 use crate::exec::landing;
 use crate::knowledge::Knowledge;
 use crate::options::Watch;
-use crate::pool::{Outcome, Pool, Resizing};
+use crate::pool::{Outcome, Pool, Resizing, Uneven};
 use crate::row::LANES;
 use crate::violation::{Checked, Fault, Violation, ViolationKind, triple};
 
@@ -87,7 +87,7 @@ impl Block {
     /// A warp releases registers or requests some.
     pub(super) fn resize(&mut self, env: &Env, index: usize, what: Resizing) -> Checked {
         let rank = index / self.pitch;
-        match self.pools[rank].execute(index % self.pitch, what) {
+        match self.pools[rank].execute(index % self.pitch, what, self.warps[index].pc) {
             Outcome::Passes => {
                 self.status[index] = Status::Ready;
                 self.warps[index].pc += 1;
@@ -115,7 +115,7 @@ impl Block {
     fn resize_waiting(&mut self, rank: usize) -> Checked {
         for index in rank * self.pitch..(rank + 1) * self.pitch {
             let Status::Starved { what, .. } = self.status[index] else { continue };
-            match self.pools[rank].execute(index % self.pitch, what) {
+            match self.pools[rank].execute(index % self.pitch, what, self.warps[index].pc) {
                 Outcome::Passes => {
                     self.status[index] = Status::Ready;
                     self.warps[index].pc += 1;
@@ -197,14 +197,17 @@ impl Block {
     pub(super) fn unfinished_warps(&mut self, env: &Env) -> Option<Violation> {
         if env.strict {
             let uneven = |(rank, pool): (usize, &Pool)| Some((rank, pool.uneven()?));
-            if let Some((rank, (warp, fewest, most))) = self.pools.iter().enumerate().find_map(uneven)
+            if let Some((rank, Uneven { warp, fewest, most, missing })) = self.pools.iter().enumerate().find_map(uneven)
                 && env.watches(ViolationKind::Registers)
             {
                 let message = format!(
                     "the warp of {{thread}} has changed its registers {fewest} times, another one of its warp group {most} times"
                 );
                 let index = rank * self.pitch + warp;
-                return Some(self.report(env, index, *Fault::new(ViolationKind::Registers, 0, message)));
+                let mut fault = Fault::new(ViolationKind::Registers, 1, message);
+                // The warp itself has exited; the instruction is one that only the other warps have executed.
+                fault.pc = missing;
+                return Some(self.report(env, index, *fault));
             }
             let left = self.warps.iter().position(|warp| warp.flight.complete < warp.flight.started);
             if let Some(index) = left
