@@ -5,6 +5,8 @@
 
 use ptx_gemm::{CompiledGemm, Device, Layout, Matrix, MatrixMut, MatrixRef, Shape};
 
+use ptx_gemm_check::{cases, tuned};
+
 use crate::conformance::{KINDS, gemm};
 
 const M: usize = 9;
@@ -103,6 +105,39 @@ fn special_values_go_where_ieee_says() {
             }
         }
     }
+}
+
+/// The same of every case and tuned schedule of f32 that neither divides K nor splits elements, with random data, whose sums
+/// depend on the order.
+#[test]
+fn unsplit_sums_ascend_with_k() {
+    let [m, n, k] = [33, 29, 71];
+    let (a, b) = (Matrix::<f32>::random(m, k, 1), Matrix::<f32>::random(k, n, 2));
+    let (a_at, b_at) = (|row, k| a.get(row, k).unwrap(), |k, col| b.get(k, col).unwrap());
+    let add = |row, col| move |acc: f32, k| a_at(row, k).mul_add(b_at(k, col), acc);
+    let (mut kernels, mut by_tma) = (0, 0);
+    for case in cases().chain(tuned()) {
+        let schedule = case.schedule().unwrap();
+        let text = schedule.to_string();
+        if ["types", "atom", "split_k", "stream_k", "emulate", "strassen"].iter().any(|clause| text.contains(clause)) {
+            continue;
+        }
+        let gemm = CompiledGemm::new(&schedule, &Device::interpreter()).unwrap();
+        let layouts = gemm.problem().layouts;
+        // The product alone: 1 times the sums, and nothing of C.
+        let scalars = gemm.problem().epilogue.scalars.iter();
+        let value = |name: &String| if name == "beta" { 0.0 } else { 1.0 };
+        let call = scalars.fold(gemm.call(), |call, name| call.set(name, value(name)));
+        let d: Matrix<f32> = call.multiply(&a.to_layout(layouts.a), &b.to_layout(layouts.b)).unwrap();
+        for (row, col) in (0..m).flat_map(|row| (0..n).map(move |col| (row, col))) {
+            let (got, expected) = (d.get(row, col).unwrap(), (0..k).fold(0.0, add(row, col)));
+            assert_eq!(got.to_bits(), expected.to_bits(), "{}: D[{row}, {col}] is {got}, not {expected}", case.name);
+        }
+        (kernels, by_tma) = (kernels + 1, by_tma + usize::from(text.contains("load(tma)")));
+    }
+    assert!(kernels >= 50 && by_tma >= 8, "{kernels} kernels, {by_tma} with TMA");
+    let differ = |(row, col)| (0..k).fold(0.0, add(row, col)) != (0..k).rev().fold(0.0, add(row, col));
+    assert!((0..m).flat_map(|row| (0..n).map(move |col| (row, col))).filter(|at| differ(*at)).count() > m * n / 2);
 }
 
 /// The cases above test what their names say: each has such an element somewhere.
