@@ -17,7 +17,7 @@ use ptx_gemm_dsl::terms::{Operand, Side};
 use ptx_gemm_dsl::types::{Orientation, Problem};
 use ptx_gemm_dsl::{Schedule, Target};
 use ptx_gemm_runtime::interp::{Checks, Cost, Counting, GlobalCost, Options, SharedCost, Traffic, ViolationKind};
-use ptx_gemm_runtime::tile::{Accumulator, Op, Program, Source, walk};
+use ptx_gemm_runtime::tile::{Accumulator, Op, Pack, Program, Source, walk};
 use ptx_gemm_runtime::{CompiledGemm, Device, INTERPRETER_WAVE, InterpreterOptions, Kernel};
 
 use crate::check::check;
@@ -218,12 +218,11 @@ pub fn formula_bytes(program: &Program, size: Size) -> u64 {
     // Of the product that is computed, as the program is.
     let (m, n) = if program.problem.orientation == Orientation::Transposed { (n, m) } else { (m, n) };
     let bytes = |side: Side| {
-        if let Some(pack) = program.packs.iter().find(|pack| pack.side == side) {
-            if pack.planes.is_some() || pack.transposes(program) {
-                let extent = if side == Side::A { m } else { n };
-                let element = u64::from(program.problem.types.of(side.operand()).bytes());
-                return extent * k * element * if pack.scales() { 2 } else { 1 };
-            }
+        let copied = |pack: &&Pack| pack.side == side && (pack.planes.is_some() || pack.transposes(program));
+        if let Some(pack) = program.packs.iter().find(copied) {
+            let extent = if side == Side::A { m } else { n };
+            let element = u64::from(program.problem.types.of(side.operand()).bytes());
+            return extent * k * element * if pack.scales() { 2 } else { 1 };
         }
         // The tile that shares a load: the block's, or without staging the thread's.
         let (tile_m, tile_n) = if staged(program, side) { (program.block.m, program.block.n) } else { thread(program) };
