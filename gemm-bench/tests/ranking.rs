@@ -16,7 +16,9 @@ fn the_figures_of_the_documentation_are_those_of_the_results() {
     let document = include_str!("../src/sweep/cost.rs");
     for suite in ["ladder", "square"] {
         let ranking = ranking(suite);
-        assert!(ranking.left_out.is_empty(), "{:?}", ranking.left_out);
+        // Products of planes have times, and the model knows nothing of planes.
+        let of_planes = |(name, _): &(String, _)| name.starts_with("emulate_");
+        assert!(ranking.left_out.iter().all(of_planes), "{:?}", ranking.left_out);
         let (all, within) = (ranking.correlation().expect("rows"), ranking.within_products().expect("rows"));
         let line = format!("//! | {suite} | {} | {all:.2} | {within:.2} |\n", ranking.rows.len());
         assert!(document.contains(&line), "write: {line}");

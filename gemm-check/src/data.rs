@@ -110,7 +110,7 @@ impl Values {
                 0 => 32 * turn % length,
                 2 => (32 * turn + 31) % length,
                 // All remainders: from the end, with the last element first.
-                3 => length - 1 - 33 * turn % length,
+                3 => length - 1 - 31 * turn % length,
                 _ => 33 * (turn / 2) % length,
             };
             let index = if in_rows { line * self.cols + at } else { at * self.cols + line };
