@@ -462,7 +462,7 @@ const FAMILIES: &[Family] = &[
         notes: &["D's tile in shared memory"],
         entry: any,
         certain: false,
-        reason: "the piece is in the first panel, before which there is no other, whatever the bytes of a panel",
+        reason: "a piece of the first panel: the distance of panels is multiplied by 0",
     },
     Family {
         kinds: &[MutantKind::Constant],
