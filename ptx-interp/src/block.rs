@@ -329,7 +329,7 @@ impl Block {
                 self.resize(env, index, what)?;
             }
             Stop::Barrier { id, count } => {
-                let (pc, mask) = (warp.pc, warp.mask);
+                let (pc, mask) = (warp.pc, warp.mask | warp.arrived());
                 if warp.polls.meets() {
                     self.polls_together = true;
                     self.repeats.expect(index / self.pitch, id);
@@ -401,7 +401,7 @@ impl Block {
                 if let Op::BarrierReduce { index } = env.code.instrs[warp.pc as usize].op {
                     warp.reduced(&env.code.reductions[index as usize], votes, env.watch == Watch::On);
                 }
-                warp.pc += 1;
+                warp.pass();
                 waiting.push(index);
             }
         }

@@ -52,6 +52,11 @@ pub(crate) enum Parked {
     Spun,
     /// At a barrier, without the rest of the warp.
     Barrier,
+    /// At a `barrier.sync` without `.aligned`, which names this barrier and this number of threads: the rest of the warp may
+    /// come to another such instruction.
+    Threads { id: u32, count: Option<u32> },
+    /// There as well, and the whole warp has arrived: the group continues once the barrier is complete.
+    Arrived,
     /// At a `bar.warp.sync` for these lanes.
     Sync(u32),
     /// At an instruction that these lanes execute together.
@@ -273,7 +278,38 @@ impl Warp {
             self.take(pc, |_| true);
             return Next::Run;
         }
+        // So it has if each is at an instruction of its own that names the same barrier: the last one executes it for all.
+        let first = self.groups[0].parked;
+        if matches!(first, Parked::Threads { .. }) && self.groups.iter().all(|group| group.parked == first) {
+            let last = self.groups.iter().map(|group| group.pc).max().unwrap_or(pc);
+            self.take(last, |_| true);
+            for group in &mut self.groups {
+                (group.pc, group.parked) = (group.pc + 1, Parked::Arrived);
+            }
+            return Next::Run;
+        }
         Next::Stuck
+    }
+
+    /// Lanes that have arrived at a barrier by other instructions than the running group's.
+    pub(crate) fn arrived(&self) -> u32 {
+        let arrived = self.groups.iter().filter(|group| group.parked == Parked::Arrived);
+        arrived.fold(0, |lanes, group| lanes | group.mask)
+    }
+
+    /// Continues after a barrier, with the group at the lowest position.
+    pub(crate) fn pass(&mut self) {
+        self.pc += 1;
+        if self.groups.is_empty() {
+            return;
+        }
+        self.park(Parked::No);
+        for group in &mut self.groups {
+            if group.parked == Parked::Arrived {
+                group.parked = Parked::No;
+            }
+        }
+        self.choose();
     }
 
     /// Lets groups that polled try again; the one with the lowest position becomes the running one.

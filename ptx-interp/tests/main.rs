@@ -24,6 +24,7 @@ mod named_barriers;
 mod orders;
 mod overlap;
 mod partial_syncs;
+mod paths;
 mod proxies;
 mod registers;
 mod ring;

@@ -17,12 +17,10 @@ impl Decoder<'_> {
                 let list = self.list(name)?;
                 Ok(Op::BranchIndexed { index: self.r32(index, Type::U32)?, list, uniform })
             }
-            (Opcode::BarSync | Opcode::BarrierSync, [id]) => {
-                Ok(Op::Barrier { id: self.r32(id, Type::U32)?, count: None })
-            }
-            (Opcode::BarSync | Opcode::BarrierSync, [id, count]) => {
-                let count = Some(self.r32(count, Type::U32)?);
-                Ok(Op::Barrier { id: self.r32(id, Type::U32)?, count })
+            (Opcode::BarSync | Opcode::BarrierSync, [id, count @ ..]) if count.len() < 2 => {
+                let count = count.first().map(|count| self.r32(count, Type::U32)).transpose()?;
+                let aligned = *opcode == Opcode::BarSync;
+                Ok(Op::Barrier { id: self.r32(id, Type::U32)?, count, aligned })
             }
             (Opcode::BarArrive | Opcode::BarrierArrive, [id, count]) => {
                 Ok(Op::BarrierArrive { id: self.r32(id, Type::U32)?, count: self.r32(count, Type::U32)? })

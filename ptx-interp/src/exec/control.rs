@@ -108,13 +108,25 @@ fn named(warp: &Warp, env: &Env, active: u32, slot: R32) -> Checked {
     Err(Fault::new(ViolationKind::BarrierMismatch, active, message))
 }
 
-/// Executes a barrier in a converged warp.
-pub(super) fn barrier(warp: &Warp, env: &Env, id: R32, count: Option<R32>) -> Checked<Stop> {
-    let active = warp.mask;
+/// Executes a barrier in a converged warp, or by the last of its groups.
+pub(super) fn barrier(warp: &Warp, env: &Env, named: (R32, Option<R32>), aligned: bool) -> Checked<Stop> {
+    let (id, count) = names(warp, env, warp.mask, named)?;
+    if aligned {
+        whole(warp, env)?;
+    }
+    Ok(Stop::Barrier { id, count })
+}
+
+/// The barrier that all active threads name, and the number of threads.
+pub(super) fn names(
+    warp: &Warp,
+    env: &Env,
+    active: u32,
+    (id, count): (R32, Option<R32>),
+) -> Checked<(u32, Option<u32>)> {
     named(warp, env, active, id)?;
     count.map_or(Ok(()), |count| named(warp, env, active, count))?;
-    whole(warp, env)?;
-    Ok(Stop::Barrier { id: value(warp, active, id), count: count.map(|count| value(warp, active, count)) })
+    Ok((value(warp, active, id), count.map(|count| value(warp, active, count))))
 }
 
 /// Checks that all threads that the warp started with have arrived.

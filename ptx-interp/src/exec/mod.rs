@@ -249,13 +249,22 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
             | Op::CpAsyncCommit
             | Op::CpAsyncWait { .. }
             | Op::CpAsyncWaitAll => check!(access::execute::<WATCH>(warp, block, env, &instr.op, lanes, pc)),
-            Op::Barrier { id, count } => {
+            Op::Barrier { id, count, aligned } => {
                 warp.groups.extend(other(pc + 1, mask & !active));
-                if active != warp.live {
-                    park!(pc, active, Parked::Barrier);
+                if active | warp.arrived() != warp.live {
+                    if aligned {
+                        park!(pc, active, Parked::Barrier);
+                    }
+                    match control::names(warp, env, active, (id, count)) {
+                        Ok((id, count)) => park!(pc, active, Parked::Threads { id, count }),
+                        Err(fault) => {
+                            save!(pc, active);
+                            return Stop::Fault(fault);
+                        }
+                    }
                 }
                 save!(pc, active);
-                return barrier(warp, env, id, count).unwrap_or_else(Stop::Fault);
+                return barrier(warp, env, (id, count), aligned).unwrap_or_else(Stop::Fault);
             }
             Op::BarrierReduce { index } => {
                 warp.groups.extend(other(pc + 1, mask & !active));
@@ -264,7 +273,7 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
                 }
                 save!(pc, active);
                 let op = &env.code.reductions[index as usize];
-                return barrier(warp, env, op.id, op.count).unwrap_or_else(Stop::Fault);
+                return barrier(warp, env, (op.id, op.count), true).unwrap_or_else(Stop::Fault);
             }
             Op::ClusterArrive { .. } | Op::ClusterWait | Op::SetMaxNReg { .. } => {
                 warp.groups.extend(other(pc + 1, mask & !active));

@@ -354,10 +354,12 @@ pub(crate) enum Op {
         list: u32,
         uniform: bool,
     },
-    /// For `count` threads, or all threads of the block if absent.
+    /// For `count` threads, or all threads of the block if absent. Unless it is `aligned`, threads of a warp may come to it along
+    /// different paths, and those that have exited are not waited for.
     Barrier {
         id: R32,
         count: Option<R32>,
+        aligned: bool,
     },
     BarrierArrive {
         id: R32,
