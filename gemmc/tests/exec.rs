@@ -1,5 +1,6 @@
 //! `gemmc exec`: PTX files run as described by their launch files.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -258,7 +259,10 @@ fn faults_planted_in_the_pipeline_are_named() {
         let found = answer(&exec(&ptx, &launch, &["--json", "--order", "all"]), 2);
         assert_eq!(found["ok"], json!(false), "{name}");
         let violations = found["violations"].as_array().unwrap();
-        assert_eq!(violations.len(), 8, "{name}: one in each order");
+        let orders = violations.iter().flat_map(|violation| violation["orders"].as_array().unwrap());
+        assert_eq!(orders.map(Value::to_string).collect::<BTreeSet<_>>().len(), 8, "{name}: found in each order");
+        let places = violations.iter().map(|one| format!("{} {} {}", one["rule"], one["line"], one["timeline"]));
+        assert_eq!(places.collect::<BTreeSet<_>>().len(), violations.len(), "{name}: each is told once");
         for violation in violations {
             assert!(rules.contains(&violation["rule"].as_str().unwrap()), "{name}: {violation}");
             // Either of two racing accesses may come second; both are in the timeline.

@@ -1,11 +1,13 @@
 //! `gemmc exec`: runs any PTX file as described by a launch file.
 
+use std::collections::BTreeSet;
+use std::fmt::{self, Display, Formatter};
 use std::fs;
 use std::path::Path;
 
 use ptx_gemm::Device;
 use ptx_gemm::interp::{MomentKind, Options, Program, Report, Severity, Site, Violation, ViolationKind};
-use ptx_gemm_check::exec::{ExecError, GpuRun, Interpreted, LaunchFile, interpret, on_gpu};
+use ptx_gemm_check::exec::{ExecError, GpuRun, Interpreted, LaunchFile, Order, interpret, on_gpu};
 use serde_json::{Map, Value, json};
 
 use crate::cli::{DeviceName, Exec};
@@ -50,19 +52,14 @@ fn interpreted(args: &Exec, ptx: &str, file: &LaunchFile) -> Result<Reply, Failu
     for order in args.order.list() {
         runs.push(interpret(&program, file, order, &options).map_err(|error| refused(args, error))?);
     }
-    let (mut violations, mut warnings) = (Vec::new(), Vec::new());
     let mut text = String::new();
-    for run in &runs {
-        let order = run.order.to_string();
-        if let Some(violation) = &run.violation {
-            violations.push(told(violation, &order));
-            text.push_str(&format!("order {order}: {violation}\n"));
-        }
-        for warning in run.report.iter().flat_map(|report| &report.warnings) {
-            warnings.push(told(warning, &order));
-            text.push_str(&format!("warning, order {order}: {warning}\n"));
-        }
-    }
+    let broken_rules = distinct(runs.iter().flat_map(|run| Some((run.order, run.violation.as_ref()?))));
+    broken_rules.iter().for_each(|one| text.push_str(&format!("{one}\n")));
+    let warned = runs.iter().flat_map(|run| run.report.iter().map(|report| (run.order, &report.warnings)));
+    let warned = distinct(warned.flat_map(|(order, warnings)| warnings.iter().map(move |warning| (order, warning))));
+    warned.iter().for_each(|one| text.push_str(&format!("warning, {one}\n")));
+    let mut violations: Vec<Value> = broken_rules.iter().map(Found::told).collect();
+    let warnings: Vec<Value> = warned.iter().map(Found::told).collect();
     let broken = runs.iter().any(|run| run.violation.is_some());
     let [first, others @ ..] = runs.as_slice() else {
         return Err(Failure::refused("launch", "no order to run in"));
@@ -74,7 +71,7 @@ fn interpreted(args: &Exec, ptx: &str, file: &LaunchFile) -> Result<Reply, Failu
         let message = format!("`{changed}` is another in order {} than in order {}", run.order, first.order);
         text.push_str(&format!("{message}\n"));
         violations.push(json!({ "rule": "order-dependent", "message": message, "line": null, "instruction": null,
-            "threads": [], "address": null, "order": run.order.to_string() }));
+            "threads": [], "address": null, "order": run.order.to_string(), "orders": [run.order.to_string()] }));
     }
     let ok = !broken && different.is_none();
     // A launch that is refused is the launch file's mistake, and nothing ran.
@@ -148,35 +145,89 @@ fn shown_text(file: &LaunchFile, contents: &[(String, Vec<u8>)]) -> String {
     text
 }
 
-/// A violation as JSON.
-fn told(violation: &Violation, order: &str) -> Value {
-    let Site { entry, line, instruction, note, block, threads, address, label, timeline } = &*violation.site;
-    let moments: Vec<Value> = timeline
-        .iter()
-        .map(|moment| {
-            let kind = match moment.kind {
-                MomentKind::FirstAccess => "first access",
-                MomentKind::SecondAccess => "second access",
-                _ => "synchronises",
-            };
-            json!({ "what": kind, "block": moment.block, "thread": moment.thread, "line": moment.line,
-                "instruction": moment.instruction })
+/// A fault, as the orders that it was found in show it.
+struct Found<'a> {
+    /// The report with the shortest interleaving, and its order.
+    violation: &'a Violation,
+    order: Order,
+    /// All orders in which it was found.
+    orders: Vec<Order>,
+}
+
+/// What orders have found, each fault once: the same rule at the same instructions, whichever of two that race came second.
+fn distinct<'a>(found: impl Iterator<Item = (Order, &'a Violation)>) -> Vec<Found<'a>> {
+    let mut all: Vec<(BTreeSet<u32>, Found<'a>)> = Vec::new();
+    for (order, violation) in found {
+        let lines = accesses(&violation.site);
+        let same = |(at, one): &&mut (BTreeSet<u32>, Found<'a>)| {
+            let (known, own) = (&one.violation, violation);
+            *at == lines && known.kind == own.kind && known.site.entry == own.site.entry
+        };
+        let Some((_, one)) = all.iter_mut().find(same) else {
+            all.push((lines, Found { violation, order, orders: vec![order] }));
+            continue;
+        };
+        if !one.orders.contains(&order) {
+            one.orders.push(order);
+        }
+        if violation.site.timeline.len() < one.violation.site.timeline.len() {
+            (one.violation, one.order) = (violation, order);
+        }
+    }
+    all.into_iter().map(|(_, one)| one).collect()
+}
+
+/// The lines of the instructions that break the rule together.
+fn accesses(site: &Site) -> BTreeSet<u32> {
+    let both = site.timeline.iter().filter(|moment| moment.kind != MomentKind::Synchronise).map(|moment| moment.line);
+    both.chain(site.line).collect()
+}
+
+impl Display for Found<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "order {}", self.order)?;
+        let others = self.orders.iter().filter(|order| **order != self.order).map(Order::to_string);
+        let others: Vec<String> = others.collect();
+        if !others.is_empty() {
+            write!(f, " (and {})", others.join(", "))?;
+        }
+        write!(f, ": {}", self.violation)
+    }
+}
+
+impl Found<'_> {
+    /// As JSON.
+    fn told(&self) -> Value {
+        let violation = self.violation;
+        let Site { entry, line, instruction, note, block, threads, address, label, timeline } = &*violation.site;
+        let moments: Vec<Value> = timeline
+            .iter()
+            .map(|moment| {
+                let kind = match moment.kind {
+                    MomentKind::FirstAccess => "first access",
+                    MomentKind::SecondAccess => "second access",
+                    _ => "synchronises",
+                };
+                json!({ "what": kind, "block": moment.block, "thread": moment.thread, "line": moment.line,
+                    "instruction": moment.instruction })
+            })
+            .collect();
+        json!({
+            "rule": violation.kind.name(),
+            "message": violation.message,
+            "entry": entry,
+            "line": line,
+            "instruction": instruction,
+            "clause": note.as_ref().map(|note| note.clause.to_string()),
+            "block": block,
+            "threads": threads,
+            "address": address,
+            "allocation": label,
+            "order": self.order.to_string(),
+            "orders": self.orders.iter().map(Order::to_string).collect::<Vec<_>>(),
+            "timeline": moments,
         })
-        .collect();
-    json!({
-        "rule": violation.kind.name(),
-        "message": violation.message,
-        "entry": entry,
-        "line": line,
-        "instruction": instruction,
-        "clause": note.as_ref().map(|note| note.clause.to_string()),
-        "block": block,
-        "threads": threads,
-        "address": address,
-        "allocation": label,
-        "order": order,
-        "timeline": moments,
-    })
+    }
 }
 
 fn counters(report: &Report) -> Value {
