@@ -22,12 +22,16 @@ pub(super) fn check(settings: &Settings, inputs: Option<&[Input; 2]>, findings: 
         return;
     }
     producers(settings, findings);
+    let transposes = |input: &Input| {
+        let packed = if input.side == Side::A { settings.pack.a } else { settings.pack.b };
+        !packed && order_of(settings, input.side).is_some_and(|order| order.fast != input.global_fast)
+    };
+    let both = inputs.filter(|inputs| inputs.iter().all(transposes));
     for input in inputs.into_iter().flatten() {
         let Some(order) = order_of(settings, input.side) else { continue };
         let before = findings.list.len();
-        let packed = if input.side == Side::A { settings.pack.a } else { settings.pack.b };
-        if order.fast != input.global_fast && !packed {
-            transposed(settings, input, order, findings);
+        if transposes(input) {
+            transposed(settings, input, both, findings);
         }
         match order.skew {
             Skew::None => {}
@@ -133,7 +137,9 @@ fn words(side: Side, fast: Fast) -> (&'static str, &'static str) {
 }
 
 /// A box keeps the order that the matrix has in memory.
-fn transposed(settings: &Settings, input: &Input, order: StagedOrder, findings: &mut Findings) {
+fn transposed(settings: &Settings, input: &Input, both: Option<&[Input; 2]>, findings: &mut Findings) {
+    let Some((a, b)) = settings.shared else { return };
+    let order = if input.side == Side::A { a } else { b };
     let (wanted, along) = words(input.side, input.global_fast);
     let (written, _) = words(input.side, order.fast);
     let name = letter(input.side);
@@ -142,6 +148,17 @@ fn transposed(settings: &Settings, input: &Input, order: StagedOrder, findings: 
         "load(tma) does not transpose: {name} is contiguous along {along} in memory, and shared({lower} = {written}) is not"
     );
     let finding = findings.error("tma-order", Key::Shared, &DEPENDS, message).about(&lower);
+    // What cures one of two leaves the other one.
+    if let Some([one, other]) = both {
+        for (a_skew, b_skew) in [(a.skew, b.skew), (Skew::None, Skew::None)] {
+            let a = Some(StagedOrder { fast: one.global_fast, skew: a_skew });
+            let b = Some(StagedOrder { fast: other.global_fast, skew: b_skew });
+            let text = Clause::Shared(SharedClause::Orders { a, b }).to_string();
+            finding.set(&text, format!("{text} has both in the orders in memory"));
+        }
+        let pack = Clause::Pack(PackClause { a: true, b: true, ..settings.pack });
+        finding.set(pack.to_string(), format!("{pack} transposes both first"));
+    }
     // Without the skew as well: a span that fits one order rarely fits the other.
     for skew in [order.skew, Skew::None] {
         if let Some(text) = shared(settings, input.side, StagedOrder { fast: input.global_fast, skew }) {

@@ -52,6 +52,9 @@ fn a_fix_changes_what_it_is_about_and_keeps_comments() {
         &format!("{plain}epilogue(|acc, alpha| alhpa * acc);"),
         &format!("{plain}epilogue(|acc, alpha| alpha * acc);"),
     );
+    // Two operands that TMA would have to transpose: both orders change, and not the kind of copy.
+    let turned = "tile(128, 128, 16); thread(8, 8); shared(a = km, b = nk); load(tma); stages(3);";
+    repaired(turned, &turned.replace("a = km, b = nk", "a = mk, b = kn"));
     // What is not implemented is left out.
     let doubles = "types(f64); tile(64, 64, 8); thread(4, 4); ";
     repaired(&format!("{doubles}epilogue(|acc| tanh(acc));"), doubles.trim_end());
