@@ -463,6 +463,11 @@ impl Shadow {
     fn split(&mut self, index: usize) {
         let word = self.words[index];
         let first = self.words.len();
+        if first == self.whole {
+            // Others will follow: to move the entries each time that there are twice as many takes longer than all else.
+            self.words.reserve(4 * self.whole);
+            self.reads.reserve(4 * self.whole * self.warps);
+        }
         let reads: Vec<Read> = (0..self.warps).map(|warp| self.reads[self.at(index, warp)]).collect();
         for _ in 0..4 {
             let mut byte = word;

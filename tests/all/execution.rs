@@ -103,8 +103,7 @@ fn blocks_share_parts_of_every_panel() {
 fn every_case_is_right_in_every_order_of_warps() {
     all_cases().par_iter().enumerate().for_each(|(index, case)| {
         let schedule = case.schedule().unwrap_or_else(|e| panic!("{}: {e}", case.name));
-        let random = |number: usize| WarpOrder::Seeded((2 * index + number) as u64);
-        for order in [WarpOrder::Backward, random(0), random(1)] {
+        for order in [WarpOrder::Backward, WarpOrder::Seeded(index as u64)] {
             let gemm = CompiledGemm::new(&schedule, &device(0, order)).unwrap_or_else(|e| panic!("{}: {e}", case.name));
             let plan = schedule.plan(None).unwrap_or_else(|e| panic!("{}: {e}", case.name));
             let tile = plan.problem.asked_extents(plan.block);
