@@ -48,7 +48,7 @@ pub(crate) struct Fuzz {
     /// Draw for this long
     #[arg(long, value_name = "N")]
     pub(crate) seconds: Option<u64>,
-    /// Only schedules with this clause; the others are drawn, and not executed
+    /// Only schedules with this clause, or with a clause of this argument; the others are drawn, and not executed
     #[arg(long, value_name = "CLAUSE")]
     pub(crate) with: Option<String>,
     /// Execute each in this order of warps, blocks and landings, in the interpreter: forward, backward, random:SEED or all [default: one drawn with it]

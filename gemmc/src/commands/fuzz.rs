@@ -135,9 +135,29 @@ fn command(args: &Fuzz) -> String {
     format!("gemmc fuzz --seed {} {amount}{with}{order} --device {}", args.seed, args.device)
 }
 
-/// Whether a schedule, with a clause after each semicolon, has one of this name.
-fn has(schedule: &str, name: &str) -> bool {
-    let of =
-        |clause: &str| clause.trim().strip_prefix(name).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric));
-    schedule.split(';').any(of)
+/// Whether a schedule, with a clause after each semicolon, has one that begins with these words, or one of whose arguments
+/// does.
+fn has(schedule: &str, words: &str) -> bool {
+    let of = |text: &str| {
+        let rest = text.trim_start().strip_prefix(words);
+        rest.is_some_and(|rest| !rest.starts_with(|next: char| next.is_alphanumeric() || next == '_'))
+    };
+    let arguments = |clause: &str| clause.split(['(', ',']).skip(1).any(of);
+    schedule.split(';').any(|clause| of(clause) || arguments(clause))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has;
+
+    #[test]
+    fn clauses_and_arguments_are_found_by_their_first_words() {
+        let schedule = "tile(64, 64, 8); load(tma); stages(3); specialize(producers = 1, pingpong); stream_k";
+        for words in ["tile", "load", "load(tma)", "tma", "specialize(producers", "pingpong", "stream_k"] {
+            assert!(has(schedule, words), "{words}");
+        }
+        for words in ["til", "tm", "stream", "load(tm", "cluster", "stage"] {
+            assert!(!has(schedule, words), "{words}");
+        }
+    }
 }
