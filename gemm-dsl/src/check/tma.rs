@@ -156,7 +156,7 @@ fn transposed(settings: &Settings, input: &Input, both: Option<&[Input; 2]>, fin
             let text = Clause::Shared(SharedClause::Orders { a, b }).to_string();
             finding.set(&text, format!("{text} has both in the orders in memory"));
         }
-        let pack = Clause::Pack(PackClause { a: true, b: true, ..settings.pack });
+        let pack = Clause::Pack(PackClause { a: true, b: true });
         finding.set(pack.to_string(), format!("{pack} transposes both first"));
     }
     // Without the skew as well: a span that fits one order rarely fits the other.
