@@ -26,6 +26,8 @@ pub struct AbiEntry {
     pub name: String,
     /// Elements that the pointer and the leading dimension of A, B, C and D must be multiples of.
     pub multiples: [u32; 4],
+    /// Elements that a row of D, or a column where it is column major, must be a multiple of; 1 unless TMA stores D.
+    pub row_of_d: u32,
     /// Rows and columns of a tile of D, and the depth of a K-tile.
     pub tile: (u32, u32, u32),
     /// True if m, n and k must be multiples of the tile.
@@ -83,7 +85,9 @@ impl Abi {
 impl AbiEntry {
     fn of(entry: &Entry, kernel: &Kernel) -> AbiEntry {
         let multiple = |operand| entry.alignment(operand, kernel.problem()).elements;
+        let whole = entry.requires.iter().find(|requires| requires.rows);
         AbiEntry {
+            row_of_d: whole.map_or(1, |requires| requires.elements),
             name: entry.name.clone(),
             multiples: [Operand::A, Operand::B, Operand::C, Operand::D].map(multiple),
             tile: (entry.tile.m, entry.tile.n, entry.tile.k),
@@ -151,6 +155,9 @@ impl AbiEntry {
             f,
             "entry    {name}: pointers and leading dimensions are multiples of a {a}, b {b}, c {c}, d {d} elements"
         )?;
+        if self.row_of_d > 1 {
+            write!(f, "; contiguous elements of d too")?;
+        }
         if self.whole_tiles {
             write!(f, "; m, n and k of {m}, {n} and {k}")?;
         }

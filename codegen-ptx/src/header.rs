@@ -43,7 +43,10 @@ pub fn lines(interface: &Interface, computed: &Problem) -> Vec<String> {
         let width = |operand: Operand| entry.alignment(operand, problem).elements;
         let widths: Vec<String> =
             interface.matrices().map(|operand| format!("{} {}", operand.name(), width(operand))).collect();
-        out.push(format!("entry {}: widths {} elements", entry.name, widths.join(", ")));
+        let rows = entry.requires.iter().find(|requires| requires.rows).map_or_else(String::new, |requires| {
+            format!(", rows of {} of a multiple of {}", requires.operand.name(), requires.elements)
+        });
+        out.push(format!("entry {}: widths {} elements{rows}", entry.name, widths.join(", ")));
         for (index, launch) in entry.launches.iter().enumerate() {
             if entry.launches.len() > 1 {
                 let when = entry.when(index).map(|when| format!(", {when}")).unwrap_or_default();

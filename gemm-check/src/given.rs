@@ -62,7 +62,7 @@ impl Given<'_> {
         let b = encode(&input.b, problem.types.b, laid(Operand::B));
         let c = problem.epilogue.uses_c().then(|| encode(&input.c, problem.types.c, laid(Operand::C)));
         let vectors = self.vectors(0);
-        let mut call = gemm.call();
+        let mut call = gemm.call().with_padding();
         for (name, value) in &input.named_scalars {
             call = call.set(name, *value);
         }
@@ -109,7 +109,7 @@ impl Given<'_> {
             group.set(name, *value);
         }
         for (index, d) in d.iter_mut().enumerate() {
-            let product = group.push(&a[index], &b[index], d);
+            let product = group.push(&a[index], &b[index], d).with_padding();
             if in_place {
                 product.in_place();
             } else if let Some(c) = c.get(index) {

@@ -1,6 +1,7 @@
 //! The products at each edge size: exact data alternating with other data, in every arrangement that can make a
 //! difference.
 
+use ptx_gemm_dsl::Layout;
 use ptx_gemm_dsl::terms::{Operand, Tail};
 use ptx_gemm_dsl::types::{Batch, Problem};
 use ptx_gemm_runtime::Kernel;
@@ -50,7 +51,29 @@ pub fn edge_requests(kernel: &Kernel, size: Size, turn: usize) -> [Request; 2] {
         Request { seed, gap: turn % 3, ..with_products(kernel, exact, turn) },
         Request { seed, gap: turn % 5, output, ..with_products(kernel, other, turn + 1) },
     ];
+    let both = if turn % 2 == 1 { both.map(|request| whole_rows(kernel, request)) } else { both };
     if needs_alignment(kernel) { both.map(|request| well_aligned(kernel, request)) } else { both }
+}
+
+/// The elements that rows of D must be a multiple of for TMA to write them, if an entry has it do that.
+fn unit_of_rows(kernel: &Kernel) -> Option<usize> {
+    let requires = kernel.interface().entries.iter().flat_map(|entry| &entry.requires);
+    requires.filter(|requires| requires.rows).map(|requires| requires.elements as usize).max()
+}
+
+/// The same with rows of D that TMA can write, if an entry has it do that.
+fn whole_rows(kernel: &Kernel, request: Request) -> Request {
+    let Some(unit) = unit_of_rows(kernel) else { return request };
+    let row_major = kernel.problem().layouts.d == Layout::Row;
+    let whole =
+        |m: usize, n: usize| if row_major { (m, n.next_multiple_of(unit)) } else { (m.next_multiple_of(unit), n) };
+    let others = request.others.iter().map(|size| {
+        let (m, n) = whole(size.m, size.n);
+        Size { m, n, ..*size }
+    });
+    let others = others.collect();
+    let (m, n) = whole(request.m, request.n);
+    Request { m, n, others, ..request }
 }
 
 /// Whether every entry requires alignment, as in groups on warp groups' tensor cores, where nothing packs an operand.
@@ -108,26 +131,29 @@ pub(crate) fn end_requests(kernel: &Kernel, Size { m, n, k }: Size, turn: usize)
     // Not in turns: the turn decides where m and n end.
     let narrow =
         has_narrow_output(kernel).then(|| [&exact, &infinite].map(|r| r.clone().aligned().odd_output(problem)));
+    let whole = |request: &Request| whole_rows(kernel, request.clone().aligned());
+    let whole = unit_of_rows(kernel).map(|_| [&exact, &infinite].map(whole));
     let all = [
         exact.clone().aligned(),
         infinite.clone().aligned(),
         exact.padded(problem, 1),
         infinite.padded(problem, turn % 3),
     ];
-    let all = all.into_iter().chain(narrow.into_iter().flatten());
+    let all = all.into_iter().chain(narrow.into_iter().flatten()).chain(whole.into_iter().flatten());
     let all = all.map(|request| Request { seed: turn as u64, ..with_products(kernel, request, turn) });
     if needs_alignment(kernel) { all.map(|r| well_aligned(kernel, r)).collect() } else { all.collect() }
 }
 
 /// Products with data of the full width of their types, and scalars that make each step of the epilogue round: with
-/// aligned rows, without, and with only those of D unaligned if that runs another entry.
+/// aligned rows, without, with only those of D unaligned if that runs another entry, and with rows of D that TMA can write.
 pub(crate) fn rounding_requests(kernel: &Kernel, Size { m, n, k }: Size) -> Vec<Request> {
     let problem = kernel.problem();
     let random = with_scalars(problem, Request::random(m, n, k), &FRACTIONS[1..3], 0);
     let random = with_products(kernel, random, 0);
     let narrow = has_narrow_output(kernel).then(|| random.clone().aligned().odd_output(problem));
     let padded = (!needs_alignment(kernel)).then(|| random.clone().padded(problem, 1));
-    [random.aligned()].into_iter().chain(padded).chain(narrow).collect()
+    let whole = unit_of_rows(kernel).map(|_| whole_rows(kernel, random.clone().aligned()));
+    [random.aligned()].into_iter().chain(padded).chain(narrow).chain(whole).collect()
 }
 
 /// Products whose rows of A and columns of B have their largest element in any place, where a kernel looks for it to scale

@@ -248,7 +248,7 @@ fn faults_planted_in_the_pipeline_are_named() {
         ("no fence before the store", &[(fence, "")], &["missing-proxy-fence"], &["cp.async.bulk.tensor.2d.global"]),
         (
             "a bound that the last block shows",
-            &[("setp.lt.u32 %p1, %r1, %n; // bound 2", "setp.le.u32 %p1, %r1, %n;")],
+            &[("setp.lt.u32 %p1, %r1, %n; // bound 4", "setp.le.u32 %p1, %r1, %n;")],
             &["out-of-bounds"],
             &["ld.global"],
         ),

@@ -65,6 +65,7 @@ pub(crate) struct Env<'a> {
     pub(crate) proxy_war: Severity,
     pub(crate) overtaken: Severity,
     pub(crate) proxy_init: Severity,
+    pub(crate) past_rows: Severity,
     /// Registers that each thread starts with, if known.
     pub(crate) registers: Option<u32>,
     /// Whether kernels that were launched before may still run, as far as the checks know.

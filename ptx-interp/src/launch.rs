@@ -136,6 +136,7 @@ pub fn launch(program: &Program, memory: &Memory, launch: &Launch, options: &Opt
         proxy_war: options.proxy_war,
         overtaken: options.overtaken,
         proxy_init: options.proxy_init,
+        past_rows: options.past_rows,
         registers: launch.registers.or(entry.registers),
         overlaps: launch.overlaps && strict,
         max_instructions: options.max_instructions.unwrap_or(u64::MAX),

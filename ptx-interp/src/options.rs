@@ -159,6 +159,9 @@ pub struct Options {
     /// How to handle an mbarrier that counts an asynchronous copy without a fence after its initialisation
     /// ([`crate::ViolationKind::ProxyInit`]).
     pub proxy_init: Severity,
+    /// How to handle a tensor store that also writes bytes after the rows of its tensor
+    /// ([`crate::ViolationKind::PastRows`]).
+    pub past_rows: Severity,
     /// Whether to count what the launch costs.
     pub counting: Counting,
     /// Number of host threads; the whole current rayon pool if absent.
@@ -177,6 +180,7 @@ impl Default for Options {
             proxy_war: Severity::Warn,
             overtaken: Severity::Warn,
             proxy_init: Severity::Deny,
+            past_rows: Severity::Warn,
             counting: Counting::Off,
             threads: None,
             max_instructions: Some(1 << 30),

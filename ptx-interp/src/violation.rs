@@ -35,6 +35,10 @@ pub enum ViolationKind {
     ProxyWar,
     /// An mbarrier that counts asynchronous copies, without a fence after its initialisation.
     ProxyInit,
+    /// A tensor store to rows whose length is not a multiple of 16 bytes, which also writes what follows them in memory, up
+    /// to the next multiple. The PTX ISA does not say so. A warning unless [`crate::Options::past_rows`] says otherwise,
+    /// since that may be padding that nobody reads.
+    PastRows,
     /// `setmaxnreg` with an impossible count for the warp, or by only a part of a warp group.
     Registers,
     /// An instruction uses something as a tensor map that is not one, or one that it does not support.
@@ -62,7 +66,7 @@ pub enum ViolationKind {
 
 impl ViolationKind {
     /// All kinds.
-    pub const ALL: [ViolationKind; 22] = [
+    pub const ALL: [ViolationKind; 23] = [
         ViolationKind::Launch,
         ViolationKind::OutOfBounds,
         ViolationKind::Misaligned,
@@ -74,6 +78,7 @@ impl ViolationKind {
         ViolationKind::Proxy,
         ViolationKind::ProxyWar,
         ViolationKind::ProxyInit,
+        ViolationKind::PastRows,
         ViolationKind::Registers,
         ViolationKind::TensorMap,
         ViolationKind::Descriptor,
@@ -97,6 +102,7 @@ impl ViolationKind {
             | ViolationKind::Proxy
             | ViolationKind::ProxyWar
             | ViolationKind::ProxyInit
+            | ViolationKind::PastRows
             | ViolationKind::Registers
             | ViolationKind::Wgmma
             | ViolationKind::WrittenTwice
@@ -129,6 +135,7 @@ impl ViolationKind {
             ViolationKind::Proxy => "missing proxy fence",
             ViolationKind::ProxyWar => "proxy.war",
             ViolationKind::ProxyInit => "mbarrier not fenced",
+            ViolationKind::PastRows => "past the rows",
             ViolationKind::Registers => "registers",
             ViolationKind::TensorMap => "tensor map",
             ViolationKind::Descriptor => "matrix descriptor",

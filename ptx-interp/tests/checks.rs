@@ -2,12 +2,13 @@
 //! all others, and otherwise runs to its end.
 
 use ptx_gemm_interp::ViolationKind::{
-    self, BarrierMismatch, BarrierMisuse, InvalidOperand, NotWritten, NotZero, Proxy, ProxyInit, ProxyWar, Race,
-    Registers, Uninitialised, Wgmma, WrittenTwice,
+    self, BarrierMismatch, BarrierMisuse, InvalidOperand, NotWritten, NotZero, PastRows, Proxy, ProxyInit, ProxyWar,
+    Race, Registers, Uninitialised, Wgmma, WrittenTwice,
 };
-use ptx_gemm_interp::{Arg, Checks, Launch, Memory, Options, Program, Severity, launch};
+use ptx_gemm_interp::{Arg, Checks, Launch, Memory, Options, Program, Severity, TensorElement, TensorMapArgs, launch};
 
 use crate::copies::{INIT, WAIT, text};
+use crate::tensor;
 
 const COPY: &str = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [a], [%in], 256, [bar];\n";
 const EXPECT: &str = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 256;\n";
@@ -28,6 +29,15 @@ fn broken() -> Vec<(ViolationKind, String)> {
             ),
         ),
         (ProxyInit, format!("{unfenced}@!%p0 bra WAIT;\n{EXPECT}{COPY}{WAIT}")),
+        // Rows of 5 words.
+        (
+            PastRows,
+            "mov.u32 %r0, a;\nshl.b32 %r1, %t, 2;\nadd.u32 %r0, %r0, %r1;\nst.shared.u32 [%r0], %t;\nfence.proxy.async;
+             bar.sync 0;\n@!%p0 bra END;
+             cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%mb, {0, 0}], [a];
+             cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;\nEND:"
+                .into(),
+        ),
         (Registers, "setmaxnreg.dec.sync.aligned.u32 128;".into()),
         (WrittenTwice, "st.global.u32 [%out], 0;\nst.global.u32 [%out], 0;".into()),
         (NotWritten, "@%p0 st.global.u32 [%out], 3;".into()),
@@ -65,13 +75,16 @@ fn run(rule: ViolationKind, body: &str, checks: Checks) -> Result<usize, Violati
     if rule == NotZero {
         memory.set_zero_after(out.address, 4).expect("inside");
     }
-    let map = || Arg::Bytes(vec![0; 128]);
-    let args = [Arg::U64(input.address), Arg::U64(out.address), map(), map()];
+    let none = Arg::Bytes(vec![0; 128]);
+    let to = tensor::map(&TensorMapArgs::new(TensorElement::U32, out.address, &[5, 4], &[32], &[8, 4]));
+    let args = [Arg::U64(input.address), Arg::U64(out.address), none, to];
     // Only one thread writes where that matters.
     let threads = if matches!(rule, WrittenTwice | Uninitialised) { 1 } else { 128 };
     let block = [threads, 1, 1];
     let what = Launch { entry: "k", block, args: &args, registers: Some(96), ..Launch::default() };
-    let options = Options { checks, proxy_war: Severity::Deny, max_instructions: Some(100_000), ..Options::default() };
+    let deny = Severity::Deny;
+    let limit = Some(100_000);
+    let options = Options { checks, proxy_war: deny, past_rows: deny, max_instructions: limit, ..Options::default() };
     launch(&program, &memory, &what, &options).map(|report| report.warnings.len()).map_err(|violation| violation.kind)
 }
 

@@ -2,10 +2,11 @@
 
 use ptx_gemm_interp::ViolationKind::{self, Misaligned, OutOfBounds, Race, Uninitialised};
 use ptx_gemm_interp::{
-    Arg, Interleave, OobFill, Swizzle, TensorElement, TensorMap, TensorMapArgs, TensorMapError, random_tensor_maps,
+    Arg, Interleave, Launch, Memory, OobFill, Options, Program, Severity, Swizzle, TensorElement, TensorMap,
+    TensorMapArgs, TensorMapError, launch, random_tensor_maps,
 };
 
-use crate::copies::{Case, INIT, WAIT, change};
+use crate::copies::{Case, INIT, WAIT, change, text};
 
 pub fn map(args: &TensorMapArgs) -> Arg {
     Arg::TensorMap(Box::new(TensorMap::encode(args).unwrap_or_else(|error| panic!("{error}: {args:?}"))))
@@ -233,10 +234,12 @@ fn out_map(args: impl Fn(u64) -> TensorMapArgs) -> impl Fn(u64, u64) -> [Arg; 2]
 
 #[test]
 fn stores() {
+    // Rows of 20 words, which end at a multiple of 16 bytes.
+    let out = |address| TensorMapArgs::new(TensorElement::U32, address, &[20, 20], &[96], &[8, 4]);
     let stored = |r0: i32, c0: i32, value: &dyn Fn(u32, u32) -> u32| {
         let mut want = vec![7; 24 * 20];
         for (r, c) in (0..4).flat_map(|r| (0..8).map(move |c| (r, c))) {
-            if (0..20).contains(&(r0 + r)) && (0..22).contains(&(c0 + c)) {
+            if (0..20).contains(&(r0 + r)) && (0..20).contains(&(c0 + c)) {
                 want[((r0 + r) * 24 + c0 + c) as usize] = value(r as u32, c as u32);
             }
         }
@@ -244,7 +247,7 @@ fn stores() {
     };
     for (c, r) in [(0, 0), (16, 17), (20, 19), (32, 0)] {
         let body = store(&format!("{c}, {r}"));
-        let maps = out_map(|out| matrix(out, [8, 4]));
+        let maps = out_map(out);
         let case = Case { maps: &maps, ..Case::new(&body, 32) };
         case.gives("store", &stored(r, c, &|r, c| 100 + 8 * r + c));
         let body = change(
@@ -256,10 +259,43 @@ fn stores() {
         case.gives("reduction", &stored(r, c, &|r, c| 107 + 8 * r + c));
     }
     // Swizzled in shared memory.
-    let maps = out_map(|out| matrix(out, [8, 4]).swizzled(Swizzle::Bytes32));
+    let maps = out_map(|address| out(address).swizzled(Swizzle::Bytes32));
     let body = store("0, 0");
     let swizzled = |r: u32, c: u32| 100 + Swizzle::Bytes32.apply(u64::from(4 * (8 * r + c))) as u32 / 4;
     Case { maps: &maps, ..Case::new(&body, 32) }.gives("swizzled", &stored(0, 0, &swizzled));
+}
+
+#[test]
+fn stores_write_past_rows() {
+    let program = Program::from_text(&text(&store("16, 17"))).expect("valid");
+    for (columns, past) in [(21, 12), (22, 8), (23, 4), (20, 0), (24, 0)] {
+        for severity in [Severity::Allow, Severity::Warn, Severity::Deny] {
+            let memory = Memory::new();
+            let out = memory.alloc_from("out", &[7; 24 * 20 * 4], 256).expect("fits");
+            let args = TensorMapArgs::new(TensorElement::U32, out.address, &[columns, 20], &[96], &[8, 4]);
+            let none = || Arg::Bytes(vec![0; 128]);
+            let args = [Arg::U64(0), Arg::U64(out.address), none(), map(&args)];
+            let what = Launch { entry: "k", block: [32, 1, 1], args: &args, ..Launch::default() };
+            let run = launch(&program, &memory, &what, &Options { past_rows: severity, ..Options::default() });
+            let told = match run {
+                Ok(report) => report.warnings,
+                Err(violation) => vec![violation],
+            };
+            let silent = past == 0 || severity == Severity::Allow;
+            assert_eq!(told.len(), usize::from(!silent), "{columns} {severity:?}");
+            for violation in told {
+                let says = format!("whose rows end {past} bytes before a multiple of 16");
+                assert!(violation.kind == ViolationKind::PastRows && violation.message.contains(&says), "{violation}");
+                assert_eq!(violation.site.address, Some(out.address + 4 * (17 * 24 + columns)));
+            }
+            if past == 0 || severity != Severity::Deny {
+                let mut row = [0; 96];
+                memory.read(out.address + 17 * 96, &mut row).expect("inside");
+                let end = (4 * columns + past) as usize;
+                assert!(row[64..end].chunks(4).all(|word| word != [7; 4]) && row[end..].iter().all(|byte| *byte == 7));
+            }
+        }
+    }
 }
 
 #[test]

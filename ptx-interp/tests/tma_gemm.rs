@@ -14,7 +14,7 @@ use crate::copies::{change, runs, runs_of_blocks};
 
 /// Extents that are not multiples of the tile; leading dimensions are the next multiples of 4.
 const M: u64 = 45;
-const N: u64 = 50;
+const N: u64 = 52;
 const K: u64 = 301;
 
 /// Threads with `%t` below 128 multiply: row t / 4, eight columns from 8 (t % 4) on.
@@ -138,7 +138,7 @@ fn planted_faults_have_a_timeline_in_the_forward_order() {
         ("short_expect_tx", change(&text(), "[%fulls], 8192;", "[%fulls], 8176;")),
         ("two_barriers", change(&text(), "mov.u32 %r2, 1; // id", ids)),
         ("no_proxy_fence", change(&text(), "fence.proxy.async.shared::cta; // before the store", "")),
-        ("bound", change(&text(), "setp.lt.u32 %p1, %r1, %n; // bound 2", "setp.le.u32 %p1, %r1, %n;")),
+        ("bound", change(&text(), "setp.lt.u32 %p1, %r1, %n; // bound 4", "setp.le.u32 %p1, %r1, %n;")),
         ("count", change(&text(), "[empty+8], 128;", "[empty+8], 127;")),
     ] {
         let report = run(&text, &Options::default()).expect_err(name);
@@ -176,7 +176,7 @@ fn planted_faults_are_named() {
     let unfenced = change(&text(), "fence.proxy.async.shared::cta; // before the store", "");
     breaks("no fence before the store", &unfenced, &[Proxy], &["st.shared", ": cp.async.bulk.tensor.2d.global"]);
 
-    let bound = change(&text(), "setp.lt.u32 %p1, %r1, %n; // bound 2", "setp.le.u32 %p1, %r1, %n;");
+    let bound = change(&text(), "setp.lt.u32 %p1, %r1, %n; // bound 4", "setp.le.u32 %p1, %r1, %n;");
     breaks("a bound that the last block shows", &bound, &[OutOfBounds], &["ld.global", "block (1,0,0)", "`bias`"]);
 }
 

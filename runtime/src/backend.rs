@@ -131,6 +131,11 @@ pub(crate) trait Backend: Any + fmt::Debug + Send + Sync {
     /// Prepares D's memory for a launch.
     fn prepare(&self, address: u64, d: AnyRef<'_>, output: Output) -> Result<(), Error>;
 
+    /// Whether [`Backend::prepare`] and [`Backend::download`] also copy what lies between D's rows.
+    fn copies_padding(&self) -> bool {
+        false
+    }
+
     /// Copies D back. Padding between its rows keeps the host's contents, unless the kernel changed it.
     fn download(&self, address: u64, entry: &str, d: AnyMut<'_>) -> Result<(), Error>;
 }

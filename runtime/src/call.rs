@@ -22,6 +22,7 @@ pub struct Call<'a> {
     pub(crate) c: Option<Result<AnyRef<'a>, Strides>>,
     pub(crate) scalars: Vec<(String, f64)>,
     pub(crate) vectors: Vec<AnyVector<'a>>,
+    pub(crate) padding: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -61,7 +62,7 @@ impl CompiledGemm {
 
     /// A call with no arguments of the epilogue yet.
     pub fn call(&self) -> Call<'_> {
-        Call { gemm: self.clone(), c: None, scalars: Vec::new(), vectors: Vec::new() }
+        Call::new(self.clone())
     }
 
     /// A call that reads `c`.
@@ -81,6 +82,10 @@ impl CompiledGemm {
 }
 
 impl<'a> Call<'a> {
+    pub(crate) fn new(gemm: CompiledGemm) -> Call<'a> {
+        Call { gemm, c: None, scalars: Vec::new(), vectors: Vec::new(), padding: false }
+    }
+
     /// The matrix that the epilogue calls `c`.
     pub fn c(self, c: &'a impl AsMatrix) -> Call<'a> {
         Call { c: Some(c.as_any()), ..self }
@@ -90,6 +95,12 @@ impl<'a> Call<'a> {
     /// names the faulting instruction, its line in the PTX, and its clause.
     pub fn in_interpreter(self) -> Result<Call<'a>, Error> {
         Ok(Call { gemm: self.gemm.in_interpreter()?, ..self })
+    }
+
+    /// Copies what lies between the rows of D to the device and back, so that the host sees it if the kernel writes there:
+    /// for tests. Without it only elements are copied.
+    pub fn with_padding(self) -> Call<'a> {
+        Call { padding: true, ..self }
     }
 
     /// The value of a run-time scalar.
@@ -213,8 +224,23 @@ impl<'a> Call<'a> {
         let on_device = self.transfer(backend, a, b, c, d.as_ref(), &prepared, output)?;
         let run = self.gemm.execute(prepared.extents, on_device.arguments.clone())?;
         let entry = run.entry.as_deref().unwrap_or_default();
-        backend.download(on_device.arguments.d.address, entry, d.reborrow())?;
+        self.download(backend, on_device.arguments.d.address, entry, d.reborrow())?;
         Ok(run)
+    }
+
+    /// Whether D's padding has to be copied as if it were elements.
+    fn copies_padding(&self, backend: &Arc<dyn Backend>) -> bool {
+        self.padding && !backend.copies_padding()
+    }
+
+    pub(crate) fn download(
+        &self,
+        backend: &Arc<dyn Backend>,
+        address: u64,
+        entry: &str,
+        d: AnyMut<'_>,
+    ) -> Result<(), Error> {
+        backend.download(address, entry, if self.copies_padding(backend) { d.with_padding() } else { d })
     }
 
     /// All checks that host data allow.
@@ -297,7 +323,10 @@ impl<'a> Call<'a> {
             buffers.push(buffer);
         }
         let buffer = reserve(backend, "D", d)?;
-        backend.prepare(buffer.address, d, output)?;
+        match self.copies_padding(backend) {
+            true => backend.prepare(buffer.address, d.with_padding(), Output::InPlace)?,
+            false => backend.prepare(buffer.address, d, output)?,
+        }
         let d = DeviceMatrix { address: buffer.address, shape: d.shape, stack: d.stack };
         buffers.push(buffer);
         let c = if output == Output::InPlace { Some(d) } else { c };

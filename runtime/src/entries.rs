@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ptx_gemm_codegen::tile;
 use ptx_gemm_codegen::tile::interface::{Extents, Launched};
-use ptx_gemm_dsl::Schedule;
+use ptx_gemm_dsl::{Layout, Schedule};
 
 use crate::compiled::{CompiledGemm, Run};
 use crate::device::Device;
@@ -12,6 +12,8 @@ use crate::error::{ArgumentError, Error};
 use crate::kernel::Kernel;
 use crate::matrix::Matrix;
 use crate::prepared::ResidentCall;
+use crate::shape::Shape;
+use crate::view::{MatrixMut, MatrixRef};
 
 fn kernel(clauses: &str) -> Arc<Kernel> {
     let schedule: Schedule = clauses.parse().unwrap();
@@ -101,6 +103,39 @@ fn operands_that_no_entry_takes_are_refused_with_every_reason() {
                  4, ldd = 33 is not a multiple of 4, N = 33 is not a multiple of 32; `pairs`: ldb = 33 is not a multiple \
                  of 2, ldd = 33 is not a multiple of 2";
     assert_eq!(error.to_string(), words);
+}
+
+/// TMA writes units of 16 bytes: what follows a row that ends within one would be overwritten.
+#[test]
+fn tma_stores_whole_rows_alone() {
+    let row_major =
+        "tile(32, 32, 8); thread(4, 4); target(sm_90); load(tma); layout(a = col); shared(a = km); store(tma);";
+    let column_major = row_major.replace("layout(a = col", "layout(a = col, d = col");
+    for (clauses, along_n) in [(row_major, true), (&column_major, false)] {
+        let gemm = CompiledGemm::from_kernel(kernel(clauses), &Device::interpreter()).unwrap();
+        for extent in 33..=40 {
+            let (m, n) = if along_n { (36, extent) } else { (extent, 36) };
+            // Rows of every matrix begin at multiples of 16 bytes.
+            let ld = |run: usize| run.next_multiple_of(4) + 4;
+            let ones = |rows, cols, layout| {
+                let shape = Shape::packed(rows, cols, layout);
+                let shape = Shape { ld: ld(shape.run()), ..shape };
+                (shape, vec![1.0f32; shape.len().unwrap()])
+            };
+            let ((a_shape, a), (b_shape, b)) = (ones(m, 20, Layout::Col), ones(20, n, Layout::Row));
+            let layout = if along_n { Layout::Row } else { Layout::Col };
+            let (shape, mut d) = ones(m, n, layout);
+            let (a, b) = (MatrixRef::in_shape(&a, a_shape), MatrixRef::in_shape(&b, b_shape));
+            let run = gemm.multiply_into(&a, &b, &mut MatrixMut::in_shape(&mut d, shape)).unwrap();
+            let by_tma = run.entry.as_deref() == Some(gemm.interface().entries[0].name.as_str());
+            assert_eq!(by_tma, extent % 4 == 0, "{extent}: {run:?}");
+            let note =
+                format!("D has {extent} contiguous elements, not a multiple of 4, and TMA would write past them");
+            assert!(by_tma || run.notes.iter().any(|told| told.starts_with(&note)), "{run:?}");
+            let inside = |index: usize| index % shape.ld < extent;
+            assert!(d.iter().enumerate().all(|(index, x)| *x == if inside(index) { 20.0 } else { 1.0 }), "{extent}");
+        }
+    }
 }
 
 /// A launch from device memory, as given to a queue.

@@ -109,7 +109,7 @@ impl<'a> Group<'a> {
     ) -> &mut GroupProduct<'a> {
         let (operands, d) = (call::operands(a, b), call::result(d));
         let index = self.products.len();
-        let call = Call { gemm: self.gemm.clone(), c: None, scalars: Vec::new(), vectors: Vec::new() };
+        let call = Call::new(self.gemm.clone());
         self.products.push(GroupProduct { call, operands, d, output: Output::Fresh });
         &mut self.products[index]
     }
@@ -146,7 +146,7 @@ impl<'a> Group<'a> {
             if let Ok(d) = &mut product.d
                 && !d.shape.is_empty()
             {
-                backend.download(placed.arguments.d.address, entry, d.reborrow())?;
+                product.call.download(backend, placed.arguments.d.address, entry, d.reborrow())?;
             }
         }
         Ok(run)
@@ -171,6 +171,12 @@ impl<'a> GroupProduct<'a> {
     /// D is also what the epilogue calls `c`.
     pub fn in_place(&mut self) -> &mut GroupProduct<'a> {
         self.output = Output::InPlace;
+        self
+    }
+
+    /// See [`Call::with_padding`].
+    pub fn with_padding(&mut self) -> &mut GroupProduct<'a> {
+        self.call.padding = true;
         self
     }
 

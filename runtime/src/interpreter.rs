@@ -145,6 +145,10 @@ impl Backend for Interpreter {
         Ok(())
     }
 
+    fn copies_padding(&self) -> bool {
+        true
+    }
+
     fn download(&self, address: u64, entry: &str, d: AnyMut<'_>) -> Result<(), Error> {
         let element = d.dtype.bytes();
         let bytes = d.stack.len(d.shape).unwrap_or(0) * element as usize;
@@ -256,8 +260,9 @@ impl Module for InterpreterModule {
         let regions = self.kernel.programs().entries.get(launch.entry).map(regions).unwrap_or_default();
         let entry = &self.kernel.interface().entries[launch.entry];
         let main = entry.main();
-        // What is compiled here has every fence that the hardware may need.
-        let options = interp::Options { overtaken: interp::Severity::Deny, ..self.options };
+        // What is compiled here has every fence that the hardware may need, and writes D alone.
+        let deny = interp::Severity::Deny;
+        let options = interp::Options { overtaken: deny, past_rows: deny, ..self.options };
         if let Some((address, bytes)) = launch.zero {
             let zeros = vec![0; bytes as usize];
             let written = self.memory.write(address, &zeros);

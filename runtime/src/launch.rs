@@ -108,6 +108,7 @@ pub(crate) enum Fault {
     Ld { operand: OperandName, ld: usize, width: u32 },
     Stride { operand: OperandName, stride: usize, width: u32 },
     Address { operand: OperandName, address: u64, bytes: u32 },
+    Row { operand: OperandName, run: usize, width: u32 },
     Extent { name: &'static str, got: u64, tile: u32 },
     Far { operand: OperandName, bytes: u64 },
     Large { name: &'static str, got: u64 },
@@ -124,6 +125,13 @@ impl fmt::Display for Fault {
             }
             Fault::Address { operand, address, bytes } => {
                 write!(f, "{} at {address:#x} is not aligned to {bytes} bytes", operand.upper())
+            }
+            Fault::Row { operand, run, width } => {
+                let operand = operand.upper();
+                write!(
+                    f,
+                    "{operand} has {run} contiguous elements, not a multiple of {width}, and TMA would write past them"
+                )
             }
             Fault::Extent { name, got, tile } => write!(f, "{name} = {got} is not a multiple of {tile}"),
             Fault::Far { operand, bytes } => {

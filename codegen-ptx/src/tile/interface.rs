@@ -144,6 +144,16 @@ pub struct Requires {
     pub elements: u32,
     /// A number that divides the address, in bytes.
     pub bytes: u32,
+    /// Whether `elements` also divides the number of contiguous elements: TMA writes whole units of 16 bytes, and thus what
+    /// follows the last element of a row that ends within one.
+    pub rows: bool,
+}
+
+impl Requires {
+    /// What a matrix that is accessed element by element requires.
+    fn nothing(operand: Operand, problem: &Problem) -> Requires {
+        Requires { operand, elements: 1, bytes: problem.types.of(operand).bytes(), rows: false }
+    }
 }
 
 /// One kernel of an entry.
@@ -299,9 +309,8 @@ impl Entry {
 
     /// The required alignment of a matrix.
     pub fn alignment(&self, operand: Operand, problem: &Problem) -> Requires {
-        let bytes = problem.types.of(operand).bytes();
         let found = self.requires.iter().find(|requires| requires.operand == operand);
-        found.copied().unwrap_or(Requires { operand, elements: 1, bytes })
+        found.copied().unwrap_or_else(|| Requires::nothing(operand, problem))
     }
 
     /// True if the entry accepts operands of every size and alignment.
@@ -475,6 +484,7 @@ fn requires(program: &Program) -> Vec<Requires> {
             operand,
             elements,
             bytes: elements * program.problem.types.of(operand).bytes(),
+            rows: operand == Operand::D && program.writes_by_tma(),
         })
         .collect()
 }
@@ -487,8 +497,7 @@ fn emulated(program: &Program) -> Option<Emulated> {
 fn packing(program: &Program, index: usize, pack: &Pack) -> Packing {
     let operand = pack.side.operand();
     let found = requires(program).into_iter().find(|requires| requires.operand == operand);
-    let bytes = program.problem.types.of(operand).bytes();
-    let requires = found.unwrap_or(Requires { operand, elements: 1, bytes });
+    let requires = found.unwrap_or_else(|| Requires::nothing(operand, &program.problem));
     let always = pack.transposes(program) || pack.planes.is_some();
     let (dtype, planes) = (program.element(pack.side), pack.planes.map_or(1, |planes| planes.count));
     let kernels = |pack: &Pack| if pack.scales() { 2 } else { 1 };

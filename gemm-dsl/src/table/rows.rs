@@ -408,8 +408,9 @@ clauses! {
     /// How D leaves. From registers (`direct`), a warp's accesses reach as many lines of D as its lanes do. Through shared
     /// memory (`staged`), the threads of a block first put their tile together, and then copy whole lines with the widest
     /// accesses, whatever the shape of a thread's part. With `tma`, one thread copies the assembled tile in boxes, of which
-    /// what is outside D is left out, and nothing waits for D at an edge; where D is not aligned, the entry stages. The
-    /// tile takes the memory of the K-tiles, or, with `specialize`, memory of its own, since producers go on meanwhile.
+    /// what is outside D is left out, and nothing waits for D at an edge. TMA writes units of 16 bytes, also what follows a
+    /// row that ends within one; where D, its rows or its leading dimension are not multiples of that, another entry runs.
+    /// The tile takes the memory of the K-tiles, or, with `specialize`, memory of its own, since producers go on meanwhile.
     store Store {
         syntax: "store(direct | staged | tma)",
         summary: "how D leaves",

@@ -46,8 +46,10 @@ fn refused(args: &Exec, error: ExecError) -> Failure {
 fn interpreted(args: &Exec, ptx: &str, file: &LaunchFile) -> Result<Reply, Failure> {
     let program = Program::from_text(ptx).map_err(|error| refused(args, error.into()))?;
     // Breaking a rule that was requested by name is an error and not a warning.
-    let proxy_war = if args.checks.named(ViolationKind::ProxyWar) { Severity::Deny } else { Severity::Warn };
-    let options = Options { checks: args.checks.rules, proxy_war, overtaken: proxy_war, ..Options::default() };
+    let severity = |kind| if args.checks.named(kind) { Severity::Deny } else { Severity::Warn };
+    let (proxy_war, past_rows) = (severity(ViolationKind::ProxyWar), severity(ViolationKind::PastRows));
+    let checks = args.checks.rules;
+    let options = Options { checks, proxy_war, overtaken: proxy_war, past_rows, ..Options::default() };
     let mut runs: Vec<Interpreted> = Vec::new();
     for order in args.order.list() {
         runs.push(interpret(&program, file, order, &options).map_err(|error| refused(args, error))?);

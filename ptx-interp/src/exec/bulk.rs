@@ -23,7 +23,7 @@ use crate::global::shadow::Agent;
 use crate::knowledge::{Knowledge, of_copies};
 use crate::mbarrier::Misuse;
 use crate::op::{Bulk, Pointer, R32, Reduce, Slot};
-use crate::options::Watch;
+use crate::options::{Severity, Watch};
 use crate::row::{LANES, lanes};
 use crate::shadow::{Actor, Did, Past, UNDER_WAY};
 use crate::violation::{Checked, Fault, ViolationKind};
@@ -153,7 +153,7 @@ impl Start<'_, '_> {
         let span = span(&from, bytes);
         let to = self.shared(block, to, span, align, AccessKind::Write)?;
         let barrier = self.shared(block, barrier, 8, 8, AccessKind::Read)?;
-        let pieces = landing::pieces(&from, bytes as usize);
+        let pieces = landing::pieces(&from, bytes as usize, AccessKind::Read);
         for &(address, _, len) in &pieces {
             self.in_global(block, address, len.into(), AccessKind::Read)?;
             self.count(block, Direction::Load, len);
@@ -262,7 +262,7 @@ impl Start<'_, '_> {
         let (env, starter) = (self.env, self.starter);
         let span = span(&to, bytes);
         let shared = self.shared(block, from, span, align, AccessKind::Read)?;
-        let pieces = landing::pieces(&to, bytes as usize);
+        let pieces = landing::pieces(&to, bytes as usize, AccessKind::Write);
         for &(address, _, len) in &pieces {
             self.in_global(block, address, len.into(), AccessKind::Write)?;
             self.count(block, Direction::Store, len);
@@ -270,8 +270,15 @@ impl Start<'_, '_> {
         if env.strict {
             self.take_over(block, shared, span, AccessKind::Read)?;
             let layout = Layout::of(&to);
+            let past = match &to {
+                Region::Tile(tile) => tile.past_rows(),
+                Region::Flat(_) | Region::Shared(_) => 0,
+            };
+            if let (Some(&(address, _, len)), 1..) = (pieces.first(), past) {
+                self.past_rows(block, address + u64::from(len - past), past)?;
+            }
             for &(address, offset, len) in &pieces {
-                self.written(block, shared, offset, len, layout)?;
+                self.written(block, shared, offset, len - past, layout)?;
                 let (strong, atomic) = (reduce.map(|_| Scope::Gpu), reduce.is_some());
                 let actor = Actor { strong, atomic, ..starter.actor(block) };
                 let agent = Agent { thread: starter.thread, clock: UNDER_WAY };
@@ -361,6 +368,29 @@ impl Start<'_, '_> {
                 return Err(self.fault(ViolationKind::Uninitialised, address, message));
             }
         }
+        Ok(())
+    }
+
+    /// Reports a store that also writes bytes after the rows of its tensor.
+    fn past_rows(&self, block: &mut BlockMemory, address: u64, past: u32) -> Checked {
+        let (env, pc) = (self.env, self.starter.pc);
+        let severity = env.past_rows;
+        if !env.watches(ViolationKind::PastRows)
+            || severity == Severity::Allow
+            || (severity == Severity::Warn && !block.warnings.is_news(pc, pc))
+        {
+            return Ok(());
+        }
+        let message = format!(
+            "{{thread}} stores a box of a tensor whose rows end {past} bytes before a multiple of 16: the hardware writes these \
+             bytes after each row as well, the first of them at {address:#x}"
+        );
+        let mut fault = self.fault(ViolationKind::PastRows, address, message);
+        if severity == Severity::Deny {
+            return Err(fault);
+        }
+        fault.at = Some((self.starter.thread, pc));
+        block.warnings.faults.push(*fault);
         Ok(())
     }
 

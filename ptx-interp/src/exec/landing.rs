@@ -4,6 +4,7 @@
 use ptx_gemm_ptx::instruction::Atomic;
 use ptx_gemm_ptx::types::Type;
 
+use super::locate::AccessKind;
 use super::proxy::Starter;
 use super::timeline::timeline;
 use super::{atomic, order, proxy};
@@ -218,7 +219,7 @@ fn read_source(block: &BlockMemory, pending: &mut Pending) {
 fn write_out(block: &mut BlockMemory, env: &Env, pending: &mut Pending) {
     read_source(block, pending);
     let (Some(data), Movement::Store { to, reduce, .. }) = (pending.data.take(), &pending.movement) else { return };
-    for (address, offset, bytes) in pieces(to, data.len()) {
+    for (address, offset, bytes) in pieces(to, data.len(), AccessKind::Write) {
         let Some(mapped) = env.global.find(address, u64::from(bytes), &mut block.last) else { continue };
         let data = &data[offset as usize..][..bytes as usize];
         match *reduce {
@@ -235,11 +236,14 @@ fn write_out(block: &mut BlockMemory, env: &Env, pending: &mut Pending) {
     }
 }
 
-/// Pieces of global memory: address, offset in the copied data, and length.
-pub(super) fn pieces(region: &Region, bytes: usize) -> Vec<(u64, u32, u32)> {
+/// Pieces of global memory that a copy reads or writes: address, offset in the copied data, and length.
+pub(super) fn pieces(region: &Region, bytes: usize, kind: AccessKind) -> Vec<(u64, u32, u32)> {
     match region {
         Region::Flat(address) => vec![(*address, 0, bytes as u32)],
-        Region::Tile(tile) => tile.pieces().iter().map(|piece| (piece.address, piece.offset, piece.bytes)).collect(),
+        Region::Tile(tile) => {
+            let pieces = if kind == AccessKind::Write { tile.stored() } else { tile.pieces() };
+            pieces.iter().map(|piece| (piece.address, piece.offset, piece.bytes)).collect()
+        }
         Region::Shared(_) => Vec::new(),
     }
 }
@@ -256,7 +260,7 @@ fn read_in(block: &mut BlockMemory, env: &Env, from: &Region, bytes: usize) -> (
         _ => vec![0; bytes],
     };
     let mut known = vec![true; bytes];
-    for (address, offset, len) in pieces(from, bytes) {
+    for (address, offset, len) in pieces(from, bytes, AccessKind::Read) {
         let Some(mapped) = env.global.find(address, len.into(), &mut block.last) else { continue };
         let range = offset as usize..(offset + len) as usize;
         mapped.buffer.read(address, &mut data[range.clone()]);

@@ -2,6 +2,10 @@
 
 use super::{OobFill, TensorElement, TensorMap};
 
+/// Bytes that a store of a box writes at once. A row that ends within them is written up to their end, past the extent of
+/// the tensor: measured on an H200 with every swizzle, and reported for an H100 (triton-lang/triton, issue 11583).
+const GRANULE: u64 = 16;
+
 /// A box of a tensor at its coordinates.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tile {
@@ -22,13 +26,30 @@ impl Tile {
     /// The parts of the box that are inside the tensor, one per row, in ascending order of their offset in the box. The
     /// box has to fit shared memory, which keeps their number small.
     pub(crate) fn pieces(&self) -> Vec<Piece> {
+        self.rows(1)
+    }
+
+    /// The parts of the box that a store writes: [`Tile::pieces`], and what follows their rows up to a multiple of 16 bytes.
+    pub(crate) fn stored(&self) -> Vec<Piece> {
+        self.rows(GRANULE)
+    }
+
+    /// Bytes that a store writes after each row of the tensor.
+    pub(crate) fn past_rows(&self) -> u32 {
+        let bytes = |pieces: Vec<Piece>| pieces.first().map_or(0, |piece| piece.bytes);
+        bytes(self.stored()) - bytes(self.pieces())
+    }
+
+    /// The parts of the box inside a tensor whose rows end at a multiple of `granule` bytes.
+    fn rows(&self, granule: u64) -> Vec<Piece> {
         let map = &self.map;
         let size = map.element.bytes();
         let row_bytes = map.extent(0) * size;
         let rows = map.rows();
         let first = i64::from(self.coordinates[0]);
         let begin = (-first).clamp(0, map.extent(0) as i64);
-        let end = (map.dims[0] as i64 - first).clamp(begin, map.extent(0) as i64);
+        let row_end = (map.dims[0] * size).next_multiple_of(granule.max(size)) / size;
+        let end = (row_end as i64 - first).clamp(begin, map.extent(0) as i64);
         let mut pieces = Vec::new();
         if begin == end {
             return pieces;

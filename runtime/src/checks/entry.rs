@@ -91,12 +91,16 @@ pub(super) fn unsuited(entry: &Entry, problem: &Problem, extents: Extents, argum
 }
 
 fn misaligned(requires: Requires, arguments: &Arguments) -> Option<Fault> {
-    let Requires { operand, elements: width, bytes } = requires;
+    let Requires { operand, elements: width, bytes, rows } = requires;
     let matrix = arguments.matrix(operand)?;
     if matrix.shape.is_empty() {
         return None;
     }
     let (operand, address) = (OperandName(operand), matrix.address);
+    let run = matrix.shape.run();
+    if rows && !(run as u64).is_multiple_of(width.into()) {
+        return Some(Fault::Row { operand, run, width });
+    }
     let (ld, stride) = (matrix.shape.ld, matrix.stack.stride);
     if matrix.shape.runs() > 1 && !(ld as u64).is_multiple_of(width.into()) {
         return Some(Fault::Ld { operand, ld, width });

@@ -85,6 +85,15 @@ impl<'a> AnyRef<'a> {
 }
 
 impl AnyRef<'_> {
+    /// Everything from the first to the last element as one row, without padding; a matrix without a slice as it is.
+    pub(crate) fn with_padding(self) -> Self {
+        let len = self.stack.len(self.shape).unwrap_or(0);
+        match self.bytes {
+            HostBytes::Slice(_) => Self { shape: Shape::packed(1, len, Layout::Row), stack: Stack::ONE, ..self },
+            HostBytes::Runs(_) => self,
+        }
+    }
+
     /// Its placement in memory.
     pub(crate) fn laid(&self) -> Laid {
         Laid { shape: self.shape, stack: self.stack }
@@ -113,6 +122,12 @@ impl AnyMut<'_> {
             HostBytesMut::Runs(runs) => HostBytes::Runs(&**runs),
         };
         AnyRef { dtype: self.dtype, shape: self.shape, stack: self.stack, bytes }
+    }
+
+    /// As [`AnyRef::with_padding`].
+    pub(crate) fn with_padding(self) -> Self {
+        let AnyRef { shape, stack, .. } = self.as_ref().with_padding();
+        Self { shape, stack, ..self }
     }
 
     /// Reborrows the matrix.
