@@ -28,6 +28,9 @@ pub enum Data {
     /// is multiplied by the zero that replaces an element outside the matrix, the sum is NaN instead of infinite.
     /// Integers are the same as for exact data.
     Infinite,
+    /// Like exact data, with -infinity in a quarter of the elements of half of the rows of A and of the columns of B, in
+    /// groups of four: each element of a vector is -infinity somewhere. Integers are the same as for exact data.
+    Negative,
     /// Integers in 1..=10: every partial sum is exact as long as 100 K < 2^24, and so any order of summation gives the
     /// same bits, and every dropped, doubled or misplaced product shows. For a D of 16 bits they have both signs, and up
     /// to 3 in magnitude for bf16, so that most sums are numbers of that type; the others must be rounded to nearest even.
@@ -57,7 +60,7 @@ impl Values {
             Data::Exact if types.acc == DType::F16 => signed(&mut numbers, 2),
             Data::Exact if types.d == DType::Bf16 => signed(&mut numbers, 3),
             Data::Exact if types.d == DType::F16 => signed(&mut numbers, 10),
-            Data::Exact | Data::Infinite => numbers.next_in(1, 10) as f64,
+            Data::Exact | Data::Infinite | Data::Negative => numbers.next_in(1, 10) as f64,
             Data::Random | Data::Special | Data::Nans | Data::Peaks if dtype.is_integer() => {
                 numbers.next_in(low, 10) as f64
             }
@@ -74,13 +77,19 @@ impl Values {
         self
     }
 
-    /// The same with infinities in place of a quarter of the elements of the chosen lines; integers stay as they are.
-    pub(crate) fn with_infinities(mut self, dtype: DType, seed: u64, chosen: fn(usize, usize) -> bool) -> Values {
+    /// The same with an infinity in place of a quarter of the elements of the chosen lines; integers stay as they are.
+    pub(crate) fn with_infinities(
+        mut self,
+        dtype: DType,
+        seed: u64,
+        infinity: f64,
+        chosen: fn(usize, usize) -> bool,
+    ) -> Values {
         let mut numbers = SplitMix64::new(seed);
         let cols = self.cols;
         for (index, value) in self.elements.iter_mut().enumerate().filter(|_| !dtype.is_integer()) {
             if chosen(index / cols, index % cols) && numbers.next_in(0, 3) == 0 {
-                *value = f64::INFINITY;
+                *value = infinity;
             }
         }
         self

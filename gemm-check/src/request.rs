@@ -102,6 +102,11 @@ impl Request {
         Request { data: Data::Infinite, ..Request::random(m, n, k) }
     }
 
+    /// Exact data with -infinity among them, packed matrices, seed 0.
+    pub fn negative(m: usize, n: usize, k: usize) -> Request {
+        Request { data: Data::Negative, ..Request::random(m, n, k) }
+    }
+
     /// The same with every row aligned for the widest access, whatever the extents: the entries with wide accesses run,
     /// and reach the edges.
     pub fn aligned(self) -> Request {

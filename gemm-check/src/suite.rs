@@ -157,7 +157,8 @@ pub(crate) fn rounding_requests(kernel: &Kernel, Size { m, n, k }: Size) -> Vec<
 }
 
 /// Products whose rows of A and columns of B have their largest element in any place, where a kernel looks for it to scale
-/// them, with aligned rows and without; and products whose k ends in each of these places.
+/// them, with aligned rows and without; the same of products with -infinity in each element of a vector, which their planes
+/// have a value of their own for; and products whose k ends in each of these places.
 pub(crate) fn peak_requests(kernel: &Kernel) -> Vec<Request> {
     let planes = kernel.programs().entries.iter().flat_map(|program| &program.packs);
     if kernel.levels().is_some() || !planes.into_iter().any(Pack::scales) {
@@ -168,7 +169,10 @@ pub(crate) fn peak_requests(kernel: &Kernel) -> Vec<Request> {
     // A few rows and columns, which end within each of the elements that a thread reads one after another: one has its peak
     // there, and what follows the last one is out of bounds.
     let ends = (0..32).map(|run| with_scalars(problem, Request::peaks(4, 4, 32 * run + 5), &WHOLE, 0));
-    [peaks.clone().aligned(), peaks.padded(problem, 1)].into_iter().chain(ends).collect()
+    // Small ones are enough: the planes of each element of a vector are computed by instructions of their own.
+    let negative = with_scalars(problem, Request::negative(16, 16, 40), &WHOLE, 0);
+    let both = [negative, peaks].map(|request| [request.clone().aligned(), request.padded(problem, 1)]);
+    both.into_iter().flatten().chain(ends).collect()
 }
 
 /// Products of which one operand alone is packed, where operands are packed for their alignment: nothing else writes what

@@ -44,6 +44,7 @@ impl fmt::Display for Finding {
             Data::Peaks => "peaked random",
             Data::Special => "NaN-and-infinity",
             Data::Infinite => "part-infinite integer",
+            Data::Negative => "part-negative-infinite integer",
             Data::Exact => "exact integer",
         };
         write!(f, "m = {m}, n = {n}, k = {k}, {data} data")?;

@@ -179,10 +179,11 @@ impl Products {
         let suite = rounding.chain(turns(sizes).flat_map(of_edge));
         // Which entry runs at an edge size depends on its turn; tiles are divided among blocks at few of these sizes.
         let ends = every_end(kernel).into_iter().chain(rare(kernel)).collect();
-        let thorough = turns(costly).flat_map(of_edge).chain(turns(ends).flat_map(of_end));
+        // What only these show would otherwise wait for all that is costly.
+        let peaks = peak_requests(kernel).into_iter().map(plainly);
+        let thorough = peaks.chain(turns(costly).flat_map(of_edge)).chain(turns(ends).flat_map(of_end));
         let of_wide = begun_by_one.into_iter().flat_map(|(_, size)| end_requests(kernel, size, 0));
         let thorough = thorough.chain(of_wide.map(|request| (request, Place::Wide)));
-        let thorough = thorough.chain(peak_requests(kernel).into_iter().map(plainly));
         let thorough = thorough.chain(packed_alone_requests(kernel).into_iter().map(plainly));
         let of_refilled = refilled(kernel).into_iter().map(|size| exact_requests(kernel, size));
         let thorough = thorough.chain(of_refilled.flatten().map(plainly));
@@ -310,6 +311,15 @@ impl Judge {
         equivalent(mutant, entry)
     }
 
+    /// Whether threads of a mutant's kernel exchange anything: those of a kernel without shared memory, such as one that writes an
+    /// operand's planes, do the same in every order.
+    fn shares_memory(&self, mutant: &Mutant) -> bool {
+        let Some(entry) = self.module(mutant).entries.get(mutant.entry) else { return true };
+        let mut launches = self.of(mutant).interface().launches();
+        let launch = launches.find(|launch| launch.kernel == entry.name);
+        launch.is_none_or(|launch| launch.shared_bytes > 0)
+    }
+
     /// The entry of the interface that a mutant's kernel belongs to.
     fn entry(&self, mutant: &Mutant) -> Option<&Entry> {
         let kernel = &self.module(mutant).entries.get(mutant.entry)?.name;
@@ -339,9 +349,10 @@ impl Judge {
             Err(error) => return Verdict::Refused(error.to_string()),
         };
         let orders = [None, Some(Order::Backward), Some(Order::Random(1))].map(|order| (order, &self.suite));
+        let orders = orders.into_iter().take(if self.shares_memory(mutant) { usize::MAX } else { 1 });
         let certain = self.entry(mutant).is_some_and(|entry| certainly_equivalent(mutant, entry));
         let runs = if certain { 1 } else { usize::MAX };
-        for (order, trials) in orders.into_iter().chain([(None, &self.thorough)]).take(runs) {
+        for (order, trials) in orders.chain([(None, &self.thorough)]).take(runs) {
             match self.in_order(&kernel, order, trials, mutant) {
                 Verdict::Survived => {}
                 Verdict::Violation(kind) if order.is_some() => return Verdict::ViolationElsewhere(kind),
