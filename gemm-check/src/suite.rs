@@ -192,14 +192,16 @@ pub(crate) fn packed_alone_requests(kernel: &Kernel) -> Vec<Request> {
     leading.map(|leading| Request { leading, ..exact.clone() }).into()
 }
 
-/// Exact products at a size, with aligned rows and without; none where every entry requires alignment.
+/// Exact products at a size, with aligned rows and without, and with rows of D that TMA can write if an entry has it do that;
+/// none where every entry requires alignment.
 pub(crate) fn exact_requests(kernel: &Kernel, Size { m, n, k }: Size) -> Vec<Request> {
     if needs_alignment(kernel) {
         return Vec::new();
     }
     let problem = kernel.problem();
     let exact = with_products(kernel, with_scalars(problem, Request::exact(m, n, k), &WHOLE, 0), 0);
-    vec![exact.clone().aligned(), exact.padded(problem, 1)]
+    let whole = unit_of_rows(kernel).map(|_| whole_rows(kernel, exact.clone().aligned()));
+    [exact.clone().aligned(), exact.padded(problem, 1)].into_iter().chain(whole).collect()
 }
 
 /// Products some of whose elements are NaN, where D has a narrower type than the sums, with aligned rows and without:
