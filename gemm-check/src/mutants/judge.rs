@@ -311,13 +311,14 @@ impl Judge {
         equivalent(mutant, entry)
     }
 
-    /// Whether threads of a mutant's kernel exchange anything: those of a kernel without shared memory, such as one that writes an
-    /// operand's planes, do the same in every order.
+    /// Whether threads of a mutant's kernel exchange anything: those of a kernel that comes before the product and has no shared
+    /// memory, such as one that writes an operand's planes, do the same in every order.
     fn shares_memory(&self, mutant: &Mutant) -> bool {
-        let Some(entry) = self.module(mutant).entries.get(mutant.entry) else { return true };
-        let mut launches = self.of(mutant).interface().launches();
-        let launch = launches.find(|launch| launch.kernel == entry.name);
-        launch.is_none_or(|launch| launch.shared_bytes > 0)
+        let kernel = self.module(mutant).entries.get(mutant.entry).map(|entry| &entry.name);
+        let Some((entry, kernel)) = self.entry(mutant).zip(kernel) else { return true };
+        // The product itself may exchange sums in global memory.
+        let mut before = entry.launches.iter().rev().skip(1);
+        before.find(|launch| launch.kernel == *kernel).is_none_or(|launch| launch.shared_bytes > 0)
     }
 
     /// The entry of the interface that a mutant's kernel belongs to.

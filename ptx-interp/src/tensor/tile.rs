@@ -3,7 +3,8 @@
 use super::{OobFill, TensorElement, TensorMap};
 
 /// Bytes that a store of a box writes at once. A row that ends within them is written up to their end, past the extent of
-/// the tensor: measured on an H200 with every swizzle, and reported for an H100 (triton-lang/triton, issue 11583).
+/// the tensor: measured on an H200, without a swizzle and with one of 32 bytes, and reported for an H100
+/// (triton-lang/triton, issue 11583).
 const GRANULE: u64 = 16;
 
 /// A box of a tensor at its coordinates.
