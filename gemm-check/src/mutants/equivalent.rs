@@ -356,7 +356,7 @@ const FAMILIES: &[Family] = &[
         reason: "what lies outside the operand is not written, or is padding, which no tensor map covers",
     },
     Family {
-        kinds: &[MutantKind::WaitGroup],
+        kinds: &[MutantKind::WaitGroup, MutantKind::DeletedSync],
         is: |mutant| mutant.before.ends_with(" 0"),
         notes: &["wait until the products are complete"],
         entry: |entry| entry.emulated.is_some(),
@@ -463,6 +463,14 @@ const FAMILIES: &[Family] = &[
         entry: any,
         certain: false,
         reason: "a piece of the first panel: the distance of panels is multiplied by 0",
+    },
+    Family {
+        kinds: &[MutantKind::SwappedOperands],
+        is: |mutant| matches!(mutant.op, Opcode::MadInt { .. }),
+        notes: &["D's tile in shared memory"],
+        entry: any,
+        certain: false,
+        reason: "a piece of the second panel: the distance of panels is multiplied by 1",
     },
     Family {
         kinds: &[MutantKind::Constant],

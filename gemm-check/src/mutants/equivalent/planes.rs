@@ -53,6 +53,14 @@ pub(super) const FAMILIES: &[Family] = &[
         reason: "the row or column lies outside D, and what is read in place of its scale is in the workspace and is not used",
     },
     Family {
+        kinds: &[MutantKind::Deleted],
+        is: |mutant| matches!(mutant.op, Opcode::Mov(_)),
+        notes: &["scales of A", "scales of B"],
+        entry: any,
+        certain: false,
+        reason: "the row or column lies outside D, and what is in the register in place of its scale is not used",
+    },
+    Family {
         kinds: &[MutantKind::NoGuard],
         is: |mutant| mutant.note.ends_with(": scales"),
         notes: &[],
