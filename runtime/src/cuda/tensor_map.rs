@@ -2,11 +2,10 @@
 #![allow(unsafe_code)] // Calls of the driver.
 
 use std::ffi::c_void;
-use std::ptr;
 use std::sync::LazyLock;
 
-use cudarc::driver::result::DriverError;
 use cudarc::driver::sys;
+use libloading::Library;
 use ptx_gemm_interp::TensorMapArgs;
 
 use super::shared::Shared;
@@ -15,7 +14,7 @@ use crate::error::{DeviceError, Error};
 /// Encodes a tensor map with the driver of a context.
 ///
 /// # Errors
-/// `CUDA_ERROR_INVALID_VALUE`, whatever is wrong with it; `CUDA_ERROR_NOT_FOUND` if the driver has no tensor maps.
+/// `CUDA_ERROR_INVALID_VALUE`, whatever is wrong with it; [`DeviceError::NoTensorMaps`] if the driver has none.
 pub(super) fn encode(shared: &Shared, args: &TensorMapArgs) -> Result<[u8; 128], Error> {
     shared.enter()?;
     let rank = args.rank as usize;
@@ -33,7 +32,7 @@ pub(super) fn encode(shared: &Shared, args: &TensorMapArgs) -> Result<[u8; 128],
     #[repr(align(64))]
     struct Aligned([u64; 16]);
     let mut map = Aligned([0; 16]);
-    let encode = (*ENCODE_TILED).map_err(|error| shared.failed("cuGetProcAddress", error))?;
+    let encode = ENCODE_TILED.ok_or_else(|| DeviceError::NoTensorMaps { device: shared.name().into() })?;
     // SAFETY: the function is the driver's and has this signature; the arrays have as many elements as the rank says, and the
     // driver writes the 128 bytes of the map.
     let made = unsafe {
@@ -79,20 +78,24 @@ type EncodeTiled = unsafe extern "C" fn(
     oob_fill: u32,
 ) -> u32;
 
-/// Looked up once.
-static ENCODE_TILED: LazyLock<Result<EncodeTiled, DriverError>> = LazyLock::new(encode_tiled);
+/// Looked up once, by `encode`, whose context means that the driver is loaded.
+// SAFETY: to get the library does nothing but open it, which `driver::status` has tried.
+static ENCODE_TILED: LazyLock<Option<EncodeTiled>> = LazyLock::new(|| encode_tiled(unsafe { sys::culib() }));
 
-fn encode_tiled() -> Result<EncodeTiled, DriverError> {
-    let mut function = ptr::null_mut();
-    let version = 12000;
-    // SAFETY: the name ends in 0, and the driver writes one pointer.
-    unsafe {
-        sys::cuGetProcAddress_v2(c"cuTensorMapEncodeTiled".as_ptr(), &mut function, version, 0, ptr::null_mut())
-            .result()?;
-    }
-    if function.is_null() {
-        return Err(DriverError(sys::CUresult::CUDA_ERROR_NOT_FOUND));
-    }
+/// The function in a driver's library. It is not called through cudarc, which panics if the symbol is absent: drivers have it
+/// since CUDA 12.0.
+fn encode_tiled(driver: &Library) -> Option<EncodeTiled> {
     // SAFETY: the driver API's declaration of this function, CUDA 12.0 and later; see the type.
-    Ok(unsafe { std::mem::transmute::<*mut c_void, EncodeTiled>(function) })
+    unsafe { driver.get::<EncodeTiled>(b"cuTensorMapEncodeTiled\0") }.ok().map(|function| *function)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use libloading::os::unix::Library;
+
+    /// This program's own symbols, among which there are none of a driver.
+    #[test]
+    fn a_library_without_tensor_maps_has_none() {
+        assert!(super::encode_tiled(&Library::this().into()).is_none());
+    }
 }

@@ -74,6 +74,15 @@ pub enum DeviceError {
         /// What to do about it.
         remedy: String,
     },
+    /// The driver has no tensor maps, which copies by TMA need.
+    #[error(
+        "{device}: its driver has no cuTensorMapEncodeTiled, which `load(tma)` and `store(tma)` need: update it to that of CUDA \
+         12.0 or newer, or copy by `load(cp_async)` and `store(staged)`"
+    )]
+    NoTensorMaps {
+        /// The device's name.
+        device: String,
+    },
     /// A kernel did something illegal on the GPU; its context is dead.
     #[error(
         "{device} reported {code}: a kernel did something illegal, and this process can use the GPU no more (its context \
