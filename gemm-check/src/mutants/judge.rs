@@ -154,7 +154,7 @@ impl Products {
             spent += 2 * cost(size);
             spent <= BUDGET
         });
-        let costly = sizes.split_off(within.count());
+        let mut costly = sizes.split_off(within.count());
         // Cheap ones that show much come first, then the large ones, and degenerate ones last.
         let median = sizes.len() / 2;
         sizes.rotate_left(median);
@@ -171,14 +171,21 @@ impl Products {
         let whole = sizes.iter().filter(|size| size.m == tile.m as usize && size.n == tile.n as usize && size.k > 0);
         let whole = whole.min_by_key(|size| size.k).copied();
         let halved = halved(kernel);
-        let rounding = nearly.into_iter().chain(whole).chain(halved).flat_map(|size| rounding_requests(kernel, size));
+        let rounding =
+            nearly.into_iter().chain(whole).chain(halved.clone()).flat_map(|size| rounding_requests(kernel, size));
         let (m, n) = (tile.m.max(2) as usize, tile.n.max(2) as usize);
         let nans = [Size::new(m - 1, n - 1, 1), Size::new(m, n, 1)].map(|size| nan_requests(kernel, size));
         let rounding = rounding.chain(nans.into_iter().flatten());
         let rounding = rounding.map(plainly);
         let suite = rounding.chain(turns(sizes).flat_map(of_edge));
         // Which entry runs at an edge size depends on its turn; tiles are divided among blocks at few of these sizes.
-        let ends = every_end(kernel).into_iter().chain(rare(kernel)).collect();
+        let mut ends: Vec<Size> = every_end(kernel).into_iter().chain(rare(kernel)).collect();
+        if kernel.levels().is_some() {
+            // Where a plan's products end is for the kernels that multiply, which are judged alone. Those that are left add
+            // quadrants, which end elsewhere.
+            costly.retain(|size| halved.contains(size));
+            ends.clear();
+        }
         // What only these show would otherwise wait for all that is costly.
         let peaks = peak_requests(kernel).into_iter().map(plainly);
         let thorough = peaks.chain(turns(costly).flat_map(of_edge)).chain(turns(ends).flat_map(of_end));
@@ -311,11 +318,14 @@ impl Judge {
         equivalent(mutant, entry)
     }
 
-    /// Whether threads of a mutant's kernel exchange anything: those of a kernel that comes before the product and has no shared
-    /// memory, such as one that writes an operand's planes, do the same in every order.
+    /// Whether threads of a mutant's kernel exchange anything: those of a kernel that does not multiply and has no shared memory,
+    /// such as one that writes an operand's planes, or adds two of a plan's matrices, do the same in every order.
     fn shares_memory(&self, mutant: &Mutant) -> bool {
         let kernel = self.module(mutant).entries.get(mutant.entry).map(|entry| &entry.name);
         let Some((entry, kernel)) = self.entry(mutant).zip(kernel) else { return true };
+        if !self.of(mutant).multiplies() {
+            return entry.launches.iter().any(|launch| launch.shared_bytes > 0);
+        }
         // The product itself may exchange sums in global memory.
         let mut before = entry.launches.iter().rev().skip(1);
         before.find(|launch| launch.kernel == *kernel).is_none_or(|launch| launch.shared_bytes > 0)

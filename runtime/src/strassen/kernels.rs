@@ -2,7 +2,7 @@
 
 use ptx_gemm_codegen::tile::{self, elementwise};
 use ptx_gemm_dsl::epilogue::{BinaryOp, Epilogue, Expr};
-use ptx_gemm_dsl::sums::{Part, Sums};
+use ptx_gemm_dsl::sums::{self, Part, Sums};
 use ptx_gemm_dsl::terms::Operand;
 use ptx_gemm_dsl::types::{DType, Layouts, Orientation, Problem, Types};
 use ptx_gemm_dsl::{Diagnostics, Layout, Plan, Schedule};
@@ -21,17 +21,26 @@ pub(crate) enum Source {
 /// A kernel that is not legal.
 pub(crate) fn kernels(schedule: &Schedule, plan: &Plan) -> Result<Vec<(Piece, Source)>, Diagnostics> {
     let Some(levels) = plan.strassen else { return Ok(Vec::new()) };
-    let (sums, note) = (Sums::of_quadrants(schedule, plan), format!("strassen(levels = {levels})"));
+    let (parts, note) = (Sums::of_quadrants(schedule, plan), format!("strassen(levels = {levels})"));
     let own = plan.problem.asked();
     let mut kernels = Vec::new();
-    for (part, schedule) in Part::ALL.into_iter().zip(sums.schedules()) {
+    for (part, schedule) in Part::ALL.into_iter().zip(parts.schedules()) {
         let problem = if part == Part::Whole {
             own.clone()
         } else {
-            kernels.push((Piece::Product(part), Source::Schedule(schedule.clone())));
+            // At two levels the products with the last epilogue are divided again, without a rest.
+            if part != Part::Last || levels == 1 {
+                kernels.push((Piece::Product(part), Source::Schedule(schedule.clone())));
+            }
             schedule.plan(Some(plan.target))?.problem.asked()
         };
-        if part != Part::First {
+        // The whole epilogue is applied to sums in memory alone where it takes none besides the product's.
+        let applied = match part {
+            Part::First => false,
+            Part::Whole => !sums::takes_sums(&own.epilogue),
+            Part::Middle | Part::Last => true,
+        };
+        if applied {
             let problem = of_sums(problem, &own);
             // The sums of the middle part are in the workspace, and stay there.
             let programs = elementwise::build(problem, plan.target, part == Part::Middle, &note);

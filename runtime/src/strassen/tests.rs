@@ -3,9 +3,10 @@
 use std::collections::{BTreeSet, HashMap};
 
 use ptx_gemm_dsl::Schedule;
-use ptx_gemm_dsl::sums::Part;
+use ptx_gemm_dsl::sums::{self, Part};
 use ptx_gemm_dsl::terms::Operand;
 
+use super::kernels::kernels;
 use super::plan::{Matrix as Of, Piece, Plan, Request, SUMS, Sign, View};
 use crate::backend::StreamHandle;
 use crate::interp::{Checks, Options, WarpOrder};
@@ -33,6 +34,25 @@ fn seven_products_a_level() {
 fn small_products_are_one_launch() {
     for extents in [[3, 64, 64], [64, 3, 64], [64, 64, 3], [0, 64, 64], [64, 0, 64], [64, 64, 0]] {
         assert_eq!(plan(extents, 1, false).steps.len(), 1, "{extents:?}");
+    }
+}
+
+#[test]
+fn what_is_compiled_is_launched() {
+    let epilogues =
+        ["|acc| acc", "|acc, bias| relu(acc + bias[n])", "|acc, alpha| alpha * acc", "|acc, c, beta| acc + beta * c"];
+    for (epilogue, levels) in epilogues.into_iter().flat_map(|epilogue| [(epilogue, 1), (epilogue, 2)]) {
+        let text = format!("tile(2, 2, 2); thread(1, 1); epilogue({epilogue}); strassen(levels = {levels});");
+        let schedule: Schedule = text.parse().unwrap();
+        let own = schedule.plan(None).unwrap();
+        let compiled: BTreeSet<Piece> = kernels(&schedule, &own).unwrap().into_iter().map(|(piece, _)| piece).collect();
+        let (reads_c, takes_sums) = (own.problem.epilogue.uses_c(), sums::takes_sums(&own.problem.epilogue));
+        let of = |k| Plan::new(Request { m: 17, n: 19, k, levels, granule: [2; 3], reads_c, takes_sums });
+        let steps = [16, 21].into_iter().flat_map(|k| of(k).steps);
+        let mut launched: BTreeSet<Piece> = steps.map(|step| step.piece).collect();
+        // It is the schedule's own kernel.
+        assert!(launched.remove(&Piece::Product(Part::Whole)), "{text}");
+        assert_eq!(compiled, launched, "{text}");
     }
 }
 
