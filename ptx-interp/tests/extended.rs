@@ -217,3 +217,77 @@ fn functions_tables_and_variables() {
     assert_eq!(violation.kind, ViolationKind::UnknownInstruction);
     assert!(violation.message.contains("`loop`"), "{violation}");
 }
+
+/// Each thread calls the function whose address it has: `first` where the number of the thread is a multiple of 3, otherwise
+/// `second`; thread 7 calls none.
+const BY_ADDRESS: &str = ".version 8.0
+.target sm_80
+.address_size 64
+.func (.param .b32 r) first(.param .b32 x);
+.func (.param .b32 r) second(.param .b32 x) {
+    .reg .b32 %a;
+    ld.param.u32 %a, [x];
+    mad.lo.u32 %a, %a, 10, 2;
+    st.param.u32 [r], %a;
+    ret;
+}
+.func (.param .b32 r) first(.param .b32 x) {
+    .reg .b32 %a;
+    .reg .pred %p;
+    ld.param.u32 %a, [x];
+    setp.lt.u32 %p, %a, 4;
+    @%p bra small;
+    add.u32 %a, %a, 1000;
+small:
+    st.param.u32 [r], %a;
+    ret;
+}
+.visible .entry k(.param .u64 out, .param .u64 other) {
+    .reg .b64 %o, %f, %g;
+    .reg .b32 %t, %r, %v;
+    .reg .pred %p, %called;
+    ld.param.u64 %o, [out];
+    ld.param.u64 %g, [other];
+    mov.u32 %t, %tid.x;
+    mov.u32 %v, 77;
+    rem.u32 %r, %t, 3;
+    setp.eq.u32 %p, %r, 0;
+    mov.u64 %f, second;
+    @%p mov.u64 %f, first;
+    setp.ne.u64 %p, %g, 0;
+    @%p mov.u64 %f, %g;
+    setp.ne.u32 %called, %t, 7;
+    {
+        .param .b32 p0;
+        .param .b32 r0;
+        st.param.b32 [p0], %t;
+        st.param.b32 [r0], %v;
+        prototype: .callprototype (.param .b32 _) _ (.param .b32 _);
+        @%called call (r0), %f, (p0), prototype;
+        targets: .calltargets first, second;
+        @%called call (r0), %f, (p0), targets;
+        ld.param.b32 %v, [r0];
+    }
+    mad.wide.u32 %o, %t, 4, %o;
+    st.global.u32 [%o], %v;
+    ret;
+}
+";
+
+#[test]
+fn functions_are_called_by_address() {
+    let mut device = Device::new(BY_ADDRESS);
+    let out = device.reserve("out", 32 * 4);
+    let launch = |other| device.launch([1; 3], [32, 1, 1], &[Arg::U64(out), Arg::U64(other)]);
+    launch(0).unwrap_or_else(|violation| panic!("{violation}"));
+    let wanted = |thread: u32| match thread {
+        7 => 77,
+        _ if thread % 3 > 0 => 10 * thread + 2,
+        0..4 => thread,
+        _ => thread + 1000,
+    };
+    assert_eq!(device.words(out, 32), (0..32).map(wanted).collect::<Vec<_>>());
+    // A number that is no function's address.
+    let violation = launch(4096).map(|_| ()).expect_err("there is nothing at 4096");
+    assert_eq!(violation.kind, ViolationKind::UnknownInstruction);
+}

@@ -89,6 +89,8 @@ struct Parser<'a> {
     notes: HashMap<&'a str, Note>,
     /// Functions with a body, by name.
     functions: HashMap<&'a str, Function>,
+    /// Addresses of functions, with a body or without.
+    addresses: HashMap<&'a str, i64>,
     /// Statements, declarations and comments so far.
     statements: usize,
 }
@@ -112,6 +114,7 @@ impl<'a> Parser<'a> {
             opcodes: HashMap::new(),
             notes: HashMap::new(),
             functions: HashMap::new(),
+            addresses: HashMap::new(),
             statements: 0,
         })
     }

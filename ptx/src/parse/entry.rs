@@ -244,6 +244,9 @@ impl<'a> Parser<'a> {
         let guard = self.guard(body)?;
         let word = self.expect(TokenKind::Word, "an instruction")?;
         if guard.is_none() && self.eat(b':')? {
+            if self.prototype()? {
+                return Ok(());
+            }
             body.names.label(word.text);
             if self.eat_directive(".branchtargets")? {
                 let labels = self.targets()?;

@@ -4,22 +4,32 @@
 //! variables of a function exist once per entry, since two calls of it are never active at the same time; its labels
 //! exist once per call. A function that calls itself, or that has no body, is not inlined: the call stays an unknown
 //! instruction that names it.
+//!
+//! The address of a function is a number of ours. A call by address compares it with those of the functions that have as many
+//! parameters and results, whichever the prototype or the list of targets names, and calls the one that it is.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use super::entry::{Body, is_call};
 use super::{MAX_NESTING, Parser, Result};
-use crate::instruction::{Base, Guard, Instruction, Opcode, Operand, Reg};
+use crate::instruction::{Base, Compare, Guard, Instruction, Opcode, Operand, Reg};
 use crate::lexer::TokenKind;
 use crate::module::{Entry, RegisterFamily, Statement, Variable};
-use crate::types::Space;
+use crate::types::{Space, Type};
+
+/// Address of the first function, and the distance to the next: like no other number that a program computes with.
+const FIRST_ADDRESS: i64 = 0x0F00_0000_0000;
+const ADDRESSES_APART: i64 = 128;
 
 /// Most statements, labels and parameters that inlining may add to one text.
 pub const MAX_INLINED: usize = 1 << 20;
 
+const TOO_MANY: &str = "more than 65536 register families";
+
 /// A function with its body.
 pub(super) struct Function {
+    address: i64,
     /// Names of the results, then of the parameters.
     interface: Vec<String>,
     registers: Vec<RegisterFamily>,
@@ -38,6 +48,8 @@ impl<'a> Parser<'a> {
             interface.extend(self.params(&mut body)?.into_iter().map(|param| param.name));
         }
         let name = self.expect(TokenKind::Word, "the function's name")?.text;
+        let next = FIRST_ADDRESS + ADDRESSES_APART * self.addresses.len() as i64;
+        let address = *self.addresses.entry(name).or_insert(next);
         interface.extend(self.params(&mut body)?.into_iter().map(|param| param.name));
         self.directives()?;
         if self.eat(b';')? {
@@ -47,12 +59,12 @@ impl<'a> Parser<'a> {
         self.body(&mut body)?;
         let Body { names, variables, statements, lines } = body;
         let registers = names.registers;
-        self.functions.insert(name, Function { interface, registers, variables, body: statements, lines });
+        self.functions.insert(name, Function { address, interface, registers, variables, body: statements, lines });
         Ok(())
     }
 
     /// `call.uni (results), function, (arguments);`: becomes an unknown instruction whose operands are the function's
-    /// name and the names of the variables for the results and the arguments.
+    /// name, or the register with its address, and the names of the variables for the results and the arguments.
     pub(super) fn call(&mut self, guard: Option<Guard>, word: &str, line: u32, body: &mut Body<'a>) -> Result<()> {
         let mut mnemonic = word.to_owned();
         while self.token.kind == TokenKind::Directive {
@@ -64,12 +76,13 @@ impl<'a> Parser<'a> {
             self.expect_punct(b',')?;
         }
         let name = self.expect(TokenKind::Word, "a function's name")?;
-        operands.insert(0, Operand::Symbol(Box::new(name.text.to_owned())));
+        let symbol = || Operand::Symbol(Box::new(name.text.to_owned()));
+        operands.insert(0, body.names.find_register(name.text).map_or_else(symbol, Operand::Reg));
         while self.eat(b',')? {
             if self.token.kind == TokenKind::Punct(b'(') {
                 self.call_names(body, &mut operands)?;
             } else {
-                // The prototype of an indirect call.
+                // The prototype of a call by address, or its list of functions.
                 self.expect(TokenKind::Word, "a prototype")?;
             }
         }
@@ -78,6 +91,21 @@ impl<'a> Parser<'a> {
         let op = Opcode::Unknown(mnemonic);
         body.push(Statement::Instruction(Instruction { guard, op, operands, note }), line);
         Ok(())
+    }
+
+    /// `.callprototype` or `.calltargets`, up to the semicolon, which is consumed: an address says which function is called.
+    /// Returns whether it was one of them.
+    pub(super) fn prototype(&mut self) -> Result<bool> {
+        if !self.eat_directive(".callprototype")? && !self.eat_directive(".calltargets")? {
+            return Ok(false);
+        }
+        while !self.eat(b';')? {
+            if self.token.kind == TokenKind::End {
+                return Err(self.unexpected("`;`"));
+            }
+            self.next()?;
+        }
+        Ok(true)
     }
 
     fn call_names(&mut self, body: &Body<'a>, operands: &mut Vec<Operand>) -> Result<()> {
@@ -101,8 +129,7 @@ pub(super) fn inline(
     functions: &HashMap<&str, Function>,
     added: &mut usize,
 ) -> std::result::Result<(), String> {
-    let calls = entry.body.iter().any(|statement| callee(statement).is_some());
-    if !calls {
+    if !entry.body.iter().any(|statement| target(statement).is_some()) {
         return Ok(());
     }
     let names = entry.params.iter().map(|param| &param.name).chain(entry.variables.iter().map(|one| &one.name));
@@ -135,15 +162,20 @@ pub(super) fn inline(
     Ok(())
 }
 
-/// The function that a statement calls, if it is a call.
-fn callee(statement: &Statement) -> Option<&str> {
+/// What a statement calls, if it is a call: a function's name, or a register.
+fn target(statement: &Statement) -> Option<&Operand> {
     match statement {
         Statement::Instruction(Instruction { op: Opcode::Unknown(word), operands, .. }) if is_call(word) => {
-            match operands.first() {
-                Some(Operand::Symbol(name)) => Some(name),
-                _ => None,
-            }
+            operands.first()
         }
+        _ => None,
+    }
+}
+
+/// The function that a statement calls by its name.
+fn callee(statement: &Statement) -> Option<&str> {
+    match target(statement) {
+        Some(Operand::Symbol(name)) => Some(name),
         _ => None,
     }
 }
@@ -213,9 +245,12 @@ impl<'f> Inliner<'f> {
                 {
                     self.call(name, function, call, line, frame)?;
                 }
+                (Statement::Instruction(call), _) if matches!(target(statement), Some(Operand::Reg(_))) => {
+                    self.call_by_address(call, line, frame)?;
+                }
                 (Statement::Instruction(instruction), _) => {
                     let mut instruction = frame.instruction(instruction);
-                    if callee(statement).is_some() {
+                    if target(statement).is_some() {
                         instruction.operands.truncate(1);
                     }
                     if let (Opcode::Ret, Some(end)) = (&instruction.op, &frame.end) {
@@ -268,16 +303,63 @@ impl<'f> Inliner<'f> {
                 labels.insert(name.clone(), self.fresh(name));
             }
         }
-        if let Some(guard) = call.guard {
-            let guard = Guard { pred: caller.register(guard.pred), negated: !guard.negated };
-            let operands = vec![Operand::Label(Box::new(end.clone()))];
-            let op = Opcode::Bra { uniform: false };
-            self.push(Statement::Instruction(Instruction { guard: Some(guard), op, operands, note: None }), line);
-        }
+        self.branch_unless(call.guard.map(|guard| caller.guard(guard)), &end, line);
         let frame = Frame { families, own, interface, labels, end: Some(end.clone()) };
         self.under_way.push(name);
         self.copy(&function.body, &function.lines, &frame)?;
         self.under_way.pop();
+        self.push(Statement::Label(end), line);
+        Ok(())
+    }
+
+    /// A branch where a guard does not hold, if there is one.
+    fn branch_unless(&mut self, guard: Option<Guard>, label: &str, line: u32) {
+        if let Some(guard) = guard {
+            self.branch(Some(Guard { negated: !guard.negated, ..guard }), label, line);
+        }
+    }
+
+    fn branch(&mut self, guard: Option<Guard>, label: &str, line: u32) {
+        let (op, operands) = (Opcode::Bra { uniform: false }, vec![Operand::Label(Box::new(label.to_owned()))]);
+        self.push(Statement::Instruction(Instruction { guard, op, operands, note: None }), line);
+    }
+
+    /// A call of the function whose address is in a register. With any other address it stays an unknown instruction.
+    fn call_by_address(&mut self, call: &Instruction, line: u32, caller: &Frame) -> std::result::Result<(), String> {
+        let functions = self.functions;
+        let fits = |(name, function): &(&&'f str, &'f Function)| {
+            !self.under_way.contains(*name) && call.operands.len() == function.interface.len() + 1
+        };
+        let mut candidates: Vec<_> = functions.iter().filter(fits).collect();
+        candidates.sort_by_key(|(_, function)| function.address);
+        if candidates.is_empty() {
+            let mut instruction = caller.instruction(call);
+            instruction.operands.truncate(1);
+            self.push(Statement::Instruction(instruction), line);
+            return Ok(());
+        }
+        let family = u16::try_from(self.registers.len()).map_err(|_| TOO_MANY)?;
+        let prefix = self.fresh("%called");
+        self.registers.push(RegisterFamily { ty: Type::Pred, prefix, count: None, comment: None });
+        let pred = Reg { family, index: 0 };
+        let address = caller.operand(&call.operands[0]);
+        let end = self.fresh("called");
+        self.branch_unless(call.guard.map(|guard| caller.guard(guard)), &end, line);
+        for (name, function) in candidates {
+            *self.added += 4;
+            let next = self.fresh("next");
+            let op = Opcode::Setp { cmp: Compare::Ne, ty: Type::U64 };
+            let operands = vec![Operand::Reg(pred), address.clone(), Operand::Int(function.address)];
+            self.push(Statement::Instruction(Instruction { guard: None, op, operands, note: None }), line);
+            self.branch(Some(Guard { pred, negated: false }), &next, line);
+            let mut direct = Instruction { guard: None, ..call.clone() };
+            direct.operands[0] = Operand::Symbol(Box::new((*name).to_owned()));
+            self.call(name, function, &direct, line, caller)?;
+            self.branch(None, &end, line);
+            self.push(Statement::Label(next), line);
+        }
+        let unknown = Instruction { guard: None, operands: vec![address], ..call.clone() };
+        self.push(Statement::Instruction(unknown), line);
         self.push(Statement::Label(end), line);
         Ok(())
     }
@@ -289,7 +371,7 @@ impl<'f> Inliner<'f> {
         }
         let families = u16::try_from(self.registers.len()).ok();
         let families = families.filter(|first| usize::from(*first) + function.registers.len() <= usize::from(u16::MAX));
-        let families = families.ok_or("more than 65536 register families")?;
+        let families = families.ok_or(TOO_MANY)?;
         for family in &function.registers {
             let prefix = self.fresh(&family.prefix);
             self.registers.push(RegisterFamily { prefix, ..family.clone() });
@@ -321,8 +403,12 @@ impl Frame {
         Reg { family: reg.family + self.families, ..reg }
     }
 
+    fn guard(&self, guard: Guard) -> Guard {
+        Guard { pred: self.register(guard.pred), ..guard }
+    }
+
     fn instruction(&self, instruction: &Instruction) -> Instruction {
-        let guard = instruction.guard.map(|guard| Guard { pred: self.register(guard.pred), ..guard });
+        let guard = instruction.guard.map(|guard| self.guard(guard));
         let operands: Vec<Operand> = instruction.operands.iter().map(|operand| self.operand(operand)).collect();
         let local = instruction.operands.iter().any(|operand| match operand {
             Operand::Address(address) => matches!(&address.0, Base::Symbol(name) if self.known(name).is_some()),

@@ -284,3 +284,29 @@ out:
     }
     assert!(!printed.contains(" ret;"), "{printed}");
 }
+
+#[test]
+fn calls_by_address_compare_it() {
+    let text = ".version 8.0
+.target sm_75
+.func (.param .b32 r) one(.param .b32 x) { ret; }
+.func two(.param .b32 x, .param .b32 y, .param .b32 z) { ret; }
+.entry k(.param .b64 n)
+{
+    .reg .b64 %f;
+    .param .b32 a;
+    .param .b32 b;
+    mov.u64 %f, one;
+    table: .calltargets one, two;
+    call (b), %f, (a), table;
+    call (b), %f, (a, a, a), table;
+}
+";
+    let module = parse(text).unwrap();
+    let printed = print(&module);
+    assert_eq!(parse(&printed).as_ref(), Ok(&module), "{printed}");
+    assert_eq!(verify(&module), Ok(()), "{printed}");
+    // One function has as many parameters and results as the first call, none as many as the second.
+    assert_eq!(printed.matches("setp.ne.u64").count(), 1, "{printed}");
+    assert_eq!(printed.matches("call %f;").count(), 2, "{printed}");
+}
