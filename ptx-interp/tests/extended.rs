@@ -287,7 +287,7 @@ fn functions_are_called_by_address() {
         _ => thread + 1000,
     };
     assert_eq!(device.words(out, 32), (0..32).map(wanted).collect::<Vec<_>>());
-    // A number that is no function's address.
+    // There is no function at this address.
     let violation = launch(4096).map(|_| ()).expect_err("there is nothing at 4096");
     assert_eq!(violation.kind, ViolationKind::UnknownInstruction);
 }
