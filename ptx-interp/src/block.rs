@@ -26,7 +26,7 @@ use crate::repeats::Repeats;
 use crate::row::LANES;
 use crate::turns::Turns;
 use crate::violation::{Fault, Violation, ViolationKind};
-use crate::warp::{Seen, Spin, Warp};
+use crate::warp::{Meeting, Seen, Spin, Warp};
 
 /// Why a warp cannot run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -330,8 +330,9 @@ impl Block {
             }
             Stop::Barrier { id, count } => {
                 let (pc, mask) = (warp.pc, warp.mask | warp.arrived());
-                if warp.polls.meets() {
-                    self.polls_together = true;
+                let meeting = warp.polls.meets();
+                self.polls_together |= meeting == Meeting::Polling;
+                if meeting != Meeting::Ordinary {
                     self.repeats.expect(index / self.pitch, id);
                 }
                 if let Op::BarrierReduce { index: of } = env.code.instrs[pc as usize].op
@@ -346,7 +347,11 @@ impl Block {
             Stop::Arrive { id, count } => {
                 // The warp has already moved past the instruction.
                 let (pc, mask) = (warp.pc.saturating_sub(1), warp.mask);
-                self.arrive(env, index, (id, Some(count)), (pc, mask))?;
+                let arrived = self.arrive(env, index, (id, Some(count)), (pc, mask));
+                if arrived.is_err() {
+                    self.warps[index].pc = pc;
+                }
+                arrived?;
             }
             Stop::Fault(fault) => return Err(fault),
         }

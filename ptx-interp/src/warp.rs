@@ -127,6 +127,21 @@ pub(crate) struct Met {
 
 /// After this many barriers with a strong read before them, other blocks get a turn.
 const MEETINGS: u32 = 16;
+/// After this many barriers of any kind, it is looked at whether the block does the same again and again. Weak reads may poll,
+/// too, which is a race if it ever ends.
+const MANY_BARRIERS: u32 = 256;
+
+/// What the number of barriers that a warp has met at gives rise to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Meeting {
+    /// Nothing.
+    Ordinary,
+    /// Other blocks get a turn: the block may be polling together. One thread reads a flag, and all decide at a barrier
+    /// whether to go on.
+    Polling,
+    /// The block may repeat itself.
+    Long,
+}
 
 /// The polling state of a warp.
 #[derive(Clone, Copy, Debug, Default)]
@@ -139,6 +154,8 @@ pub(crate) struct Polls {
     pub(crate) before_barrier: Option<Polled>,
     /// Barriers of the block after such a read, since the last time that this made the block yield.
     pub(crate) meetings: u32,
+    /// Barriers of the block since the last such look at it.
+    barriers: u32,
     /// Consecutive backward branches with such a read in between.
     pub(crate) rounds: u32,
     /// Waits at mbarriers since the last backward branch whose phase was not complete.
@@ -170,18 +187,22 @@ impl Polls {
         self.read_since_barrier = true;
     }
 
-    /// Counts a barrier of the block; returns whether the block has met so often after a strong read that it may be
-    /// polling together: one thread reads a flag, and all decide at a barrier whether to go on.
-    pub(crate) fn meets(&mut self) -> bool {
+    /// Counts a barrier of the block.
+    pub(crate) fn meets(&mut self) -> Meeting {
         if std::mem::take(&mut self.read_since_barrier) {
             self.meetings += 1;
             self.before_barrier = self.last.or(self.before_barrier);
         }
-        let often = self.meetings >= MEETINGS;
-        if often {
-            self.meetings = 0;
+        self.barriers += 1;
+        if self.meetings >= MEETINGS {
+            (self.meetings, self.barriers) = (0, 0);
+            Meeting::Polling
+        } else if self.barriers >= MANY_BARRIERS {
+            self.barriers = 0;
+            Meeting::Long
+        } else {
+            Meeting::Ordinary
         }
-        often
     }
 }
 
@@ -261,8 +282,8 @@ impl Warp {
             self.take(pc, |parked| parked == Parked::No);
             return Next::Run;
         }
-        if let Some(pc) = self.assembled() {
-            self.take(pc, |parked| matches!(parked, Parked::Collective(_)));
+        if let Some((pc, here)) = self.assembled() {
+            self.take(pc, |parked| parked == here);
             return Next::Run;
         }
         if self.groups.is_empty() {
@@ -354,13 +375,13 @@ impl Warp {
         }
     }
 
-    /// The position of a collective instruction that all its named lanes have reached, if any.
-    fn assembled(&self) -> Option<u32> {
+    /// The position of a collective instruction that all its named lanes have reached, if any, and what they are parked for.
+    fn assembled(&self) -> Option<(u32, Parked)> {
         self.groups.iter().find_map(|group| {
             let Parked::Collective(named) = group.parked else { return None };
             let here = |other: &&Group| other.pc == group.pc && other.parked == group.parked;
             let arrived = self.groups.iter().filter(here).fold(0, |lanes, other| lanes | other.mask);
-            (named & self.live & !arrived == 0).then_some(group.pc)
+            (named & self.live & !arrived == 0).then_some((group.pc, group.parked))
         })
     }
 

@@ -74,6 +74,19 @@ fn selections_and_positions() {
 }
 
 #[test]
+fn masks_and_narrow_numbers() {
+    let find = |op: &str, rows: &[(&[u64], u64)]| check(op, &["u32"; 3], rows);
+    // PTX ISA, `bmsk`: positions and widths beyond 31 are clamped, or taken modulo 32.
+    let same: &[(&[u64], u64)] = &[(&[4, 8], 0xff0), (&[0, 0], 0), (&[31, 1], 0x8000_0000), (&[28, 9], 0xf000_0000)];
+    ["clamp", "wrap"].iter().for_each(|mode| find(&format!("bmsk.{mode}.b32"), same));
+    find("bmsk.clamp.b32", &[(&[32, 4], 0), (&[4, 32], 0xffff_fff0), (&[0, 1 << 31], 0xffff_ffff)]);
+    find("bmsk.wrap.b32", &[(&[32, 4], 0xf), (&[4, 32], 0), (&[36, 33], 0x10)]);
+    find("szext.clamp.u32", &[(&[0xffff_fabc, 8], 0xbc), (&[7, 0], 0), (&[0xffff_fabc, 99], 0xffff_fabc)]);
+    find("szext.clamp.s32", &[(&[0xabc, 8], 0xffff_ffbc), (&[0xa3c, 8], 0x3c), (&[0xffff_fabc, 32], 0xffff_fabc)]);
+    find("szext.wrap.s32", &[(&[0xabc, 40], 0xffff_ffbc), (&[0xabc, 32], 0)]);
+}
+
+#[test]
 fn comparisons_with_a_predicate() {
     for (with, [both, first, second, none]) in [("and", [1, 0, 0, 0]), ("or", [1, 1, 1, 0]), ("xor", [0, 1, 1, 0])] {
         let rows: &[(&[u64], u64)] =

@@ -85,6 +85,19 @@ fn waits_with_barriers_in_between() {
     waits("semaphore", &semaphore.replace("mov.u32 %r4, 0;", "mov.u32 %r4, 7;"), 64, "ld.acquire");
 }
 
+/// A weak read may poll as well, which is a race once the flag is written, and forever without a report if it never is.
+#[test]
+fn weak_waits_with_barriers_in_between() {
+    let weak = wait("", "bar.sync 0;").replace("ld.volatile.global", "ld.global.cg");
+    for order in ORDERS {
+        for checks in [Checks::Full, Checks::Off] {
+            let options = Options { order, checks, max_instructions: Some(1 << 16), ..Options::default() };
+            let Err(violation) = run(&weak, 64, options) else { panic!("{options:?} ends") };
+            assert_eq!(violation.kind, Deadlock, "{options:?}: {violation}");
+        }
+    }
+}
+
 #[test]
 fn waits_that_store() {
     waits("store", &wait("", SAME), 32, FLAG);

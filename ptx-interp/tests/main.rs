@@ -15,6 +15,7 @@ mod gemm;
 mod gemm_text;
 mod hostile;
 mod lanes;
+mod libraries;
 mod livelocks;
 mod machine;
 mod mbarrier;

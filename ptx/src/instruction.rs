@@ -192,6 +192,10 @@ pub enum Opcode {
     Lop3,
     /// `shf.l|r.wrap|clamp.b32 d, low, high, amount`.
     Shf { direction: Direction, mode: ShiftMode },
+    /// `bmsk.mode.b32 d, a, b`: a mask of `b` ones from bit `a` up.
+    Bmsk(ShiftMode),
+    /// `szext.mode.type d, a, b`: `a` from its lowest `b` bits.
+    Szext { mode: ShiftMode, ty: Type },
     /// `isspacep.space p, a`.
     IsSpaceP(Space),
     /// `nanosleep.u32 t`.

@@ -123,6 +123,14 @@ fn modifiers(op: &mut Opcode, m: &mut impl Modifiers) {
             m.required(ty);
         }
         Opcode::Bfe(ty) | Opcode::Bfi(ty) | Opcode::Popc(ty) | Opcode::Clz(ty) | Opcode::Brev(ty) => m.required(ty),
+        Opcode::Bmsk(mode) => {
+            m.required(mode);
+            m.literal("b32");
+        }
+        Opcode::Szext { mode, ty } => {
+            m.required(mode);
+            m.required(ty);
+        }
         Opcode::Shf { direction, mode } => {
             m.required(direction);
             m.required(mode);

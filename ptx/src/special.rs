@@ -52,6 +52,13 @@ pub enum Special {
     IsExplicitCluster,
     DynamicSmemSize,
     TotalSmemSize,
+    AggrSmemSize,
+    ReservedSmemOffsetBegin,
+    ReservedSmemOffsetEnd,
+    ReservedSmemOffsetCap,
+    ReservedSmemOffset0,
+    ReservedSmemOffset1,
+    CurrentGraphExec,
 }
 
 words!(Special {
@@ -66,5 +73,8 @@ words!(Special {
     NclusterIdZ "%nclusterid.z", ClusterCtaidX "%cluster_ctaid.x", ClusterCtaidY "%cluster_ctaid.y",
     ClusterCtaidZ "%cluster_ctaid.z", ClusterNctaidX "%cluster_nctaid.x", ClusterNctaidY "%cluster_nctaid.y",
     ClusterNctaidZ "%cluster_nctaid.z", IsExplicitCluster "%is_explicit_cluster",
-    DynamicSmemSize "%dynamic_smem_size", TotalSmemSize "%total_smem_size",
+    DynamicSmemSize "%dynamic_smem_size", TotalSmemSize "%total_smem_size", AggrSmemSize "%aggr_smem_size",
+    ReservedSmemOffsetBegin "%reserved_smem_offset_begin", ReservedSmemOffsetEnd "%reserved_smem_offset_end",
+    ReservedSmemOffsetCap "%reserved_smem_offset_cap", ReservedSmemOffset0 "%reserved_smem_offset_0",
+    ReservedSmemOffset1 "%reserved_smem_offset_1", CurrentGraphExec "%current_graph_exec",
 });

@@ -139,6 +139,10 @@ pub(crate) fn row(op: &Opcode) -> Row {
         Opcode::Prmt => Row::plain("prmt", TERNARY),
         Opcode::Lop3 => Row::plain("lop3", LOOKUP),
         Opcode::Shf { .. } => Row::plain("shf", TERNARY),
+        Opcode::Bmsk(_) => Row::plain("bmsk", MASK).since(Since::sm(70, (7, 6))),
+        Opcode::Szext { ty, .. } => {
+            Row::typed("szext", *ty, Types::of(&[Type::U32, Type::S32]), SHIFT).since(Since::sm(70, (7, 6)))
+        }
         Opcode::IsSpaceP(space) => {
             Row::plain("isspacep", &[Slot::Write(Class::Is(Type::Pred)), Slot::Read(Class::Is(Type::U64))])
                 .since(space_since(*space))
@@ -155,6 +159,7 @@ const WORDS: Types = Types::of(&[Type::U32, Type::U64, Type::S32, Type::S64]);
 const COUNT: Class = Class::Is(Type::U32);
 const STATE: Class = Class::Is(Type::B64);
 const BIT: Slot = Slot::Bounded { min: 0, max: 255, step: 1 };
+const MASK: &[Slot] = &[Slot::Write(OWN), Slot::Read(COUNT), Slot::Read(COUNT)];
 const LOOKUP: &[Slot] = &[
     Slot::Write(OWN),
     Slot::Read(OWN),
@@ -313,6 +318,13 @@ pub(crate) fn special(special: Special) -> SpecialRow {
             (WORD.and(SHORT), Since::ALWAYS)
         }
         Clock64 | GlobalTimer => (LONG, Since::ALWAYS),
+        AggrSmemSize => (WORD, Since::sm(90, (8, 1))),
+        ReservedSmemOffsetBegin
+        | ReservedSmemOffsetEnd
+        | ReservedSmemOffsetCap
+        | ReservedSmemOffset0
+        | ReservedSmemOffset1 => (WORD, Since::sm(80, (7, 6))),
+        CurrentGraphExec => (LONG, Since::sm(50, (8, 0))),
         GridId => (WORD.and(LONG), Since::ALWAYS),
         IsExplicitCluster => (Types::of(&[Type::Pred]), HOPPER),
         ClusterCtaRank | ClusterNctaRank | ClusterId | ClusterIdY | ClusterIdZ | NclusterId | NclusterIdY

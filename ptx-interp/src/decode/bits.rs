@@ -27,6 +27,10 @@ impl Decoder<'_> {
                 let (left, clamp) = (direction == Direction::Left, mode == ShiftMode::Clamp);
                 (Bits::Funnel { left, clamp }, B32, &[B32, B32, U32])
             }
+            Opcode::Bmsk(mode) => (Bits::Ones { clamp: mode == ShiftMode::Clamp }, B32, &[U32, U32]),
+            Opcode::Szext { mode, ty } => {
+                return self.bits_of(Bits::Low { clamp: mode == ShiftMode::Clamp }, ty, ty, operands, &[ty, U32]);
+            }
             Opcode::IsSpaceP(space) => {
                 let space = match space {
                     Space::Global => StateSpace::Global,

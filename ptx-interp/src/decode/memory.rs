@@ -1,7 +1,7 @@
 //! Loads, stores, atomics and asynchronous copies.
 
 use arrayvec::ArrayVec;
-use ptx_gemm_ptx::instruction::{Atomic, Base, Opcode, Operand, Order};
+use ptx_gemm_ptx::instruction::{Atomic, Base, Cache, Opcode, Operand, Order};
 use ptx_gemm_ptx::module::{Entry, Statement};
 use ptx_gemm_ptx::types::{Space, Type};
 
@@ -25,8 +25,9 @@ pub(super) fn stores_shared_flags(entry: &Entry) -> bool {
 impl Decoder<'_> {
     pub(super) fn memory(&mut self, opcode: &Opcode, operands: &[Operand]) -> Result<Op, String> {
         match (opcode, operands) {
-            (&Opcode::Ld { order, space, vector, ty, .. }, [values, address]) => {
+            (&Opcode::Ld { order, space, cache, vector, ty, .. }, [values, address]) => {
                 let mut access = self.access(address, space, order, ty)?;
+                access.read_only = cache == Cache::Nc;
                 self.elements(&mut access, values, vector, |decoder, value| decoder.destination(value))?;
                 // A vector of shared words to which nothing is ever stored strongly holds no flags, and nothing can be
                 // learnt from it: reading it is then a weak read, and as fast as one.
@@ -120,6 +121,7 @@ impl Decoder<'_> {
             offset,
             bytes: ty.bytes() as u8,
             signed: ty.is_signed(),
+            read_only: false,
             strong: Strong::of(order),
             values: [Slot::P(self.sink()); 4],
             count: 1,

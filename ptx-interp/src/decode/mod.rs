@@ -163,6 +163,8 @@ impl<'a> Decoder<'a> {
             | Opcode::Bfind { .. }
             | Opcode::Lop3
             | Opcode::Shf { .. }
+            | Opcode::Bmsk(_)
+            | Opcode::Szext { .. }
             | Opcode::IsSpaceP(_) => self.bits(&instruction.op, operands),
             Opcode::Shfl(_)
             | Opcode::Vote(_)

@@ -1,12 +1,12 @@
 //! Instructions that this project's compiler does not emit: combined comparisons, reducing barriers, and some arithmetic.
 
-use ptx_gemm_ptx::extended::BarReduction;
+use ptx_gemm_ptx::extended::{BarReduction, Combine};
 use ptx_gemm_ptx::instruction::{Half, Opcode, Operand};
 use ptx_gemm_ptx::types::Type;
 
 use super::Decoder;
 use super::compare::comparison;
-use crate::op::{BarrierReduce, Condition, Op, Rare, ScalarFn};
+use crate::op::{BarrierReduce, BinPred, Condition, Op, Rare, ScalarFn};
 
 impl Decoder<'_> {
     pub(super) fn rare(&mut self, opcode: &Opcode, operands: &[Operand]) -> Result<Op, String> {
@@ -24,6 +24,11 @@ impl Decoder<'_> {
                     d => (self.dp(d)?, self.sink()),
                 };
                 let (sources, c) = ([self.source(a, ty)?, self.source(b, ty)?], self.condition(c)?);
+                let with = match with {
+                    Combine::And => BinPred::And,
+                    Combine::Or => BinPred::Or,
+                    Combine::Xor => BinPred::Xor,
+                };
                 Ok(self.add_rare(Rare::SetWith { cmp, ty, with, d, q, sources, c }))
             }
             (&Opcode::Set { cmp, to, from }, _) => {

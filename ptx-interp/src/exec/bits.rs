@@ -38,6 +38,16 @@ pub(super) fn evaluate(op: Bits, ty: Type, [a, b, c, e]: [u64; 4]) -> u64 {
             let amount = if clamp { (c & 0xffff_ffff).min(32) } else { c & 31 };
             if left { shl(both, amount) >> 32 } else { both >> amount }
         }
+        Bits::Ones { clamp } => {
+            let outside = |of: u64| clamp && of & 0xffff_ffff >= 32;
+            let (first, count) = (a & 31, b & 31);
+            let above = shl(ones, if outside(b) { 64 } else { first + count });
+            if outside(a) { 0 } else { shl(ones, first) & !above & ones }
+        }
+        Bits::Low { clamp } => {
+            let count = if clamp { (b & 0xffff_ffff).min(32) } else { b & 31 };
+            extract(ty, value, 0, count) & ones
+        }
     }
 }
 

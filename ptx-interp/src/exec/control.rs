@@ -160,9 +160,15 @@ pub(super) fn names_itself(named: u32, active: u32, env: &Env) -> Checked {
     Err(Fault::new(ViolationKind::BarrierMismatch, active & !named, message))
 }
 
-/// The groups of a `bar.warp.sync` whose lanes name different masks, such as one for each half of the warp: each group
-/// synchronises by itself. `None` if all lanes name the same.
-pub(super) fn by_mask(warp: &Warp, named: R32, pc: u32, active: u32) -> Option<ArrayVec<Group, LANES>> {
+/// The groups of a `.sync` instruction whose lanes name different masks, such as one for each half of the warp: each group
+/// executes it by itself, and is parked for its mask. `None` if all lanes name the same.
+pub(super) fn by_mask(
+    warp: &Warp,
+    named: R32,
+    pc: u32,
+    active: u32,
+    park: fn(u32) -> Parked,
+) -> Option<ArrayVec<Group, LANES>> {
     let named = &warp.regs.r32[named.0 as usize].0;
     let first = named[active.trailing_zeros() as usize];
     if lanes(active).all(|lane| named[lane] == first) {
@@ -170,7 +176,7 @@ pub(super) fn by_mask(warp: &Warp, named: R32, pc: u32, active: u32) -> Option<A
     }
     let mut parts: ArrayVec<Group, LANES> = ArrayVec::new();
     for lane in lanes(active) {
-        let parked = Parked::Sync(named[lane]);
+        let parked = park(named[lane]);
         match parts.iter_mut().find(|part| part.parked == parked) {
             Some(part) => part.mask |= 1 << lane,
             None => parts.push(Group { pc, mask: 1 << lane, parked }),

@@ -24,6 +24,10 @@ pub(super) fn load<const WATCH: bool>(
 ) -> Checked {
     if WATCH {
         defined_address(warp, env, access.base, lanes.active)?;
+        if access.read_only && env.strict {
+            let addresses = addresses(&warp.regs, access.base, access.offset);
+            order::unwritten(block, env, &addresses, lanes.active, access.span() as usize)?;
+        }
     }
     let Some(spread) = rows::locate_row(&warp.regs, block, env, access, lanes) else {
         return load_lanes::<WATCH>(warp, block, env, access, lanes.active, pc);

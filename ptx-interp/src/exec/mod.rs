@@ -334,7 +334,7 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
                 return arrival.unwrap_or_else(Stop::Fault);
             }
             Op::WarpSync { mask: named } => {
-                if let Some(parts) = control::by_mask(warp, named, pc, active) {
+                if let Some(parts) = control::by_mask(warp, named, pc, active, Parked::Sync) {
                     for part in &parts {
                         if let Parked::Sync(named) = part.parked {
                             check!(names_itself(named, part.mask, env));
@@ -357,6 +357,27 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
             }
             Op::Collective { index } => {
                 let collective = &env.code.collectives[index as usize];
+                if let Some(named) = collective.mask
+                    && let Some(parts) = control::by_mask(warp, named, pc, active, Parked::Collective)
+                {
+                    let mut waiting = 0;
+                    for part in parts {
+                        let Parked::Collective(named) = part.parked else { continue };
+                        check!(names_itself(named, part.mask, env));
+                        if named & warp.live & !part.mask == 0 {
+                            check!(collective::run::<WATCH>(warp, env, collective, part.mask, named));
+                        } else {
+                            waiting |= part.mask;
+                            warp.groups.push(part);
+                        }
+                    }
+                    if waiting != 0 {
+                        warp.groups.extend(other(pc + 1, mask & !waiting));
+                        park!(pc, 0, Parked::No);
+                    }
+                    pc += 1;
+                    continue;
+                }
                 let named = match collective.mask {
                     None => active,
                     Some(named) => warp.regs.r32[named.0 as usize].0[active.trailing_zeros() as usize],

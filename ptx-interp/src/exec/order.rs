@@ -254,6 +254,32 @@ pub(super) fn writers(block: &mut BlockMemory, env: &Env, (address, bytes): (u64
     writers
 }
 
+/// Checks that nothing in this launch has written what lanes are about to read through the read-only cache, which may have
+/// bytes from before, whatever orders the two.
+#[cold]
+pub(super) fn unwritten(
+    block: &mut BlockMemory,
+    env: &Env,
+    addresses: &[u64; LANES],
+    active: u32,
+    bytes: usize,
+) -> Checked {
+    for lane in lanes(active) {
+        let address = addresses[lane];
+        let Some(writer) = writers(block, env, (address, bytes)).first().copied() else { continue };
+        let origin = &env.code.origins[writer.actor.pc as usize];
+        let message = format!(
+            "{{thread}} reads {bytes} bytes at {address:#x} by a load with .nc, and this launch wrote them at line {} (`{}`): \
+             the read-only cache may have what was there before",
+            origin.line, origin.text
+        );
+        let mut fault = Fault::new(ViolationKind::Race, 1 << lane, message);
+        fault.address = Some(address);
+        env.heed(Err(fault))?;
+    }
+    Ok(())
+}
+
 /// Records that a thread has waited until its copy has written a piece of global memory.
 pub(super) fn completed(block: &mut BlockMemory, env: &Env, (address, bytes): (u64, u64), actor: Actor) {
     let Some(mapped) = env.global.find(address, bytes, &mut block.last) else { return };

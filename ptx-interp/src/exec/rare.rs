@@ -1,10 +1,10 @@
 //! Instructions of other compilers that have several destinations, and the results of reducing barriers.
 
-use ptx_gemm_ptx::extended::{BarReduction, Combine};
+use ptx_gemm_ptx::extended::BarReduction;
 
 use super::scalar::compare;
 use crate::barrier::Votes;
-use crate::op::{BarrierReduce, Rare, Slot};
+use crate::op::{BarrierReduce, BinPred, Rare, Slot};
 use crate::row::lanes;
 use crate::warp::Warp;
 
@@ -13,20 +13,26 @@ impl Warp {
     pub(super) fn rare<const WATCH: bool>(&mut self, op: &Rare, active: u32) {
         match *op {
             Rare::SetWith { cmp, ty, with, d, q, sources: [a, b], c } => {
+                let bits = |holds: &dyn Fn(usize) -> bool| {
+                    lanes(active).filter(|lane| holds(*lane)).fold(0u32, |bits, lane| bits | 1 << lane)
+                };
+                let found = bits(&|lane| compare(cmp, ty, self.regs.get(a, lane), self.regs.get(b, lane)));
+                let other = bits(&|lane| (self.regs.get(c.p.into(), lane) != 0) != c.negated);
+                let both = |found: u32| match with {
+                    BinPred::And => found & other,
+                    BinPred::Or => found | other,
+                    BinPred::Xor => found ^ other,
+                };
                 for lane in lanes(active) {
-                    let found = compare(cmp, ty, self.regs.get(a, lane), self.regs.get(b, lane));
-                    let other = (self.regs.get(c.p.into(), lane) != 0) != c.negated;
-                    let both = |found: bool| match with {
-                        Combine::And => found && other,
-                        Combine::Or => found || other,
-                        Combine::Xor => found != other,
-                    };
-                    self.regs.set(d.into(), lane, both(found).into());
-                    self.regs.set(q.into(), lane, both(!found).into());
+                    self.regs.set(d.into(), lane, (both(found) >> lane).into());
+                    self.regs.set(q.into(), lane, (both(!found) >> lane).into());
                 }
                 if WATCH {
                     let at = |slot| self.taint.at(slot);
-                    let (sources, to) = ([at(a), at(b), at(c.p.into())], [at(d.into()), at(q.into())]);
+                    let sources = [at(a), at(b), at(c.p.into())];
+                    let [of_a, of_b, of_other] = sources.map(|at| self.taint.mask(at));
+                    let decided = |found| with.decided((found, of_a | of_b), (other, of_other));
+                    let to = [(at(d.into()), decided(found)), (at(q.into()), decided(!found))];
                     self.taint_from(&sources, &to, active);
                 }
             }
@@ -39,21 +45,21 @@ impl Warp {
                 }
                 if WATCH {
                     let from = [self.taint.at(Slot::from(a))];
-                    let to = parts.map(|part| self.taint.at(Slot::from(part)));
+                    let to = parts.map(|part| (self.taint.at(Slot::from(part)), 0));
                     self.taint_from(&from, &to, active);
                 }
             }
         }
     }
 
-    /// The destinations depend on all sources, some of which may be among them.
-    fn taint_from(&mut self, sources: &[usize], to: &[usize], active: u32) {
+    /// The destinations depend on all sources, some of which may be among them, but for these lanes of each.
+    fn taint_from(&mut self, sources: &[usize], to: &[(usize, u32)], active: u32) {
         let tainted = sources.iter().fold(0, |all, source| all | self.taint.mask(*source));
         let from = sources.iter().find(|source| self.taint.mask(**source) & active != 0);
         let from = *from.unwrap_or(&sources[0]);
         // The origin is read before it is overwritten.
-        let (last, first) = to.iter().partition::<Vec<usize>, _>(|d| **d == from);
-        first.into_iter().chain(last).for_each(|d| self.taint.assign(d, tainted, from, active));
+        let (last, first) = to.iter().partition::<Vec<_>, _>(|(d, _)| *d == from);
+        first.into_iter().chain(last).for_each(|(d, known)| self.taint.assign(d, tainted & !known, from, active));
     }
 
     /// The votes of the lanes that arrive at a reducing barrier.

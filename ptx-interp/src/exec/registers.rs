@@ -247,6 +247,18 @@ impl Warp {
         }
     }
 
+    /// The taint of two predicates' combination.
+    #[inline(always)]
+    fn combine<const WATCH: bool>(&mut self, f: BinPred, d: P, of: [P; 2], (a, b): (u32, u32), lanes: Lanes) {
+        if WATCH {
+            let [at_a, at_b] = of.map(|p| self.taint.at_pred(p));
+            let (taint_a, taint_b) = (self.taint.mask(at_a), self.taint.mask(at_b));
+            let tainted = (taint_a | taint_b) & !f.decided((a, taint_a), (b, taint_b));
+            let source = if taint_a & tainted & lanes.active != 0 { at_a } else { at_b };
+            self.taint.assign(self.taint.at_pred(d), tainted, source, lanes.active);
+        }
+    }
+
     #[inline(always)]
     fn predicates<const WATCH: bool>(&mut self, op: Op, lanes: Lanes) {
         let word = |p: P| self.regs.preds[p.0 as usize];
@@ -262,13 +274,14 @@ impl Warp {
                     BinPred::Or => word(a) | word(b),
                     BinPred::Xor => word(a) ^ word(b),
                 };
+                let values = (word(a), word(b));
                 self.regs.put_pred(d, out, lanes.active);
-                self.flow::<WATCH, 2>(d, [a.into(), b.into()], lanes);
+                self.combine::<WATCH>(f, d, [a, b], values, lanes);
             }
             Op::SelectPred { d, a, b, p } => {
                 let out = word(a) & word(p) | word(b) & !word(p);
                 self.regs.put_pred(d, out, lanes.active);
-                self.flow::<WATCH, 3>(d, [a.into(), b.into(), p.into()], lanes);
+                self.select::<WATCH>(d.into(), a.into(), b.into(), p, lanes);
             }
             _ => {}
         }

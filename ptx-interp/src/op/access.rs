@@ -19,6 +19,8 @@ pub(crate) struct Access {
     pub(crate) bytes: u8,
     /// Sign-extends into a wider register.
     pub(crate) signed: bool,
+    /// `.nc`: of memory that nothing writes during the launch.
+    pub(crate) read_only: bool,
     /// `None` for a weak access. A strong one may be polled.
     pub(crate) strong: Option<Strong>,
     /// The registers that are loaded or stored, one per element; atomics have their own.

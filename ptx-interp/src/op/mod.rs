@@ -145,6 +145,18 @@ pub(crate) enum BinPred {
     Xor,
 }
 
+impl BinPred {
+    /// The lanes in which one of two predicates, each with its taint, decides their combination: whatever the other is, as in a
+    /// test of an index before that of an element.
+    pub(crate) fn decided(self, (a, taint_a): (u32, u32), (b, taint_b): (u32, u32)) -> u32 {
+        match self {
+            BinPred::And => !a & !taint_a | !b & !taint_b,
+            BinPred::Or => a & !taint_a | b & !taint_b,
+            BinPred::Xor => 0,
+        }
+    }
+}
+
 /// What an instruction does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op {

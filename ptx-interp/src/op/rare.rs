@@ -1,15 +1,15 @@
 //! Decoded instructions of other compilers that have several destinations, or wait for other warps.
 
-use ptx_gemm_ptx::extended::{BarReduction, Combine};
+use ptx_gemm_ptx::extended::BarReduction;
 use ptx_gemm_ptx::types::Type;
 
-use super::{Cmp, P, R32, R64, Slot};
+use super::{BinPred, Cmp, P, R32, R64, Slot};
 
 /// An instruction with several destinations.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Rare {
     /// A comparison combined with a predicate: `d` is the result, and `q` that of the opposite comparison.
-    SetWith { cmp: Cmp, ty: Type, with: Combine, d: P, q: P, sources: [Slot; 2], c: Condition },
+    SetWith { cmp: Cmp, ty: Type, with: BinPred, d: P, q: P, sources: [Slot; 2], c: Condition },
     /// Four halves of 16 bits, the lowest first.
     Unpack4 { parts: [R32; 4], a: R64 },
 }

@@ -72,6 +72,14 @@ pub(crate) enum Bits {
         left: bool,
         clamp: bool,
     },
+    /// `bmsk`: this many ones, from this bit up.
+    Ones {
+        clamp: bool,
+    },
+    /// `szext`: the lowest bits, extended.
+    Low {
+        clamp: bool,
+    },
 }
 
 /// The rarer operations, evaluated one lane at a time on values widened to 64 bits.
