@@ -31,6 +31,9 @@ pub(crate) enum Waits {
     No,
 }
 
+/// The clock at which every warp starts: what knows of it knows that the warp's block has started, and nothing else.
+const START: u32 = 1;
+
 /// Clocks of the threads of a cluster.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Clocks {
@@ -92,7 +95,7 @@ impl Clocks {
         self.block = block as u32;
         (self.warps, self.columns) = (warps, 2 * warps);
         self.own.clear();
-        self.own.resize(self.columns, 1);
+        self.own.resize(self.columns, START + 1);
         self.seen.clear();
         self.seen.resize(warps * self.columns, 0);
         self.copies.resize(warps, Vec::new());
@@ -346,6 +349,58 @@ impl Clocks {
         }
     }
 
+    /// Whether a thread knows that a block of its cluster has started.
+    pub(crate) fn knows_start(&self, rank: usize, me: u16) -> bool {
+        let (warp, lane) = (usize::from(me) / LANES, usize::from(me) % LANES);
+        let warps = rank * self.per_block..(rank + 1) * self.per_block;
+        if self.everything_is_ordered || self.settled >= START || warps.clone().any(|of| self.seen(warp, of) >= START) {
+            return true;
+        }
+        let further = &self.further[warp];
+        let known = [Some(&further.together), further.alone.get(lane)].into_iter().flatten();
+        let mut known = known.filter_map(|known| known.of(self.block));
+        known.any(|known| {
+            let listed = |(thread, _): &(u16, u32)| warps.contains(&(usize::from(*thread) / LANES));
+            warps.clone().any(|of| known.column(of) >= START) || known.threads().iter().any(listed)
+        })
+    }
+
+    /// A warp learns that every block of the cluster has started.
+    pub(crate) fn learn_start(&mut self, warp: usize) {
+        let seen = &mut self.seen[warp * self.columns..][..self.columns];
+        seen.iter_mut().for_each(|clock| *clock = (*clock).max(START));
+    }
+
+    /// What a lane knew at its last fence of a scope or a wider one, which its relaxed arrivals publish.
+    pub(crate) fn fenced(&self, warp: usize, lane: usize, scope: Scope) -> Option<&Knowledge> {
+        self.further[warp].fenced.get(lane)?[scope as usize].as_ref()
+    }
+
+    /// Lanes have waited with relaxed order: a fence acquires what the threads of their own block, and those of others, had
+    /// published.
+    pub(crate) fn wait_relaxed(&mut self, warp: usize, waited: u32, known: &Knowledge, of_peers: &Knowledge) {
+        let own = self.block_of(warp);
+        let elsewhere = Block { rank: u32::MAX, ..own };
+        for (by, scope, known) in [(own, Scope::Cta, known), (elsewhere, Scope::Cluster, of_peers)] {
+            let mut published = Published::new(by);
+            published.add(scope, known);
+            lanes(waited).for_each(|lane| self.keep(warp, lane, &published));
+        }
+    }
+
+    /// Keeps what a lane has read, for a fence to acquire.
+    fn keep(&mut self, warp: usize, lane: usize, published: &Published) {
+        if published.is_empty() {
+            return;
+        }
+        let read = &mut self.further[warp].read;
+        read.resize_with(LANES, Vec::new);
+        match read[lane].iter_mut().find(|earlier| earlier.is_of(published)) {
+            Some(earlier) => earlier.join(published),
+            None => read[lane].push(published.clone()),
+        }
+    }
+
     /// Executes a fence in some lanes: what they have read from flags is acquired, and later strong writes release what
     /// they know now.
     pub(crate) fn fence(&mut self, warp: usize, active: u32, order: FenceOrder, scope: Scope) {
@@ -434,13 +489,7 @@ impl Clocks {
             sequenced[lane].add_awaited(needed, known);
         }
         if !acquired {
-            let read = &mut self.further[warp].read;
-            read.resize_with(LANES, Vec::new);
-            let published = published.narrowed(scope);
-            match read[lane].iter_mut().find(|earlier| earlier.is_of(&published)) {
-                Some(earlier) => earlier.join(&published),
-                None => read[lane].push(published),
-            }
+            self.keep(warp, lane, &published.narrowed(scope));
         }
     }
 }

@@ -9,9 +9,11 @@
 //! met at a barrier in between, a `fence.sc` of the reader after its read follows the first one, since it cannot precede
 //! it (PTX ISA, "Fence-SC" and "Causality order").
 //!
-//! A read that nothing orders after the newest write may return an older value. The first such read of each thread
-//! does, so that a wait that tests only once is detected even if the flag happens to be raised already. It obtains what
-//! was published with the older value.
+//! A read that nothing orders after the newest write, or after another read that has seen it, may return an older value.
+//! The first such read of each thread does, so that a wait that tests only once is detected even if the flag happens to be
+//! raised already. It obtains what was published with the older value. After a `fence.sc` of another thread than the
+//! writer's the newest value is returned: the fences of two threads that both wrote before them let at least one of the
+//! two see the other's write.
 
 use std::collections::{HashMap, HashSet};
 
@@ -155,6 +157,10 @@ pub(crate) struct Flag {
     earlier: Published,
     /// Threads that have already read the old value and must see the new one.
     told: HashSet<(u32, u16)>,
+    /// Threads that have seen the new one, with their clocks at that time.
+    seen: HashMap<(u32, u16), u32>,
+    /// The time of the newest write.
+    time: u64,
 }
 
 impl Flag {
@@ -162,31 +168,67 @@ impl Flag {
         &self.published
     }
 
-    pub(crate) fn writer(&self) -> Writer {
-        self.writer
-    }
-
-    /// The value before the newest write, and what was published with it, for a thread that does not know of the write
-    /// and has not read the old value yet.
-    pub(crate) fn stale(&mut self, block: u32, thread: u16, bytes: u8) -> Option<(u64, &Published)> {
-        if self.before.1 != bytes || !self.told.insert((block, thread)) {
+    /// The value before the newest write, and what was published with it, for a thread that has not read the old value yet
+    /// and knows neither of the write nor of a read that has seen it: `knows` says so of what a thread did at a time.
+    pub(crate) fn stale(
+        &mut self,
+        (block, thread): (u32, u16),
+        bytes: u8,
+        knows: impl Fn(Writer) -> bool,
+    ) -> Option<(u64, &Published)> {
+        let reader = (block, thread);
+        if self.before.1 != bytes
+            || self.told.contains(&reader)
+            || self.seen.contains_key(&reader)
+            || knows(self.writer)
+        {
             return None;
         }
+        let seen = self.seen.iter().map(|(&(block, thread), &clock)| Writer { block, thread, clock });
+        if seen.into_iter().any(knows) {
+            return None;
+        }
+        self.told.insert(reader);
         Some((self.before.0, &self.earlier))
+    }
+
+    /// A thread has seen the newest value.
+    pub(crate) fn see(&mut self, by: Writer) {
+        self.seen.entry((by.block, by.thread)).or_insert(by.clock);
     }
 }
 
 /// Flags by location: allocation and word.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Flags(HashMap<(usize, usize), Flag>);
+pub(crate) struct Flags {
+    flags: HashMap<(usize, usize), Flag>,
+    /// Writes so far, as a clock.
+    time: u64,
+    /// The time of the newest `fence.sc` and its thread, and those of the newest one of another thread.
+    fences: [Option<(u64, (u32, u16))>; 2],
+}
 
 impl Flags {
     pub(crate) fn clear(&mut self) {
-        self.0.clear();
+        *self = Flags::default();
     }
 
-    pub(crate) fn at(&mut self, key: (usize, usize)) -> Option<&mut Flag> {
-        self.0.get_mut(&key)
+    /// The flag at a location, and whether a thread that is not its writer has executed a `fence.sc` since it was written.
+    pub(crate) fn at(&mut self, key: (usize, usize)) -> Option<(&mut Flag, bool)> {
+        let flag = self.flags.get_mut(&key)?;
+        let writer = (flag.writer.block, flag.writer.thread);
+        let since = |fence: &(u64, (u32, u16))| fence.0 >= flag.time && fence.1 != writer;
+        let fenced = self.fences.iter().flatten().any(since);
+        Some((flag, fenced))
+    }
+
+    /// A thread has executed a `fence.sc`.
+    pub(crate) fn fence(&mut self, block: u32, thread: u16) {
+        let [newest, other] = &mut self.fences;
+        if newest.is_some_and(|(_, by)| by != (block, thread)) {
+            *other = *newest;
+        }
+        *newest = Some((self.time, (block, thread)));
     }
 
     /// Records a strong write, and the value and size in bytes that it replaces.
@@ -198,7 +240,9 @@ impl Flags {
         published: Published,
         before: (u64, u8),
     ) {
-        match self.0.get_mut(&key) {
+        self.time += 1;
+        let time = self.time;
+        match self.flags.get_mut(&key) {
             Some(flag) => {
                 // A thread that has released a flag may write it again: readers of either write obtain the release.
                 let same = (flag.writer.block, flag.writer.thread) == (writer.block, writer.thread);
@@ -208,22 +252,24 @@ impl Flags {
                 } else {
                     flag.published = published;
                 }
-                (flag.writer, flag.before) = (writer, before);
+                (flag.writer, flag.before, flag.time) = (writer, before, time);
                 flag.told.clear();
+                flag.seen.clear();
             }
             None => {
                 let earlier = Published::default();
-                self.0.insert(key, Flag { published, writer, before, earlier, told: HashSet::new() });
+                let (told, seen) = (HashSet::new(), HashMap::new());
+                self.flags.insert(key, Flag { published, writer, before, earlier, told, seen, time });
             }
         }
     }
 
     /// Records a weak write: reading it is not reading a flag.
     pub(crate) fn forget(&mut self, key: (usize, usize)) {
-        self.0.remove(&key);
+        self.flags.remove(&key);
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.flags.is_empty()
     }
 }

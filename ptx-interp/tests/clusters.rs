@@ -91,6 +91,57 @@ fn addresses_of_blocks_that_do_not_exist() {
     Case::new(&used, 40).clusters(4, 2).breaks("used", &[OutOfBounds], "ld.shared::cluster");
 }
 
+/// What a relaxed arrival does not publish by itself, a fence before it does.
+#[test]
+fn fences_before_relaxed_arrivals() {
+    let want = words(4, |block, t| (block ^ 1) * 100 + t);
+    let relaxed = |fence: &str| {
+        let arrival = format!("{fence}\nbarrier.cluster.arrive.relaxed.aligned;");
+        change(&exchange(), "barrier.cluster.arrive.release.aligned; // first", &arrival)
+    };
+    for fence in ["fence.acq_rel.cluster;", "fence.release.gpu;", "fence.sc.cluster;"] {
+        Case::new(&relaxed(fence), 40).clusters(4, 2).gives(fence, &want);
+    }
+    for fence in ["fence.acq_rel.cta;", "fence.acquire.cluster;", ""] {
+        Case::new(&relaxed(fence), 40).clusters(4, 2).breaks(fence, &[Race], "ld.shared::cluster");
+    }
+    // A fence before the write publishes nothing of it.
+    let early =
+        change(&exchange(), "st.shared.u32 [%r1], %r2; // own", "fence.acq_rel.cluster;\nst.shared.u32 [%r1], %r2;");
+    let early = change(&early, "arrive.release.aligned; // first", "arrive.relaxed.aligned;");
+    Case::new(&early, 40).clusters(4, 2).breaks("a fence before the write", &[Race], "ld.shared::cluster");
+}
+
+/// Each thread writes to its peer, which may read that after the cluster's barrier, but has to have started before.
+#[test]
+fn blocks_have_started_before_others_write_to_them() {
+    let body = |before: &str| {
+        format!(
+            "mov.u32 %r8, %cluster_ctarank;
+xor.b32 %r9, %r8, 1;
+shl.b32 %r0, %t, 2;
+mov.u32 %r1, a;
+add.u32 %r1, %r1, %r0;
+mapa.shared::cluster.u32 %r3, %r1, %r9;
+{before}
+st.shared::cluster.u32 [%r3], %r9; // to the peer
+{}ld.shared.u32 %r20, [%r1];
+{STORE}",
+            sync("last")
+        )
+    };
+    let want = words(4, |block, _| block & 1);
+    let started = "barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;";
+    // That a warp of the block knows it is enough, if the others know of that.
+    let one_arrives_late = format!("{started}\nbar.sync 0;");
+    for before in [sync("first").as_str(), started, &one_arrives_late] {
+        Case::new(&body(before), 40).clusters(4, 2).gives(before, &want);
+    }
+    for before in ["", "bar.sync 0;"] {
+        Case::new(&body(before), 40).clusters(4, 2).breaks("not started", &[Race], "st.shared::cluster");
+    }
+}
+
 #[test]
 fn broken_exchanges() {
     let breaks = |name: &str, kinds: &[ViolationKind], from: &str, to: &str, at: &str| {
@@ -130,7 +181,12 @@ fn broken_exchanges() {
     let words = [
         (change(&exchange(), &sync("last"), ""), "block (", "no barrier of the cluster"),
         (change(&exchange(), "ld.shared::cluster.u32", "ld.shared.u32"), "needs .shared::cluster", "rank"),
-        (change(&exchange(), &sync("first"), "bar.sync 0;"), "of block (", "nothing orders"),
+        (change(&exchange(), &sync("first"), "bar.sync 0;"), "of block (", "may not have started"),
+        (
+            change(&exchange(), "arrive.release.aligned; // first", "arrive.relaxed.aligned;"),
+            "of block (",
+            "nothing orders",
+        ),
     ];
     for (body, one, other) in words {
         let violation = Case::new(&body, 40).clusters(2, 2).run(&Options::default()).expect_err("broken").to_string();

@@ -7,6 +7,7 @@ mod branch_lists;
 mod bulk;
 mod checks;
 mod clusters;
+mod coherence;
 mod copies;
 mod cost;
 mod extended;

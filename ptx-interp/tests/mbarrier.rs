@@ -269,3 +269,47 @@ fn arrivals_that_count_and_drop() {
     );
     check_found("completes", &[BarrierMisuse], &all, 64);
 }
+
+/// Relaxed arrivals and waits order what fences before and after them say.
+#[test]
+fn fences_next_to_relaxed_arrivals_and_waits() {
+    let body = |release: &str, arrive: &str, wait: &str, acquire: &str| {
+        format!(
+            "setp.eq.u32 %p0, %t, 0;
+             @%p0 mbarrier.init.shared::cta.b64 [full], 32;
+             bar.sync 0;
+             setp.ge.u32 %p1, %t, 32;
+             mov.u32 %r1, ring;
+             mad.lo.u32 %r2, %t, 4, %r1;
+             mov.u32 %r0, 0;
+             @%p1 bra WAIT;
+             st.shared.u32 [%r2], %t;
+             {release}
+             mbarrier.arrive.{arrive}.cta.shared::cta.b64 _, [full];
+             bra END;
+             WAIT: mbarrier.try_wait.parity.{wait}.cta.shared::cta.b64 %p2, [full], 0;
+             @!%p2 bra WAIT;
+             {acquire}
+             ld.shared.u32 %r0, [%r2+-128];
+             END: {STORE}"
+        )
+    };
+    let want: Vec<u32> = (0..64).map(|t| if t < 32 { 0 } else { t - 32 }).collect();
+    let fence = "fence.acq_rel.cta;";
+    for (name, release, arrive, wait, acquire) in [
+        ("neither is relaxed", "", "release", "acquire", ""),
+        ("a relaxed arrival", fence, "relaxed", "acquire", ""),
+        ("a relaxed wait", "", "release", "relaxed", fence),
+        ("both", fence, "relaxed", "relaxed", fence),
+        ("wide fences", "fence.release.gpu;", "relaxed", "relaxed", "fence.acquire.cluster;"),
+    ] {
+        check(name, &body(release, arrive, wait, acquire), 64, &want);
+    }
+    for (name, release, arrive, wait, acquire) in [
+        ("no fence before a relaxed arrival", "", "relaxed", "acquire", fence),
+        ("no fence after a relaxed wait", fence, "release", "relaxed", ""),
+        ("fences that only acquire and only release", "fence.acquire.cta;", "relaxed", "relaxed", "fence.release.cta;"),
+    ] {
+        check_found(name, &[Race, Uninitialised], &body(release, arrive, wait, acquire), 64);
+    }
+}

@@ -7,16 +7,22 @@ use crate::exec::landing;
 use crate::knowledge::Knowledge;
 use crate::options::Watch;
 use crate::pool::{Outcome, Pool, Resizing, Uneven};
-use crate::row::LANES;
+use crate::row::{LANES, lanes};
+use crate::scope::Scope;
 use crate::violation::{Checked, Fault, Violation, ViolationKind, triple};
 
 impl Block {
-    /// Counts a warp's arrival at the cluster's barrier. A relaxed arrival publishes only the initialisation of
-    /// mbarriers, and only if that was fenced.
+    /// Counts a warp's arrival at the cluster's barrier. A relaxed arrival publishes only what came before a fence: of the
+    /// initialisation of mbarriers, or of everything.
     pub(super) fn arrive_at_cluster(&mut self, env: &Env, index: usize, relaxed: bool) -> Checked {
         let brings = match (env.watch, relaxed) {
             (Watch::Off, _) => Knowledge::default(),
-            (Watch::On, true) => self.warps[index].published.clone(),
+            (Watch::On, true) => {
+                let mut brings = self.warps[index].published.clone();
+                let fenced = |lane| self.memory.clocks.fenced(index, lane, Scope::Cluster);
+                lanes(self.warps[index].mask).filter_map(fenced).for_each(|known| brings.join(known));
+                brings
+            }
             (Watch::On, false) => self.memory.clocks.knowledge_of_all(index),
         };
         let (mask, pc) = (self.warps[index].mask, self.warps[index].pc);
@@ -46,6 +52,7 @@ impl Block {
         if env.watch == Watch::On {
             let (mask, pc) = (self.warps[index].mask, self.warps[index].pc);
             self.memory.clocks.learn(index, mask, true, known);
+            self.memory.clocks.learn_start(index);
             self.memory.note(index, mask, pc, true);
             self.memory.clocks.meet(index);
         }

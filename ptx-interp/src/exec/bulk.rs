@@ -188,9 +188,12 @@ impl Start<'_, '_> {
     /// Counts a copy to this offset at an mbarrier: the column and the clock from which its completion is known.
     fn counted(&self, block: &mut BlockMemory, shared: u32, barrier: u32) -> Checked<(u32, u32)> {
         let (env, starter) = (self.env, self.starter);
-        if env.strict && block.visits.has_exited(block.shared.rank_of(shared as usize)) {
-            let actor = starter.actor(block);
-            env.heed(Err(order::exited(block, env, shared as usize, actor, "starts a copy to")))?;
+        if env.strict && block.shared.ranks() > 1 {
+            let (actor, offset, does) = (starter.actor(block), shared as usize, "starts a copy to");
+            if block.visits.has_exited(block.shared.rank_of(offset)) {
+                env.heed(Err(order::exited(block, env, offset, actor, does)))?;
+            }
+            order::has_started(block, env, offset, actor, does)?;
         }
         if block.mbarriers.get(barrier as usize).is_none() {
             let address = block.shared.address(barrier as usize);

@@ -78,6 +78,14 @@ pub(super) fn execute<const WATCH: bool>(
                 block.clocks.bring_alone(index, lane, brought);
             }
         }
+        if WATCH
+            && let Action::Arrive { ordering: Ordering::Relaxed, .. } = op.action
+            && let Some(fenced) = block.clocks.fenced(index, lane, if own { Scope::Cta } else { Scope::Cluster })
+            && let Ok(barrier) = block.mbarriers.at(offset)
+        {
+            let brought = if own { barrier.brought() } else { barrier.brought_by_peers() };
+            brought.join(fenced);
+        }
         if WATCH && matches!(op.action, Action::Arrive { .. }) {
             match (arrived.iter_mut().find(|(at, ..)| *at == offset), block.mbarriers.get(offset)) {
                 (Some((.., lanes)), _) => *lanes |= 1 << lane,
@@ -139,16 +147,19 @@ pub(super) fn execute<const WATCH: bool>(
         block.note(index, active, pc, true);
         block.clocks.tick(index);
     }
-    if WATCH && let Action::Wait { ordering: Ordering::Synchronises(scope), .. } = op.action {
+    if WATCH && let Action::Wait { ordering, .. } = op.action {
         for ((offset, _), _, lanes) in waited {
-            block.note(index, lanes, pc, false);
-            if let Some(barrier) = block.mbarriers.get(offset) {
-                let (known, of_peers) = barrier.known();
-                block.clocks.learn(index, lanes, lanes == warp.live, known);
-                if scope >= Scope::Cluster && !of_peers.is_empty() {
-                    block.clocks.learn(index, lanes, lanes == warp.live, of_peers);
-                }
+            let Some(barrier) = block.mbarriers.get(offset) else { continue };
+            let (known, of_peers) = barrier.known();
+            let Ordering::Synchronises(scope) = ordering else {
+                block.clocks.wait_relaxed(index, lanes, known, of_peers);
+                continue;
+            };
+            block.clocks.learn(index, lanes, lanes == warp.live, known);
+            if scope >= Scope::Cluster && !of_peers.is_empty() {
+                block.clocks.learn(index, lanes, lanes == warp.live, of_peers);
             }
+            block.note(index, lanes, pc, false);
         }
     }
     if WATCH {

@@ -32,6 +32,7 @@ mod tensormap;
 mod timeline;
 mod watch;
 
+use ptx_gemm_ptx::instruction::FenceOrder;
 use pulp::{Simd, WithSimd};
 
 use self::control::{
@@ -419,6 +420,9 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
                     block.note(warp.index as usize, active, pc, true);
                     block.complete_reads(env, warp.index as usize, active);
                     block.clocks.fence(warp.index as usize, active, order, scope);
+                    if order == FenceOrder::Sc {
+                        order::fence_in_sequence(warp, block, env, active);
+                    }
                 }
             }
             Op::Scalar { index } => warp.scalar::<WATCH>(&env.code.scalars[index as usize], active),

@@ -288,6 +288,17 @@ pub(super) fn completed(block: &mut BlockMemory, env: &Env, (address, bytes): (u
     GlobalShadow::parts(from, from + bytes as usize).for_each(|part| shadow.complete(&block.clocks, part, actor));
 }
 
+/// Lanes of a warp execute a `fence.sc`.
+pub(super) fn fence_in_sequence(warp: &Warp, block: &mut BlockMemory, env: &Env, active: u32) {
+    let number = block.clocks.block();
+    let mut global = flags(env);
+    for lane in lanes(active) {
+        let thread = (warp.index as usize * LANES + lane) as u16;
+        block.clocks.flags.fence(number, thread);
+        global.fence(number, thread);
+    }
+}
+
 fn flags<'a>(env: &'a Env) -> MutexGuard<'a, Flags> {
     env.flags.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -344,9 +355,28 @@ pub(super) fn visit(block: &mut BlockMemory, env: &Env, offset: usize, actor: Ac
     if block.visits.has_exited(rank) {
         return env.heed(Err(exited(block, env, offset, actor, does)));
     }
+    has_started(block, env, offset, actor, does)?;
     let clock = block.clocks.now(usize::from(actor.thread) / LANES);
     block.visits.add(rank, Visit { thread: actor.thread, clock, pc: actor.pc });
     Ok(())
+}
+
+/// Checks that a thread knows that the block whose shared memory it accesses has started (CUDA C++ Programming Guide,
+/// "Distributed Shared Memory").
+pub(super) fn has_started(block: &BlockMemory, env: &Env, offset: usize, actor: Actor, does: &str) -> Checked {
+    let rank = block.shared.rank_of(offset);
+    if rank == env.rank(actor.thread) as usize || block.clocks.knows_start(rank, actor.thread) {
+        return Ok(());
+    }
+    let address = block.shared.address(offset);
+    let message = format!(
+        "{{thread}} {does} shared address {address:#x} of block {}, which may not have started: no barrier of the cluster, and \
+         nothing that it waited for, comes before the access",
+        triple(env.ctaid_in(block.number, rank as u32))
+    );
+    let mut fault = Fault::new(ViolationKind::Race, 1 << (usize::from(actor.thread) % LANES), message);
+    (fault.address, fault.at) = (Some(address), Some((actor.thread, actor.pc)));
+    env.heed(Err(fault))
 }
 
 /// Reports an access to the shared memory of a block that has exited, or that may have.
@@ -382,16 +412,15 @@ pub(super) fn observe(
     let stale_bytes =
         if access.atomic.is_none() && access.count == 1 && !strong.volatile { access.bytes } else { u8::MAX };
     let look = |clocks: &mut crate::clocks::Clocks, flags: &mut Flags, key: (usize, usize)| {
-        let flag = flags.at(key)?;
-        let Writer { block, thread: writer, clock } = flag.writer();
-        let own = (block, writer) == (number, thread);
-        if !own
-            && !clocks.ordered_anywhere(block, clock, writer, thread)
-            && let Some((value, published)) = flag.stale(number, thread, stale_bytes)
-        {
+        let (flag, fenced) = flags.at(key)?;
+        let knows = |of: Writer| {
+            (of.block, of.thread) == (number, thread) || clocks.ordered_anywhere(of.block, of.clock, of.thread, thread)
+        };
+        if !fenced && let Some((value, published)) = flag.stale((number, thread), stale_bytes, knows) {
             clocks.observe(index, lane, strong.acquires, strong.scope, published);
             return Some(value);
         }
+        flag.see(Writer { block: number, thread, clock: clocks.now(index) });
         clocks.observe(index, lane, strong.acquires, strong.scope, flag.published());
         None
     };
