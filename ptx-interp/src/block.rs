@@ -111,7 +111,7 @@ impl Block {
         let (ranks, warps, count) = (env.ranks() as usize, env.warps() as usize, env.all_warps());
         self.pitch = env.warp_pitch() as usize;
         self.memory.number = number;
-        self.memory.shared.reset(env.shared_bytes, ranks as u32, watched);
+        self.memory.shared.reset(env.shared_bytes, &env.shared_gaps, ranks as u32, watched);
         if watched {
             self.memory.shadow.reset(env.shared_bytes as usize, self.memory.shared.layout(), self.pitch, ranks);
             let ordered = !env.watches(ViolationKind::Race);

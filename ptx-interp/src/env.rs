@@ -25,7 +25,7 @@ use crate::options::{BlockOrder, Checks, Counting, Landing, Severity, WarpOrder,
 use crate::program::Entry;
 use crate::row::{LANES, Row32, Row64, lanes};
 use crate::shadows::Shadows;
-use crate::shared::Shared;
+use crate::shared::{Gap, Shared};
 use crate::violation::{Checked, Fault, ViolationKind, triple};
 use crate::visits::Visits;
 use crate::waits::Waits;
@@ -48,7 +48,9 @@ pub(crate) struct Env<'a> {
     pub(crate) explicit_cluster: bool,
     pub(crate) params: Vec<u32>,
     pub(crate) param_bytes: usize,
+    /// Bytes of a block's shared memory, with the gaps between its variables.
     pub(crate) shared_bytes: u32,
+    pub(crate) shared_gaps: Arc<[Gap]>,
     pub(crate) dynamic_bytes: u32,
     /// What of shared memory is counted by itself.
     pub(crate) regions: &'a [Region<'a>],
@@ -396,7 +398,7 @@ impl Env<'_> {
             Special::LaneMaskGe => !(lane_bit - 1),
             Special::LaneMaskGt => !(lane_bit | (lane_bit - 1)),
             Special::DynamicSmemSize => self.dynamic_bytes,
-            Special::TotalSmemSize => self.shared_bytes,
+            Special::TotalSmemSize => self.shared_bytes - self.entry.symbols.shared_shift as u32,
             // A machine with one multiprocessor per block of a row.
             Special::SmId => ctaid[0],
             Special::NsmId => self.grid[0],

@@ -4,7 +4,18 @@
 //! An offset is the distance from the start of the first block's memory. The memories of a cluster of several blocks
 //! begin at multiples of a power of two, so that an offset contains the rank of its block.
 
+use std::sync::Arc;
+
 use crate::address::{PEER, SHARED_START};
+
+/// Bytes of a block's memory that no variable has, by their distance from its first byte.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Gap {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// The variable that ends where the gap begins.
+    pub(crate) after: String,
+}
 
 /// Words, and one bit per byte that was written.
 #[derive(Clone, Debug, Default)]
@@ -14,6 +25,7 @@ pub(crate) struct Shared {
     bytes: u32,
     written: Vec<u32>,
     layout: Layout,
+    gaps: Arc<[Gap]>,
     ranks: u32,
     /// The block whose warp runs: the address and the offset of its first byte.
     start: u32,
@@ -55,7 +67,8 @@ impl Layout {
 
 impl Shared {
     /// Clears the memory for a new cluster.
-    pub(crate) fn reset(&mut self, bytes: u32, ranks: u32, watch: bool) {
+    pub(crate) fn reset(&mut self, bytes: u32, gaps: &Arc<[Gap]>, ranks: u32, watch: bool) {
+        self.gaps.clone_from(gaps);
         (self.bytes, self.ranks, self.layout) = (bytes, ranks, Layout::new(bytes, ranks));
         self.enter(0);
         let all = self.all_bytes();
@@ -113,8 +126,10 @@ impl Shared {
     #[inline(always)]
     pub(crate) fn offset(&self, address: u64, bytes: u64) -> Option<usize> {
         let offset = address.checked_sub(u64::from(self.start))?;
-        (offset <= u64::from(self.bytes) && bytes <= u64::from(self.bytes) - offset)
-            .then_some(offset as usize + self.base as usize)
+        (offset <= u64::from(self.bytes)
+            && bytes <= u64::from(self.bytes) - offset
+            && self.gap(offset, bytes).is_none())
+        .then_some(offset as usize + self.base as usize)
     }
 
     /// Offset of an access to the memory of any block of the cluster that is in bounds.
@@ -122,7 +137,20 @@ impl Shared {
         let (rank, address) = (address / u64::from(PEER), address % u64::from(PEER));
         let within = address.checked_sub(u64::from(SHARED_START))?;
         let fits = within <= u64::from(self.bytes) && bytes <= u64::from(self.bytes) - within;
+        let fits = fits && self.gap(within, bytes).is_none();
         (fits && rank < u64::from(self.ranks)).then(|| self.layout.offset(rank as usize, within as usize))
+    }
+
+    /// The gap between variables that an access to a block's memory touches, if any.
+    #[inline(always)]
+    pub(crate) fn gap(&self, within: u64, bytes: u64) -> Option<&Gap> {
+        self.gaps.iter().find(|gap| within < gap.end && gap.start < within + bytes)
+    }
+
+    /// Whether there are such gaps.
+    #[inline(always)]
+    pub(crate) fn has_gaps(&self) -> bool {
+        !self.gaps.is_empty()
     }
 
     /// The address of an offset.

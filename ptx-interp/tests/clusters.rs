@@ -167,10 +167,11 @@ fn broken_exchanges() {
         "ld.shared::cta.u32 %r20",
         "ld.shared::cta",
     );
-    breaks("beyond the peer's memory", &[OutOfBounds], "[%r3]; // peer", "[%r3+12400];", "ld.shared::cluster");
+    breaks("beyond the peer's memory", &[OutOfBounds], "[%r3]; // peer", "[%r3+20480];", "ld.shared::cluster");
+    breaks("past the peer's variable", &[OutOfBounds], "[%r3]; // peer", "[%r3+4096];", "ld.shared::cluster");
     breaks("before the peer's memory", &[OutOfBounds], "[%r3]; // peer", "[%r3+-1024];", "ld.shared::cluster");
     breaks("misaligned", &[Misaligned], "[%r3]; // peer", "[%r3+2];", "ld.shared::cluster");
-    breaks("never written", &[Uninitialised], "[%r3]; // peer", "[%r3+4096];", "st.global");
+    breaks("never written", &[Uninitialised], "[%r3]; // peer", "[%r3+160];", "st.global");
     breaks(
         "a write to the peer",
         &[Race],
@@ -308,6 +309,7 @@ fn threads_arrive_at_barriers_of_other_blocks() {
 fn between() -> String {
     format!(
         "mov.u32 %r8, %cluster_ctarank;
+mov.u32 %r9, b;
 mov.u32 %r1, a;
 mad.lo.u32 %r1, %t, 4, %r1;
 add.u32 %r2, %t, 60;
@@ -328,7 +330,8 @@ cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%r3], [a
 bra END;
 WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [bar], 0; // wait
 @!%p2 bra WAIT;
-ld.shared.u32 %r20, [%r1+4096]; // read
+mad.lo.u32 %r1, %t, 4, %r9;
+ld.shared.u32 %r20, [%r1]; // read
 END: {}{STORE}",
         sync("start"),
         sync("last")

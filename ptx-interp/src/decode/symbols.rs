@@ -6,6 +6,7 @@ use ptx_gemm_ptx::module::{Entry, Module, Variable};
 use ptx_gemm_ptx::types::Space;
 
 use crate::address::{SHARED_START, StateSpace};
+use crate::shared::Gap;
 
 /// A named address.
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +15,12 @@ pub(crate) struct Symbol {
     /// Address within the space; for a variable in global memory, its index.
     pub(crate) address: u64,
 }
+
+/// Bytes between two variables in shared memory, in addition to those that they have on a GPU. An access to them is one past
+/// a variable's end, or before its beginning. Banks and swizzles of an address do not change by this much.
+const GAP: u64 = 1024;
+/// There are no more gaps once they take as much as this.
+const MAX_GAPS: u64 = 256 << 10;
 
 /// Largest supported variable in global memory.
 const MAX_GLOBAL: u64 = 64 << 20;
@@ -36,6 +43,11 @@ pub(crate) struct Symbols {
     pub(crate) param_bytes: u64,
     /// Static shared memory.
     pub(crate) shared_bytes: u64,
+    /// How far everything that follows in shared memory is moved to leave gaps between the variables.
+    pub(crate) shared_shift: u64,
+    pub(crate) shared_gaps: Vec<Gap>,
+    /// The variable that was laid out last there.
+    last_shared: Option<String>,
     /// Whether the entry sees `.extern .shared` memory, which starts after the static part.
     pub(crate) dynamic_shared: bool,
     pub(crate) local_bytes: u64,
@@ -76,13 +88,24 @@ impl Symbols {
         let align = dynamic.iter().map(|variable| variable.align.unwrap_or(16)).max().unwrap_or(16).max(16);
         symbols.dynamic_shared = !dynamic.is_empty();
         if symbols.dynamic_shared {
-            symbols.shared_bytes = align_up(symbols.shared_bytes, align);
+            symbols.shared_bytes = symbols.begin_shared(align);
         }
         for variable in dynamic {
-            let address = u64::from(SHARED_START).saturating_add(symbols.shared_bytes);
+            let address = symbols.shared_bytes.saturating_add(symbols.shared_shift).saturating_add(SHARED_START.into());
             symbols.add(&variable.name, StateSpace::Shared, address);
         }
         symbols
+    }
+
+    /// Where the next variable in shared memory begins on a GPU. Here it is further away from those before it.
+    fn begin_shared(&mut self, align: u32) -> u64 {
+        let (end, begin) = (self.shared_bytes, align_up(self.shared_bytes, align));
+        if let Some(after) = self.last_shared.take().filter(|_| self.shared_shift < MAX_GAPS) {
+            let start = end.saturating_add(self.shared_shift);
+            self.shared_shift = align_up(self.shared_shift.saturating_add(GAP), align.max(GAP as u32));
+            self.shared_gaps.push(Gap { start, end: begin.saturating_add(self.shared_shift), after });
+        }
+        begin
     }
 
     fn lay_out_variable(&mut self, variable: &Variable) {
@@ -94,8 +117,13 @@ impl Symbols {
             self.globals.push(GlobalVariable { name, align: align.max(1).into(), bytes, initial });
             return self.add(&variable.name, StateSpace::Global, number);
         }
+        if variable.space.is_shared() {
+            let begin = self.begin_shared(align);
+            let address = begin.saturating_add(self.shared_shift).saturating_add(SHARED_START.into());
+            (self.shared_bytes, self.last_shared) = (begin.saturating_add(bytes), Some(variable.name.clone()));
+            return self.add(&variable.name, StateSpace::Shared, address);
+        }
         let (space, size, start) = match variable.space {
-            space if space.is_shared() => (StateSpace::Shared, &mut self.shared_bytes, u64::from(SHARED_START)),
             Space::Local => (StateSpace::Local, &mut self.local_bytes, 0),
             Space::Const => (StateSpace::Const, &mut self.const_bytes, 0),
             // Left out: an instruction that uses the name is an error when it runs.

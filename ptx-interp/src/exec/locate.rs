@@ -2,7 +2,7 @@
 //! interpreter's own safety relies on the checks.
 
 use super::undefined;
-use crate::address::{PEER, StateSpace};
+use crate::address::{PEER, SHARED_START, StateSpace};
 use crate::env::{BlockMemory, Env};
 use crate::global::Mapped;
 use crate::op::Slot;
@@ -133,10 +133,31 @@ pub(super) fn out_of_shared(block: &BlockMemory, lane_access: &LaneAccess) -> Bo
         None => StateSpace::of_generic(address),
     };
     let shared = &block.shared;
-    let (does, bytes, first) = (kind.word(), in_words(bytes), u64::from(shared.start()));
-    let last = first + u64::from(shared.bytes());
+    let (does, bytes) = (kind.word(), in_words(bytes));
     let mut message = format!("{{thread}} {does} {bytes} at shared address {at:#x}");
-    message += &match shared.offset_in_cluster(at, lane_access.bytes) {
+    let within = (at % u64::from(PEER)).checked_sub(u64::from(SHARED_START));
+    let gap = within.and_then(|within| Some((within, shared.gap(within, lane_access.bytes)?)));
+    message += &match gap {
+        Some((within, gap)) if within >= gap.end - (gap.end - gap.start) / 2 => {
+            format!(", {} before the variable that follows `{}`", in_words(gap.end - within), gap.after)
+        }
+        Some((within, gap)) => {
+            let past = in_words(within + lane_access.bytes - gap.start);
+            format!(", which ends {past} past the end of `{}`", gap.after)
+        }
+        None => no_gap(block, lane_access, (space, at)),
+    };
+    let mut fault = Fault::new(ViolationKind::OutOfBounds, 1 << lane, message);
+    fault.address = Some(address);
+    fault
+}
+
+/// What is wrong with an access to shared memory beyond all of it, as the rest of a sentence.
+fn no_gap(block: &BlockMemory, lane_access: &LaneAccess, (space, at): (StateSpace, u64)) -> String {
+    let shared = &block.shared;
+    let first = u64::from(shared.start());
+    let last = first + u64::from(shared.bytes());
+    match shared.offset_in_cluster(at, lane_access.bytes) {
         _ if shared.bytes() == 0 => ", but there is no shared memory".to_owned(),
         Some(offset) if space == StateSpace::Shared => format!(
             ", which belongs to the block of rank {} in its cluster; its own shared memory is {first:#x} to {last:#x}, and an \
@@ -148,10 +169,7 @@ pub(super) fn out_of_shared(block: &BlockMemory, lane_access: &LaneAccess) -> Bo
             shared.ranks()
         ),
         _ => format!("; its shared memory is {first:#x} to {last:#x}"),
-    };
-    let mut fault = Fault::new(ViolationKind::OutOfBounds, 1 << lane, message);
-    fault.address = Some(address);
-    fault
+    }
 }
 
 #[cold]

@@ -64,6 +64,11 @@ fn shared_offsets(
         largest = largest.max(*offset);
         low |= *offset;
     }
+    if block.shared.has_gaps()
+        && crate::row::lanes(lanes.active).any(|lane| block.shared.gap(offsets[lane].into(), span.into()).is_some())
+    {
+        return None;
+    }
     let base = block.shared.base();
     if base != 0 {
         offsets = alu::map1(&offsets, |offset| offset.wrapping_add(base));
