@@ -2,6 +2,7 @@
 
 mod planes;
 mod rings;
+mod streams;
 
 use ptx_gemm_runtime::interface::Entry;
 use ptx_gemm_runtime::ptx::instruction::{Compare, Opcode};
@@ -332,14 +333,6 @@ const FAMILIES: &[Family] = &[
         reason: "of a row or vector whose later part is inside an earlier one is inside as well",
     },
     Family {
-        kinds: &[MutantKind::Bound],
-        is: demands_more,
-        notes: &["whole vectors, if the tile is inside and they are aligned"],
-        entry: any,
-        certain: true,
-        reason: "a tile that just fits is read by elements, which are the same; addresses and distances of rows are even",
-    },
-    Family {
         kinds: &[MutantKind::Comparison],
         is: compares,
         notes: &["this thread's vectors of the copy"],
@@ -370,14 +363,6 @@ const FAMILIES: &[Family] = &[
         entry: |entry| entry.emulated.is_some(),
         certain: false,
         reason: "the first product of a chunk is not added to what the accumulators hold",
-    },
-    Family {
-        kinds: BOUNDS,
-        is: compares,
-        notes: &["the last tile of the run, or the first whole tile"],
-        entry: any,
-        certain: false,
-        reason: "a launch has at most as many blocks as K-tiles, so that each block has a tile to begin with",
     },
     Family {
         kinds: &[MutantKind::NoGuard],
@@ -551,7 +536,7 @@ fn family(mutant: &Mutant, entry: &Entry) -> Option<&'static Family> {
 }
 
 fn families() -> impl Iterator<Item = &'static Family> {
-    FAMILIES.iter().chain(planes::FAMILIES).chain(rings::FAMILIES)
+    FAMILIES.iter().chain(planes::FAMILIES).chain(rings::FAMILIES).chain(streams::FAMILIES)
 }
 
 #[cfg(test)]

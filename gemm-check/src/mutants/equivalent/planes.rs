@@ -37,6 +37,22 @@ pub(super) const FAMILIES: &[Family] = &[
         reason: "the register is loaded before it is read",
     },
     Family {
+        kinds: &[MutantKind::Comparison],
+        is: compares,
+        notes: &["leave it to the thread of the whole line"],
+        entry: any,
+        certain: false,
+        reason: "the line after the last one of an operand is zeros here, and its scale is in the padding of the scales",
+    },
+    Family {
+        kinds: &[MutantKind::Comparison],
+        is: compares,
+        notes: &["zeros outside the matrix"],
+        entry: |entry| entry.emulated.is_some(),
+        certain: false,
+        reason: "the row or column after the last one of a plane is in the workspace, and its products are outside D",
+    },
+    Family {
         kinds: &[MutantKind::NoGuard],
         is: |_| true,
         notes: &["a scale that makes it 2^14 or more"],

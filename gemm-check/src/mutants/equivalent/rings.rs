@@ -18,7 +18,7 @@ pub(super) const FAMILIES: &[Family] = &[
     Family {
         kinds: &[MutantKind::Constant],
         is: |mutant| matches!(mutant.op, Opcode::Add { .. }) && one_more(mutant),
-        notes: &["matrix descriptor of"],
+        notes: &["matrix descriptor of", "advance to the next slot"],
         entry: any,
         certain: false,
         reason: "a descriptor holds an address without its lowest four bits",
@@ -42,7 +42,7 @@ pub(super) const FAMILIES: &[Family] = &[
     Family {
         kinds: &[MutantKind::OtherRegister],
         is: |mutant| matches!(mutant.op, Opcode::Add { .. }),
-        notes: &["advance to the next slot"],
+        notes: &["advance to the next slot", "matrix descriptor of"],
         entry: any,
         certain: false,
         reason: "the slot that is filled next is the one that was read, and both registers have its offset",

@@ -1,0 +1,49 @@
+//! Families of edits that are not faults in kernels whose blocks divide K-tiles among each other, or pack an operand.
+
+use ptx_gemm_runtime::ptx::instruction::Opcode;
+
+use super::{BOUNDS, Family, any, compares, demands_more};
+use crate::mutants::MutantKind;
+
+pub(super) const FAMILIES: &[Family] = &[
+    Family {
+        kinds: &[MutantKind::Bound, MutantKind::Comparison, MutantKind::SwappedOperands],
+        is: compares,
+        notes: &["tiles that the whole waves leave over"],
+        entry: any,
+        certain: false,
+        reason: "which tiles are divided among blocks is a matter of speed: the sums of all of them are right either way",
+    },
+    Family {
+        kinds: &[MutantKind::Constant],
+        is: |mutant| matches!(mutant.op, Opcode::Add { .. }),
+        notes: &["K-tiles of a tile"],
+        entry: any,
+        certain: false,
+        reason: "a K-tile more lies outside the operands: zeros",
+    },
+    Family {
+        kinds: &[MutantKind::Bound],
+        is: demands_more,
+        notes: &["whole vectors, if the tile is inside and they are aligned"],
+        entry: any,
+        certain: true,
+        reason: "a tile that just fits is read by elements, which are the same; addresses and distances of rows are even",
+    },
+    Family {
+        kinds: &[MutantKind::Comparison],
+        is: |mutant| mutant.before.starts_with("setp.ge") && mutant.after.starts_with("setp.gt"),
+        notes: &["whole vectors, if the tile is inside and they are aligned"],
+        entry: any,
+        certain: true,
+        reason: "a tile that just fits is read by elements, which are the same",
+    },
+    Family {
+        kinds: BOUNDS,
+        is: compares,
+        notes: &["the last tile of the run, or the first whole tile"],
+        entry: any,
+        certain: false,
+        reason: "a launch has at most as many blocks as K-tiles, so that each block has a tile to begin with",
+    },
+];
