@@ -216,11 +216,17 @@ pub(crate) fn nan_requests(kernel: &Kernel, Size { m, n, k }: Size) -> Vec<Reque
     [nans.aligned()].into_iter().chain(padded).collect()
 }
 
+/// Elements of 16 bits that one copy of 16 bytes moves.
+const PLANE_VECTOR: usize = 8;
+
 /// The same as [`edge_requests`] for tools that only know the width of an asynchronous copy: compute-sanitizer reports a `cp.async` that
 /// leaves out some bytes at the end of a row as a read beyond it. Kernels with such copies get rows that are multiples
-/// of their width.
+/// of their width, and extents as well if they copy planes of the operands, whose rows are as long as the extents.
 pub fn quick_requests(kernel: &Kernel, size: Size, turn: usize) -> [Request; 2] {
     let copies = executes(kernel, |op| matches!(op, Opcode::CpAsync { .. }));
+    let planes = kernel.interface().entries.iter().any(|entry| entry.emulated.is_some());
+    let whole = |extent: usize| extent.next_multiple_of(PLANE_VECTOR);
+    let size = if copies && planes { Size::new(whole(size.m), whole(size.n), whole(size.k)) } else { size };
     let [exact, other] = edge_requests(kernel, size, turn);
     // Only the first size has rows of inputs that are aligned by themselves.
     let narrow = turn == 0 && has_narrow_output(kernel);
