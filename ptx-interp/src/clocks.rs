@@ -71,10 +71,26 @@ struct Further {
     alone: Vec<Knowledge>,
     /// What each lane knew at its last fence, by the fence's scope; empty if there was none.
     fenced: Vec<[Option<Knowledge>; 3]>,
+    /// What each lane knew at its last proxy fence; empty if there was none.
+    proxied: Vec<Proxied>,
     /// What lanes have read from flags without acquiring it; a fence acquires it.
     read: Vec<Vec<Published>>,
     /// What each lane has ordered by `fence.sc`, or may order by one, since the lanes synchronised; empty if nothing.
     sequenced: Vec<Knowledge>,
+}
+
+/// What a lane knew at its last proxy fence of each kind.
+#[derive(Clone, Debug, Default)]
+struct Proxied {
+    shared: Knowledge,
+    global: Knowledge,
+}
+
+/// A kind of memory that a proxy fence orders accesses to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ordered {
+    Shared,
+    Global,
 }
 
 impl Further {
@@ -399,6 +415,28 @@ impl Clocks {
             Some(earlier) => earlier.join(published),
             None => read[lane].push(published.clone()),
         }
+    }
+
+    /// Records what lanes know at a proxy fence.
+    pub(crate) fn fence_proxy(&mut self, warp: usize, active: u32, ordered: Ordered) {
+        for lane in lanes(active) {
+            let known = self.knowledge(warp, lane);
+            let proxied = &mut self.further[warp].proxied;
+            proxied.resize_with(LANES, Proxied::default);
+            match ordered {
+                Ordered::Shared => proxied[lane].shared = known,
+                Ordered::Global => proxied[lane].global = known,
+            }
+        }
+    }
+
+    /// Whether a thread has executed a proxy fence since it knew what a thread of some block did at a clock.
+    pub(crate) fn fenced_since(&self, ordered: Ordered, (block, thread, clock): (u32, u16, u32), me: u16) -> bool {
+        let proxied = self.further[usize::from(me) / LANES].proxied.get(usize::from(me) % LANES);
+        proxied.is_some_and(|proxied| match ordered {
+            Ordered::Shared => proxied.shared.includes(block, thread, clock),
+            Ordered::Global => proxied.global.includes(block, thread, clock),
+        })
     }
 
     /// Executes a fence in some lanes: what they have read from flags is acquired, and later strong writes release what

@@ -66,6 +66,7 @@ pub(crate) struct Env<'a> {
     pub(crate) landing: Landing,
     pub(crate) proxy_war: Severity,
     pub(crate) overtaken: Severity,
+    pub(crate) fenced_late: Severity,
     pub(crate) proxy_init: Severity,
     pub(crate) past_rows: Severity,
     /// Registers that each thread starts with, if known.

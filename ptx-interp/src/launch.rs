@@ -136,6 +136,7 @@ pub fn launch(program: &Program, memory: &Memory, launch: &Launch, options: &Opt
         landing: options.landing,
         proxy_war: options.proxy_war,
         overtaken: options.overtaken,
+        fenced_late: options.fenced_late,
         proxy_init: options.proxy_init,
         past_rows: options.past_rows,
         registers: launch.registers.or(entry.registers),

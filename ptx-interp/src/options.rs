@@ -156,6 +156,10 @@ pub struct Options {
     /// The same where the reading thread executes no barrier and no other fence between them either, so that an arrival at
     /// an mbarrier alone orders the two. On an H200 results were wrong then.
     pub overtaken: Severity,
+    /// How to handle a generic write before an asynchronous access where the proxy fence is not executed by the thread that
+    /// wrote, but by the one that starts the access, after it knew of the write. The PTX ISA allows that, and asks everywhere
+    /// for the other.
+    pub fenced_late: Severity,
     /// How to handle an mbarrier that counts an asynchronous copy without a fence after its initialisation
     /// ([`crate::ViolationKind::ProxyInit`]).
     pub proxy_init: Severity,
@@ -179,6 +183,7 @@ impl Default for Options {
             landing: Landing::Latest,
             proxy_war: Severity::Warn,
             overtaken: Severity::Warn,
+            fenced_late: Severity::Warn,
             proxy_init: Severity::Deny,
             past_rows: Severity::Warn,
             counting: Counting::Off,

@@ -119,7 +119,10 @@ fn broken_loads() {
     Case::new(&change(&load(), "bar.sync 0; // init", fenced), 64).gives("a fenced write", &[1, 2, 3]);
     // Fenced by the thread that starts the copy instead of the one that wrote.
     let late = "setp.eq.u32 %p2, %t, 1;\n@%p2 st.shared.u32 [a], 1;\nbar.sync 0; // init\nfence.proxy.async;";
-    breaks("a fence too late", &[Proxy], "bar.sync 0; // init", late, "cp.async.bulk");
+    let late = change(&load(), "bar.sync 0; // init", late);
+    Case::new(&late, 64).warns("a late fence", Proxy, "cp.async.bulk");
+    let other = change(&late, "fence.proxy.async;", "@!%p0 fence.proxy.async;");
+    Case::new(&other, 64).breaks("a late fence of others", &[Proxy], "cp.async.bulk");
 }
 
 #[test]
@@ -138,6 +141,9 @@ fn global_memory_has_two_proxies_too() {
     Case::new(&right, 64).gives("fenced", &[9, 2, 3]);
     let wrong = change(&right, "fence.proxy.async.global;", "");
     Case::new(&wrong, 64).breaks("not fenced", &[Proxy], "cp.async.bulk");
+    let write = "setp.eq.u32 %p3, %t, 1;\n@%p3 st.global.u32 [%in], 9;\nbar.sync 0; // init\nfence.proxy.async.global;";
+    let late = change(&load(), "bar.sync 0; // init", write);
+    Case::new(&late, 64).warns("fenced by the thread that copies", Proxy, "cp.async.bulk");
     let wrong = change(&right, "fence.proxy.async.global;", "fence.proxy.async.shared::cta;");
     Case::new(&wrong, 64).breaks("the other fence", &[Proxy], "cp.async.bulk");
     // The last thread writes after the barrier, unordered with the copy.
@@ -163,11 +169,14 @@ fn stores() {
     };
     breaks("no proxy fence", &[Proxy], "fence.proxy.async.shared::cta;", "", "cp.async.bulk");
     breaks("the other fence", &[Proxy], "fence.proxy.async.shared::cta;", "fence.proxy.async.global;", "cp.async.bulk");
+    let fence = "fence.proxy.async.shared::cta;\nbar.sync 0;";
+    let after = change(&store(), fence, "bar.sync 0;\nfence.proxy.async.shared::cta;");
+    Case::new(&after, 64).warns("a fence after the barrier", Proxy, "cp.async.bulk");
     breaks(
-        "a fence after the barrier",
+        "a fence of one thread",
         &[Proxy],
-        "fence.proxy.async.shared::cta;\nbar.sync 0;",
-        "bar.sync 0;\nfence.proxy.async.shared::cta;",
+        fence,
+        "@%p0 fence.proxy.async.shared::cta;\nbar.sync 0;",
         "cp.async.bulk",
     );
     breaks("no barrier", &[Race, Uninitialised], "bar.sync 0;", "", "");

@@ -156,9 +156,10 @@ impl<'a> Case<'a> {
             let [warning] = report.warnings.as_slice() else { panic!("{name} ({options:?}): {:?}", report.warnings) };
             assert_eq!(warning.kind, kind, "{name} ({options:?}): {warning}");
             assert!(warning.site.instruction.contains(at), "{name} ({options:?}): {warning}");
-            let denied = self.run(&Options { proxy_war: Severity::Deny, overtaken: Severity::Deny, ..options });
+            let with = |all: Severity| Options { proxy_war: all, overtaken: all, fenced_late: all, ..options };
+            let denied = self.run(&with(Severity::Deny));
             assert_eq!(denied.expect_err(name).kind, kind);
-            let allowed = self.run(&Options { proxy_war: Severity::Allow, overtaken: Severity::Allow, ..options });
+            let allowed = self.run(&with(Severity::Allow));
             assert!(allowed.expect(name).1.warnings.is_empty());
         }
     }

@@ -6,8 +6,8 @@ use ptx_gemm_interp::ViolationKind::{
     Uninitialised, Wgmma,
 };
 use ptx_gemm_interp::{
-    Arg, Checks, Launch, Memory, Options, Program, Report, Swizzle, TensorElement, TensorMap, TensorMapArgs, Violation,
-    launch,
+    Arg, Checks, Launch, Memory, Options, Program, Report, Severity, Swizzle, TensorElement, TensorMap, TensorMapArgs,
+    Violation, launch,
 };
 
 use crate::copies::{change, runs};
@@ -416,7 +416,13 @@ fn operands_are_complete_and_visible() {
     );
     breaks_with("no barrier", &stored(fence, ""), 128, &[Race], "", &["st.shared", "wgmma.mma_async"]);
     let after = stored(barrier, fence);
-    breaks_with("a fence by the reader alone", &after, 128, &[Proxy], "wgmma.mma_async", &["st.shared"]);
+    for options in runs() {
+        let (_, report) = PLAIN.run(&after, 128, &options).expect("a fence by the reader alone");
+        assert!(report.warnings.iter().all(|warning| warning.kind == Proxy), "{options:?}: {:?}", report.warnings);
+        assert!(!report.warnings.is_empty(), "{options:?}");
+        let denied = PLAIN.run(&after, 128, &Options { fenced_late: Severity::Deny, ..options });
+        assert_eq!(denied.expect_err("denied").kind, Proxy, "{options:?}");
+    }
     breaks("overwritten in flight", "// in flight", store, &[Race], "st.shared", &["is multiplying"]);
     // After the wait only the threads that have synchronised with it may write.
     let text = change(&PLAIN.text(), "// done", &store.replace("st.shared", "bar.sync 0;\nst.shared"));

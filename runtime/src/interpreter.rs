@@ -262,7 +262,7 @@ impl Module for InterpreterModule {
         let main = entry.main();
         // What is compiled here has every fence that the hardware may need, and writes D alone.
         let deny = interp::Severity::Deny;
-        let options = interp::Options { overtaken: deny, past_rows: deny, ..self.options };
+        let options = interp::Options { overtaken: deny, fenced_late: deny, past_rows: deny, ..self.options };
         if let Some((address, bytes)) = launch.zero {
             let zeros = vec![0; bytes as usize];
             let written = self.memory.write(address, &zeros);

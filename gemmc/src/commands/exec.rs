@@ -48,8 +48,8 @@ fn interpreted(args: &Exec, ptx: &str, file: &LaunchFile) -> Result<Reply, Failu
     // Breaking a rule that was requested by name is an error and not a warning.
     let severity = |kind| if args.checks.named(kind) { Severity::Deny } else { Severity::Warn };
     let (proxy_war, past_rows) = (severity(ViolationKind::ProxyWar), severity(ViolationKind::PastRows));
-    let checks = args.checks.rules;
-    let options = Options { checks, proxy_war, overtaken: proxy_war, past_rows, ..Options::default() };
+    let (checks, fenced_late) = (args.checks.rules, severity(ViolationKind::Proxy));
+    let options = Options { checks, proxy_war, overtaken: proxy_war, fenced_late, past_rows, ..Options::default() };
     let mut runs: Vec<Interpreted> = Vec::new();
     for order in args.order.list() {
         runs.push(interpret(&program, file, order, &options).map_err(|error| refused(args, error))?);

@@ -16,6 +16,7 @@ use super::proxy::{self, Starter};
 use super::{addresses, landing, order, tensormap, undefined, watch};
 use crate::address::StateSpace;
 use crate::agents::{Fenced, Movement, Pending, Region};
+use crate::clocks::Ordered;
 use crate::cost::Direction;
 use crate::env::{BlockMemory, Env};
 use crate::flags::Scope;
@@ -45,6 +46,10 @@ pub(super) fn execute(warp: &mut Warp, block: &mut BlockMemory, env: &Env, op: &
                 let mut history = block.history.lock().unwrap_or_else(PoisonError::into_inner);
                 let clock = block.clocks.now_or_zero(index);
                 lanes(active).for_each(|lane| history.fences.add(index * LANES + lane, clock));
+            }
+            if env.strict && env.fenced_late != Severity::Deny {
+                let ordered = [shared.then_some(Ordered::Shared), global.then_some(Ordered::Global)];
+                ordered.into_iter().flatten().for_each(|ordered| block.clocks.fence_proxy(index, active, ordered));
             }
             synchronises(block, env, index, active, pc);
         }

@@ -6,6 +6,7 @@ use std::sync::PoisonError;
 use super::locate::AccessKind;
 use super::timeline::timeline;
 use crate::agents::{Clash, Fenced, How};
+use crate::clocks::Ordered;
 use crate::env::{BlockMemory, Env};
 use crate::options::Severity;
 use crate::row::LANES;
@@ -137,7 +138,9 @@ pub(super) fn fenced(
                 continue;
             }
             let overtaken = past.did != Did::Write && !fenced(Fenced::Reads);
+            let late = || block.clocks.fenced_since(Ordered::Shared, (cluster, other, past.clock), starter.thread);
             let (rule, severity, word) = match past.did {
+                Did::Write if late() => (ViolationKind::Proxy, env.fenced_late, "wrote"),
                 Did::Write => (ViolationKind::Proxy, Severity::Deny, "wrote"),
                 Did::Read | Did::ReadBefore if overtaken => (ViolationKind::ProxyWar, env.overtaken, "read"),
                 Did::Read | Did::ReadBefore => (ViolationKind::ProxyWar, env.proxy_war, "read"),
@@ -220,7 +223,9 @@ pub(super) fn global_fenced(
             line(env, pc)
         )
     };
-    report(block, env, Severity::Deny, ViolationKind::Proxy, starter, writer, address, message)
+    let late = block.clocks.fenced_since(Ordered::Global, (of, other, writer.clock), starter.thread);
+    let severity = if late { env.fenced_late } else { Severity::Deny };
+    report(block, env, severity, ViolationKind::Proxy, starter, writer, address, message)
 }
 
 /// Reports a broken rule with its severity.
