@@ -49,6 +49,20 @@ fn buffers_come_back() {
     );
 }
 
+#[test]
+fn runaways_are_stopped() {
+    let (ptx, launch) = (file("scale.ptx"), file("scale.json"));
+    let limited =
+        |count: &str, status: i32| answer(&exec(&ptx, &launch, &["--json", "--max-instructions", count]), status);
+    assert_eq!(limited("10", 2)["violations"][0]["rule"], json!("instruction-limit"));
+    assert_eq!(limited("1000", 0)["ok"], json!(true));
+    let text = exec(&ptx, &launch, &["--max-instructions", "10"]);
+    assert!(
+        String::from_utf8_lossy(&text.stdout)
+            .contains("help: a loop that ends later may do so with --max-instructions 160")
+    );
+}
+
 /// `write_once` is exactly once, unless the buffer had values before.
 #[test]
 fn what_is_written_once_is_written() {

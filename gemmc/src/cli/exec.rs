@@ -24,6 +24,9 @@ pub(crate) struct Exec {
     /// What to watch for on the interpreter: all, none, or rules separated by commas
     #[arg(long, default_value = "all", value_parser = Watched::parse)]
     pub(crate) checks: Watched,
+    /// How many instructions a warp may execute on the interpreter before it counts as a runaway
+    #[arg(long, value_name = "COUNT", default_value_t = 1 << 26)]
+    pub(crate) max_instructions: u64,
     /// Level of optimisation of the driver's assembler, 0 to 4, on a GPU
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u32).range(0..=4))]
     pub(crate) opt: Option<u32>,

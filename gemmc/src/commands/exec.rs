@@ -49,7 +49,16 @@ fn interpreted(args: &Exec, ptx: &str, file: &LaunchFile) -> Result<Reply, Failu
     let severity = |kind| if args.checks.named(kind) { Severity::Deny } else { Severity::Warn };
     let (proxy_war, past_rows) = (severity(ViolationKind::ProxyWar), severity(ViolationKind::PastRows));
     let (checks, fenced_late) = (args.checks.rules, severity(ViolationKind::Proxy));
-    let options = Options { checks, proxy_war, overtaken: proxy_war, fenced_late, past_rows, ..Options::default() };
+    let max_instructions = Some(args.max_instructions);
+    let options = Options {
+        checks,
+        proxy_war,
+        overtaken: proxy_war,
+        fenced_late,
+        past_rows,
+        max_instructions,
+        ..Options::default()
+    };
     let mut runs: Vec<Interpreted> = Vec::new();
     for order in args.order.list() {
         runs.push(interpret(&program, file, order, &options).map_err(|error| refused(args, error))?);
@@ -57,6 +66,13 @@ fn interpreted(args: &Exec, ptx: &str, file: &LaunchFile) -> Result<Reply, Failu
     let mut text = String::new();
     let broken_rules = distinct(runs.iter().flat_map(|run| Some((run.order, run.violation.as_ref()?))));
     broken_rules.iter().for_each(|one| text.push_str(&format!("{one}\n")));
+    let limited = |run: &Interpreted| {
+        run.violation.as_ref().is_some_and(|violation| violation.kind == ViolationKind::InstructionLimit)
+    };
+    if runs.iter().any(limited) {
+        let more = args.max_instructions.saturating_mul(16);
+        text.push_str(&format!("help: a loop that ends later may do so with --max-instructions {more}\n"));
+    }
     let warned = runs.iter().flat_map(|run| run.report.iter().map(|report| (run.order, &report.warnings)));
     let warned = distinct(warned.flat_map(|(order, warnings)| warnings.iter().map(move |warning| (order, warning))));
     warned.iter().for_each(|one| text.push_str(&format!("warning, {one}\n")));
