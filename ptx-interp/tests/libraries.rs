@@ -153,3 +153,34 @@ fn an_arrival_that_is_refused_is_named() {
     assert_eq!(violation.kind, ViolationKind::BarrierMismatch);
     assert_eq!(violation.site.instruction, "bar.arrive 1, 128;");
 }
+
+/// The last warp that has waited invalidates the mbarrier, as libcu++ does: one lane of each warp counts for all of them.
+#[test]
+fn an_mbarrier_ends_after_the_tests_of_all() {
+    let body = |count: &str| {
+        format!(
+            "setp.eq.u32 %p0, %t, 0;
+             @%p0 mbarrier.init.shared::cta.b64 [full], 64;
+             @%p0 st.shared.u32 [scratch], 0;
+             bar.sync 0;
+             mbarrier.arrive.shared::cta.b64 %rd1, [full];
+             WAIT: mbarrier.test_wait.parity.shared::cta.b64 %p1, [full], 0;
+             @!%p1 bra WAIT;
+             and.b32 %r1, %t, 31;
+             mov.u32 %r0, 0;
+             setp.ne.u32 %p2, %r1, 0;
+             @%p2 bra END;
+             {count} %r0, [scratch], 1;
+             setp.eq.u32 %p3, %r0, 1;
+             @%p3 mbarrier.inval.shared::cta.b64 [full];
+             mov.u32 %r0, 0;
+             END: {STORE}"
+        )
+    };
+    check("counted", &body("atom.acq_rel.cta.shared.add.u32"), 64, &[0; 64]);
+    for count in
+        ["atom.relaxed.cta.shared.add.u32", "atom.acquire.cta.shared.add.u32", "atom.release.cta.shared.add.u32"]
+    {
+        check_found(count, &[Race], &body(count), 64);
+    }
+}

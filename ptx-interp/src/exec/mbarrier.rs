@@ -121,7 +121,11 @@ pub(super) fn execute<const WATCH: bool>(
             }
         }
         if WATCH && env.strict {
-            ordered(warp, block, env, &op.action, offset, lane, pc)?;
+            // Lanes that test together are represented by the first: what it releases later comes after all their tests, of
+            // which each had its answer before they went on. libcu++ relies on that before it invalidates an mbarrier.
+            let first = active.trailing_zeros() as usize;
+            let by = if matches!(op.action, Action::Wait { .. }) { first } else { lane };
+            ordered(warp, block, env, &op.action, offset, by, pc)?;
         }
     }
     for (offset, phase, lanes) in arrived {
