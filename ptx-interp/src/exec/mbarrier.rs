@@ -121,11 +121,7 @@ pub(super) fn execute<const WATCH: bool>(
             }
         }
         if WATCH && env.strict {
-            // Lanes that test together are represented by the first: what it releases later comes after all their tests, of
-            // which each had its answer before they went on. libcu++ relies on that before it invalidates an mbarrier.
-            let first = active.trailing_zeros() as usize;
-            let by = if matches!(op.action, Action::Wait { .. }) { first } else { lane };
-            ordered(warp, block, env, &op.action, offset, by, pc)?;
+            ordered(warp, block, env, &op.action, offset, (lane, active), pc)?;
         }
     }
     for (offset, phase, lanes) in arrived {
@@ -376,20 +372,23 @@ fn ordered(
     env: &Env,
     action: &Action,
     offset: usize,
-    lane: usize,
+    (lane, active): (usize, u32),
     pc: u32,
 ) -> Checked {
-    let actor = actor(warp, block, lane, pc, None);
+    let by = |lane| actor(warp, block, lane, pc, None);
+    let actor = by(lane);
     let (kind, checked) = match action {
         Action::Init { .. } | Action::Inval => (AccessKind::Write, block.shadow.write(&block.clocks, offset, 8, actor)),
         _ => {
-            let actor = Actor { strong: Some(Scope::Cluster), ..actor };
+            let strong = |actor: Actor| Actor { strong: Some(Scope::Cluster), ..actor };
+            let mut used = block.shadow.words_after_writers(&block.clocks, offset, 8, strong(actor));
             // Its users only matter when it is invalidated. Recording them elsewhere would store thousands of waits for
-            // nothing.
-            let used = match env.code.ends_mbarriers {
-                true => block.shadow.read(&block.clocks, offset, 8, actor),
-                false => block.shadow.words_after_writers(&block.clocks, offset, 8, actor),
-            };
+            // nothing. Lanes that use it together are represented by the first: what that one releases later comes after what
+            // they all did there, in one instruction. libcu++ relies on it.
+            if env.code.ends_mbarriers && used.is_ok() {
+                let first = by(active.trailing_zeros() as usize);
+                used = block.shadow.read(&block.clocks, offset, 8, strong(first));
+            }
             (AccessKind::Read, used)
         }
     };
