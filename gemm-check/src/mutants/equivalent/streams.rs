@@ -1,6 +1,6 @@
 //! Families of edits that are not faults in kernels whose blocks divide K-tiles among each other, or pack an operand.
 
-use ptx_gemm_runtime::ptx::instruction::Opcode;
+use ptx_gemm_runtime::ptx::instruction::{Compare, Opcode};
 
 use super::{BOUNDS, Family, any, compares, demands_more};
 use crate::mutants::MutantKind;
@@ -32,7 +32,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         kinds: &[MutantKind::Comparison],
-        is: |mutant| mutant.before.starts_with("setp.ge") && mutant.after.starts_with("setp.gt"),
+        is: |mutant| matches!(mutant.op, Opcode::Setp { cmp: Compare::Ge, .. }) && mutant.after.contains(".gt."),
         notes: &["whole vectors, if the tile is inside and they are aligned"],
         entry: any,
         certain: true,
