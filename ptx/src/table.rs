@@ -331,7 +331,9 @@ pub(crate) fn special(special: Special) -> SpecialRow {
         | NclusterIdZ | ClusterCtaidX | ClusterCtaidY | ClusterCtaidZ | ClusterNctaidX | ClusterNctaidY
         | ClusterNctaidZ => (WORD, HOPPER),
         LaneId | WarpId | NwarpId | LaneMaskLt | LaneMaskLe | LaneMaskEq | LaneMaskGe | LaneMaskGt | SmId | NsmId
-        | Clock | ClockHi | GlobalTimerLo | GlobalTimerHi | DynamicSmemSize | TotalSmemSize => (WORD, Since::ALWAYS),
+        | Clock | ClockHi | GlobalTimerLo | GlobalTimerHi | DynamicSmemSize | TotalSmemSize | EnvReg(_) => {
+            (WORD, Since::ALWAYS)
+        }
     };
     SpecialRow { types, since }
 }

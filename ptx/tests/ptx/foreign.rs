@@ -77,6 +77,7 @@ fn spellings() {
         ("mov.u32 %r0, smem + 16 + -16;", vec!["mov.u32 %r0, smem;"]),
         ("ld.weak.shared.f32 %f0, [smem];", vec!["ld.shared.f32 %f0, [smem];"]),
         ("membar.sys;", vec!["fence.sc.sys;"]),
+        ("mov.u32 %r0, %envreg2;", vec!["mov.u32 %r0, %envreg2;"]),
         (
             "wmma.store.d.sync.aligned.m16n16k16.col.f16 [%rd0], {%r0, %r1, %r2, %r3};",
             vec!["wmma.store.d.sync.aligned.col.m16n16k16.f16 [%rd0], {%r0, %r1, %r2, %r3};"],
@@ -207,6 +208,7 @@ fn refusals() {
         (body("add.s32 %r1, %r2, 3;"), "line 4, column 9: the register `%r1` is not declared"),
         (body(".reg .b32 %r<4>; mov.b32 %r4, 1;"), "the register `%r4` is not declared"),
         (body(".reg .b32 %r<4>; mov.b32 %r01, 1;"), "the register `%r01` is not declared"),
+        (body(".reg .b32 %r<4>; mov.b32 %r1, %envreg32;"), "the register `%envreg32` is not declared"),
         (body(".reg .b32 %r<4>; mov.b32 %r1, nothing;"), "the name `nothing` is not declared"),
         (body(".reg .b32 %r<4>, %r<3>;"), "`%r` is declared twice"),
         (body(".reg .b32 %r<4294967296>;"), "the number does not fit 32 bits"),
