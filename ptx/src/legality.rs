@@ -164,6 +164,9 @@ fn refuse_asynchronous(op: &Opcode) -> Option<&'static str> {
             Order::Weak | Order::Acquire(_) | Order::Relaxed(_) => own_or_generic(*space).or(barrier_scope(*order)),
             _ => Some("a wait must be .acquire or .relaxed"),
         },
+        Opcode::FenceProxyAsync { space: Space::Shared | Space::Local | Space::Param | Space::Const } => {
+            Some("takes .global, .shared::cta, .shared::cluster or no state space")
+        }
         Opcode::ClusterArrive { order: ClusterOrder::Acquire, .. } => Some("an arrival must be .release or .relaxed"),
         Opcode::ClusterWait { order: ClusterOrder::Release | ClusterOrder::Relaxed, .. } => {
             Some("a wait must be .acquire")

@@ -77,6 +77,31 @@ pub fn verify(module: &Module) -> Result<(), Vec<Violation>> {
     if violations.is_empty() { Ok(()) } else { Err(violations) }
 }
 
+/// Why an instruction does not exist in PTX, whichever module it is in: a type, a modifier or a constant that it does not
+/// have. `None` for an unknown one. The verifier checks more, and refuses all of this.
+pub fn refusal(instruction: &Instruction) -> Option<String> {
+    if let Opcode::Unknown(_) = instruction.op {
+        return None;
+    }
+    let row = table::row(&instruction.op);
+    if let Err(reason) = exists(&instruction.op, &row) {
+        return Some(reason);
+    }
+    if let Some(reason) = legality::refuse_constants(instruction) {
+        return Some(reason.to_owned());
+    }
+    let constants = row.slots.iter().zip(&instruction.operands);
+    constants.filter_map(|(slot, operand)| operands::constant(*slot, operand).err()).next()
+}
+
+/// Whether an opcode has this type and these modifiers.
+fn exists(op: &Opcode, row: &Row) -> Result<(), String> {
+    if !row.legal.has(row.types[0]) {
+        return Err(format!("`{}` has no .{} form", row.stem, row.types[0].name()));
+    }
+    legality::refuse(op).map_or(Ok(()), |reason| Err(reason.to_owned()))
+}
+
 /// The lowest `.version` that has the module's target and every instruction in it.
 pub fn required_version(module: &Module) -> Version {
     let target = Target::from_words(&module.target).map_or((6, 3), Target::version);
@@ -224,12 +249,7 @@ impl<'a> Context<'a> {
     /// The opcode of an instruction, if it exists with these modifiers and the target has it.
     fn legal<'i>(&self, instruction: &'i Instruction) -> Result<Legal<'i>, String> {
         let row = table::row(&instruction.op);
-        if !row.legal.has(row.types[0]) {
-            return Err(format!("`{}` has no .{} form", row.stem, row.types[0].name()));
-        }
-        if let Some(reason) = legality::refuse(&instruction.op) {
-            return Err(reason.to_owned());
-        }
+        exists(&instruction.op, &row)?;
         self.availability(instruction, &row)?;
         Ok(Legal::new(&instruction.op, row))
     }

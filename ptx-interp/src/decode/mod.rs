@@ -26,6 +26,7 @@ use ptx_gemm_ptx::hints;
 use ptx_gemm_ptx::instruction::{Instruction, Opcode, Operand};
 use ptx_gemm_ptx::module::{Entry, Statement};
 use ptx_gemm_ptx::print;
+use ptx_gemm_ptx::verify::refusal;
 use ptx_gemm_ptx::warp::GridDependency;
 
 pub(crate) use self::symbols::{GlobalVariable, MAX_CONST, Symbols};
@@ -104,7 +105,7 @@ impl<'a> Decoder<'a> {
     }
 
     fn push(&mut self, instruction: &Instruction) {
-        let op = match self.op(instruction) {
+        let op = match refusal(instruction).map_or_else(|| self.op(instruction), Err) {
             Ok(op) => op,
             Err(reason) => self.refuse(reason),
         };
