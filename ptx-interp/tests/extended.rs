@@ -137,6 +137,43 @@ fn signs_saturation_and_subnormals() {
     check("mul.ftz.f32 $s0, $s0, $s0; mov.f32 $d, $s0;", &["f32"; 2], &[(&[f(1e-30)], f(0.0)), (&[f(3.0)], f(9.0))]);
 }
 
+/// Measured on an H200.
+#[test]
+fn approximations_of_the_upper_word() {
+    let (nan, infinity) = (0x7fff_ffff << 32, d(f64::INFINITY));
+    check(
+        "rcp.approx.ftz.f64",
+        &["f64"; 2],
+        &[
+            (&[d(-1.0)], d(-1.0)),
+            (&[d(3.0)], 0x3fd5_5555_0000_0000),
+            (&[0x7e37_e43c_8800_759c], 0x01a5_6e20_0000_0000),
+            // The lower word does not count, even where it distinguishes a NaN from an infinity.
+            (&[0x3ff0_0000_ffff_ffff], d(1.0)),
+            (&[0x7ff0_0000_0000_0001], 0),
+            (&[0x7ff1_2345_0000_abcd], nan),
+            // Subnormal numbers are zero, as operands and as results.
+            (&[d(-5e-324)], d(f64::NEG_INFINITY)),
+            (&[d(2f64.powi(1023))], 0),
+            (&[d(2f64.powi(1022))], d(2f64.powi(-1022))),
+            (&[d(-0.0)], d(f64::NEG_INFINITY)),
+            (&[d(f64::NEG_INFINITY)], d(-0.0)),
+        ],
+    );
+    check(
+        "rsqrt.approx.ftz.f64",
+        &["f64"; 2],
+        &[
+            (&[d(4.0)], d(0.5)),
+            (&[d(2.0)], 0x3fe6_a09e_0000_0000),
+            (&[d(-1.0)], nan),
+            (&[d(5e-324)], infinity),
+            (&[d(-0.0)], d(f64::NEG_INFINITY)),
+            (&[infinity], 0),
+        ],
+    );
+}
+
 #[test]
 fn every_nan_of_single_precision_is_the_same() {
     let (nan, infinity) = (0xffc1_2345, f(f32::INFINITY));

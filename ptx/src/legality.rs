@@ -2,7 +2,7 @@
 
 use crate::asynchronous::{CacheHint, Eviction, Multicast, PrefetchSize, Prefetched, TensorMode};
 use crate::hints::{Hints, L1Hint, L2Hint};
-use crate::instruction::{Atomic, Cache, Compare, Half, Instruction, Opcode, Operand, Order, Rounding, Scope};
+use crate::instruction::{Approx, Atomic, Cache, Compare, Half, Instruction, Opcode, Operand, Order, Rounding, Scope};
 use crate::matrix::{Element, Overflow, Part, Shape};
 use crate::types::{Space, Type};
 use crate::warp::ClusterOrder;
@@ -11,10 +11,12 @@ use crate::warp::ClusterOrder;
 pub(crate) fn refuse(op: &Opcode) -> Option<&'static str> {
     match op {
         Opcode::Add { rnd, ty } | Opcode::Sub { rnd, ty } | Opcode::Mul { rnd, ty } => arithmetic_rounding(*rnd, *ty),
+        Opcode::Approx { function: Approx::Rcp, ty: Type::F64 } => Some("rcp.approx.f64 needs .ftz"),
         Opcode::Modified { op, ftz, sat, relu } if !may_be_modified(op, *ftz, *sat, *relu) => {
             Some("does not take .ftz, .sat or .relu")
         }
         Opcode::Hinted { op, hints } if !may_be_hinted(op, *hints) => Some("does not take these hints"),
+        Opcode::Modified { op, .. } if matches!(**op, Opcode::Approx { function: Approx::Rcp, .. }) => None,
         Opcode::Modified { op, .. } | Opcode::Hinted { op, .. } => refuse(op),
         Opcode::Carry { takes: false, gives: false, .. } => Some("it must read or write the carry"),
         Opcode::Fma { rnd: Rounding::None, .. } => Some("fma needs a rounding mode"),
@@ -88,7 +90,7 @@ pub(crate) fn refuse(op: &Opcode) -> Option<&'static str> {
 /// Whether the instruction exists with these modifiers: `.ftz` applies to single and half precision, `.sat` to sums and
 /// products, `.relu` to multiply-adds of 16 bits and to conversions to narrow floats.
 pub(crate) fn may_be_modified(op: &Opcode, ftz: bool, sat: bool, relu: bool) -> bool {
-    use Type::{Bf16, Bf16x2, F16, F16x2, F32, S32, Tf32};
+    use Type::{Bf16, Bf16x2, F16, F16x2, F32, F64, S32, Tf32};
     if relu {
         return !sat
             && match op {
@@ -115,6 +117,7 @@ pub(crate) fn may_be_modified(op: &Opcode, ftz: bool, sat: bool, relu: bool) -> 
         Opcode::Min { ty, .. } | Opcode::Max { ty, .. } | Opcode::Setp { ty, .. } => matches!(ty, F32 | F16 | F16x2),
         Opcode::Abs(ty) | Opcode::Neg(ty) => matches!(ty, F32 | F16 | F16x2),
         Opcode::Div { ty, .. } | Opcode::DivFast { ty, .. } => *ty == F32,
+        Opcode::Approx { function: Approx::Rcp | Approx::Rsqrt, ty } => matches!(ty, F32 | F64),
         Opcode::Rcp { ty, .. } | Opcode::Sqrt { ty, .. } | Opcode::Approx { ty, .. } => *ty == F32,
         Opcode::Cvt { rnd, to, from, .. } => (*to == F32 || *from == F32) && *rnd != Rounding::Rna,
         _ => false,

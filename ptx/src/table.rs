@@ -204,8 +204,8 @@ fn approximate(function: Approx, ty: Type) -> Row {
     let types = match function {
         Approx::Ex2 => F32.and(Types::of(&[Type::F16, Type::F16x2])),
         Approx::Tanh => F32.and(HALVES),
-        Approx::Rsqrt => FLOATS,
-        Approx::Lg2 | Approx::Rcp | Approx::Sqrt | Approx::Sin | Approx::Cos => F32,
+        Approx::Rcp | Approx::Rsqrt => FLOATS,
+        Approx::Lg2 | Approx::Sqrt | Approx::Sin | Approx::Cos => F32,
     };
     let since = match (function, ty) {
         (_, Type::Bf16 | Type::Bf16x2) => HOPPER,

@@ -12,6 +12,11 @@ use crate::op::{Arith, Carry, Inexact, Modified, Op, P, ScalarFn, Slot};
 impl Decoder<'_> {
     pub(super) fn extended(&mut self, instruction: &Instruction) -> Result<Op, String> {
         let operands = instruction.operands.as_slice();
+        if let Opcode::Modified { op, .. } = &instruction.op
+            && let Opcode::Approx { function, ty: ty @ Type::F64 } = **op
+        {
+            return self.scalar(ScalarFn::ApproxUpper { function }, ty, operands, &[ty]);
+        }
         match &instruction.op {
             Opcode::Modified { op, sat: true, .. } if saturating(op).is_some() => {
                 let f = ScalarFn::Saturating { op: saturating(op).unwrap_or(Arith::Add) };

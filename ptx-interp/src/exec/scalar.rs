@@ -24,6 +24,7 @@ pub(super) fn evaluate(f: ScalarFn, [a, b, c, e]: [u64; 4]) -> u64 {
         ScalarFn::Approx { function, ty } => by_halves(ty, [a, 0, 0], |ty, [a, ..]| {
             from_f64(ty, approximate(function, to_f64(ty, a)), Round::NearestTiesToEven)
         }),
+        ScalarFn::ApproxUpper { function } => approximate_upper(function, a),
         ScalarFn::Convert { to, from, rounding, saturate } => convert(to, from, rounding, saturate, a),
         ScalarFn::ConvertPair { to, rounding } => {
             let half = if to == Type::F16x2 { Type::F16 } else { Type::Bf16 };
@@ -251,6 +252,16 @@ fn square_root(ty: Type, round: Round, bits: u64) -> u64 {
         _ => root,
     };
     (corrected * back).to_bits()
+}
+
+/// An approximation with 20 bits of mantissa (PTX ISA, `rcp.approx.ftz.f64`), which code for divisions and logarithms
+/// refines. Measured on an H200: the result is cut off, not rounded, in 94 of 100 cases exactly so, otherwise the next
+/// number.
+fn approximate_upper(function: Approx, bits: u64) -> u64 {
+    const LOWER: u64 = u32::MAX as u64;
+    let flushed = |bits: u64| if bits & 0x7ff0_0000_0000_0000 == 0 { bits & 1 << 63 } else { bits & !LOWER };
+    let value = approximate(function, f64::from_bits(flushed(bits)));
+    if value.is_nan() { nan::canonical(Type::F32) << 32 } else { flushed(value.to_bits()) }
 }
 
 fn approximate(function: Approx, x: f64) -> f64 {

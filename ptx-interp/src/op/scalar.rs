@@ -105,6 +105,10 @@ pub(crate) enum ScalarFn {
         function: Approx,
         ty: Type,
     },
+    /// In double precision of its upper word alone, and with `.ftz`: the lower word of the result is zero.
+    ApproxUpper {
+        function: Approx,
+    },
     Convert {
         to: Type,
         from: Type,

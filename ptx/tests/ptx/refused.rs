@@ -55,6 +55,7 @@ fn wrong_instructions_on_sm_90a() {
             ("add.s32 %r0, %r1, 0x100000000;", "operand 3 (`4294967296`): does not fit .s32"),
             ("add.b32 %r0, %r1, %r2;", "`add` has no .b32 form"),
             ("add.rn.s32 %r0, %r1, %r2;", "this rounding mode is not available for this type"),
+            ("rcp.approx.f64 %fd0, %fd1;", "rcp.approx.f64 needs .ftz"),
             ("add.rz.f16 %hf0, %hf1, %hf2;", "this rounding mode is not available for this type"),
             ("fma.f32 %f0, %f1, %f2, %f3;", "fma needs a rounding mode"),
             ("div.f32 %f0, %f1, %f2;", "div of floats needs a rounding mode"),
