@@ -341,3 +341,72 @@ fn functions_are_called_by_address() {
     let violation = launch(4096).map(|_| ()).expect_err("there is nothing at 4096");
     assert_eq!(violation.kind, ViolationKind::UnknownInstruction);
 }
+
+/// Functions in tables, one of them declared before and defined after the entry; each thread calls that of its parity, by
+/// way of an address in another variable, and adds a number that a third one points to.
+const TABLES: &str = ".version 8.0
+.target sm_80
+.address_size 64
+.func (.param .b32 r) later(.param .b32 x);
+.func (.param .b32 r) sooner(.param .b32 x) {
+    .reg .b32 %a;
+    ld.param.u32 %a, [x];
+    add.u32 %a, %a, 100;
+    st.param.u32 [r], %a;
+    ret;
+}
+.global .align 8 .u64 methods[3] = {0, later, sooner};
+.global .align 4 .u32 numbers[3] = {5, 6, 7};
+.const .align 4 .u32 fixed[2] = {1000, 2000};
+.global .align 8 .u64 object[3] = {generic(methods)+8, generic(numbers)+4, generic(fixed)+4};
+.visible .entry k(.param .u64 out) {
+    .reg .b64 %o, %f, %t, %n;
+    .reg .b32 %i, %p, %v, %w;
+    ld.param.u64 %o, [out];
+    mov.u32 %i, %tid.x;
+    and.b32 %p, %i, 1;
+    ld.global.u64 %t, [object];
+    mad.wide.u32 %t, %p, 8, %t;
+    ld.u64 %f, [%t];
+    {
+        .param .b32 p0;
+        .param .b32 r0;
+        st.param.b32 [p0], %i;
+        prototype: .callprototype (.param .b32 _) _ (.param .b32 _);
+        call (r0), %f, (p0), prototype;
+        ld.param.b32 %v, [r0];
+        mov.u64 %f, later;
+        st.param.b32 [p0], %v;
+        call (r0), %f, (p0), prototype;
+        ld.param.b32 %v, [r0];
+    }
+    ld.global.u64 %n, [object+8];
+    ld.u32 %w, [%n];
+    add.u32 %v, %v, %w;
+    ld.global.u64 %n, [object+16];
+    ld.u32 %w, [%n];
+    add.u32 %v, %v, %w;
+    mad.wide.u32 %o, %i, 4, %o;
+    st.global.u32 [%o], %v;
+    ret;
+}
+.func (.param .b32 r) later(.param .b32 x) {
+    .reg .b32 %a;
+    ld.param.u32 %a, [x];
+    shl.b32 %a, %a, 1;
+    st.param.u32 [r], %a;
+    ret;
+}
+";
+
+#[test]
+fn variables_contain_addresses() {
+    let mut device = Device::new(TABLES);
+    let out = device.reserve("out", 32 * 4);
+    // The second launch finds the variables as the first left them.
+    for _ in 0..2 {
+        device.launch([1; 3], [32, 1, 1], &[Arg::U64(out)]).unwrap_or_else(|violation| panic!("{violation}"));
+        let wanted = |thread: u32| 2 * (if thread % 2 == 0 { 2 * thread } else { thread + 100 }) + 6 + 2000;
+        assert_eq!(device.words(out, 32), (0..32).map(wanted).collect::<Vec<_>>());
+    }
+}

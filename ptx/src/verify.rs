@@ -65,6 +65,21 @@ pub fn verify(module: &Module) -> Result<(), Vec<Violation>> {
         }
         Some(_) => {}
     }
+    let mut declared = HashSet::new();
+    for variable in &module.variables {
+        let undeclared = variable.init.iter().find(|value| match value {
+            Operand::Symbol(name) => !declared.contains(name.as_str()),
+            Operand::SymbolOffset(symbol) => !declared.contains(symbol.0.as_str()),
+            _ => false,
+        });
+        if undeclared.is_some() {
+            violations.push(of_module(format!(
+                "`{}` has the address of a variable that is not declared before it",
+                variable.name
+            )));
+        }
+        declared.insert(variable.name.as_str());
+    }
     let mut entries = HashSet::new();
     for entry in &module.entries {
         if !entries.insert(entry.name.as_str()) {

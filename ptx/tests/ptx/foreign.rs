@@ -198,7 +198,24 @@ fn refusals() {
         (String::new(), "line 1, column 1: expected `.version`, found the end of the text"),
         (".version 8".to_owned(), "line 1, column 10: expected a version such as 8.0"),
         (".version 8.0\n.target sm_90\n.address_size 32\n".to_owned(), "only .address_size 64 is supported"),
-        (".version 8.0\n.target sm_90\n.const .u32 x = y;".to_owned(), "expected a number, found `y`"),
+        (
+            ".version 8.0\n.target sm_90\n.const .u32 x = y;".to_owned(),
+            "an address needs a variable of type .u64 or .s64",
+        ),
+        (".version 8.0\n.target sm_90\n.global .u64 x = y;".to_owned(), "the name `y` is not declared"),
+        (".version 8.0\n.target sm_90\n.global .u64 x = generic(x);".to_owned(), "the name `x` is not declared"),
+        (
+            ".version 8.0\n.target sm_90\n.global .u32 y; .const .u64 x = generic(y);".to_owned(),
+            "addresses of variables are only supported in .global memory",
+        ),
+        (
+            ".version 8.0\n.target sm_90\n.const .u32 y; .global .u64 x = y;".to_owned(),
+            "an address in .const memory is not supported here",
+        ),
+        (
+            ".version 8.0\n.target sm_90\n.global .u32 y; .global .u8 x = 0xff(y);".to_owned(),
+            "`y` is not a function, and a part of another address is not supported",
+        ),
         (
             ".version 8.0\n.target sm_90\n.const .u32 x[1] = {1, 2};".to_owned(),
             "the initialiser has 2 values for 1 elements",
@@ -285,6 +302,36 @@ out:
         assert!(printed.contains(line), "{line}\n{printed}");
     }
     assert!(!printed.contains(" ret;"), "{printed}");
+}
+
+#[test]
+fn addresses_in_initial_values() {
+    let text = ".version 8.0
+.target sm_75
+.func one();
+.global .u32 numbers[4];
+.const .u32 fixed[4];
+.global .u64 pointers[5] = {numbers, generic(numbers)+4, generic(fixed)+-8, one, 7};
+.global .u8 bytes[3] = {0xff(one), 0xFF0000000000(one), 3};
+.global .u64 single = generic(numbers);
+.func one() { ret; }
+.entry k() { ret; }
+";
+    let module = parse(text).unwrap();
+    let printed = print(&module);
+    assert_eq!(parse(&printed).as_ref(), Ok(&module), "{printed}");
+    assert_eq!(verify(&module), Ok(()), "{printed}");
+    for line in [
+        "pointers[5] = {generic(numbers), generic(numbers)+4, generic(fixed)+-8, 16492674416640, 7};",
+        "bytes[3] = {0, 15, 3};",
+        "single = generic(numbers);",
+    ] {
+        assert!(printed.contains(line), "{line}\n{printed}");
+    }
+    let mut swapped = module.clone();
+    swapped.variables.swap(0, 2);
+    let complaints = verify(&swapped).expect_err("a variable is used before it is declared");
+    assert!(complaints[0].message.contains("`pointers` has the address of a variable"), "{complaints:?}");
 }
 
 #[test]
