@@ -37,6 +37,23 @@ pub enum Combine {
 
 words!(Combine { And "and", Or "or", Xor "xor" });
 
+/// What `testp` asks of a float.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // the names are PTX's own
+pub enum FloatTest {
+    Finite,
+    Infinite,
+    Number,
+    NotANumber,
+    Normal,
+    Subnormal,
+}
+
+words!(FloatTest {
+    Finite "finite", Infinite "infinite", Number "number", NotANumber "notanumber", Normal "normal",
+    Subnormal "subnormal",
+});
+
 /// What a barrier computes from the predicates of its threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names are PTX's own

@@ -19,6 +19,7 @@ mod functions;
 mod initialiser;
 mod operand;
 mod scope;
+mod vectors;
 
 use std::collections::HashMap;
 

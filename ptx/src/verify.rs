@@ -140,9 +140,13 @@ fn needs_more(instruction: &Instruction) -> bool {
     match (&instruction.op, instruction.operands.as_slice()) {
         (Opcode::Mov(_), [_, from]) => matches!(from, Operand::Special(_)),
         (Opcode::MbarrierArrive { .. }, _) => true,
+        (Opcode::Min { .. } | Opcode::Max { .. } | Opcode::Modified { .. }, [_, _, _, _]) => true,
         _ => false,
     }
 }
+
+/// The least or greatest of three.
+const OF_THREE: Since = Since::sm(100, (8, 8));
 
 /// The target and version that an instruction needs.
 fn instruction_since(instruction: &Instruction) -> Since {
@@ -152,6 +156,10 @@ fn instruction_since(instruction: &Instruction) -> Since {
     });
     let since = special.fold(table::row(&instruction.op).since, Since::with);
     match (&instruction.op, instruction.operands.len()) {
+        (Opcode::Min { ty: Type::F32, .. } | Opcode::Max { ty: Type::F32, .. }, 4) => since.with(OF_THREE),
+        (Opcode::Modified { op, .. }, 4) if matches!(**op, Opcode::Min { .. } | Opcode::Max { .. }) => {
+            since.with(OF_THREE)
+        }
         // An arrival with a count.
         (Opcode::MbarrierArrive { .. }, 3) => since.with(table::HOPPER),
         _ => since,

@@ -174,6 +174,7 @@ impl<'a> Decoder<'a> {
             | Opcode::ActiveMask
             | Opcode::Redux { .. }
             | Opcode::Elect
+            | Opcode::MovMatrix
             | Opcode::Match { .. } => self.collective(&instruction.op, operands),
             Opcode::MbarrierInit { .. }
             | Opcode::MbarrierInval { .. }
@@ -226,8 +227,14 @@ impl<'a> Decoder<'a> {
             | Opcode::Carry { .. }
             | Opcode::CopySign(_)
             | Opcode::Sad(_)
-            | Opcode::Dp4a { .. } => self.extended(instruction),
+            | Opcode::Dp4a { .. }
+            | Opcode::Dp2a { .. }
+            | Opcode::TestP { .. }
+            | Opcode::Cnot(_)
+            | Opcode::XorSign { .. }
+            | Opcode::CvtFinite { .. } => self.extended(instruction),
             Opcode::SetpWith { .. }
+            | Opcode::Lop3With(_)
             | Opcode::Set { .. }
             | Opcode::Slct { .. }
             | Opcode::Fns

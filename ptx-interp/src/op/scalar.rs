@@ -1,6 +1,6 @@
 //! Decoded operations that are evaluated lane by lane.
 
-use ptx_gemm_ptx::extended::Permutation;
+use ptx_gemm_ptx::extended::{FloatTest, Permutation};
 use ptx_gemm_ptx::instruction::{Approx, Rounding};
 use ptx_gemm_ptx::types::Type;
 
@@ -173,6 +173,37 @@ pub(crate) enum ScalarFn {
     /// An absolute difference plus a third number.
     Distance {
         ty: Type,
+    },
+    /// Whether a float is of a kind: 1 or 0 into a predicate.
+    TestFloat {
+        what: FloatTest,
+        ty: Type,
+    },
+    /// 1 for zero, otherwise 0.
+    IsZero,
+    /// The dot product of two numbers of 16 bits and two bytes, plus a third number; with their signedness.
+    Dot2 {
+        high: bool,
+        a: bool,
+        b: bool,
+    },
+    /// The upper word of a product of `s32` plus a third number, saturated.
+    MadHiSaturating,
+    /// The least or greatest of three.
+    OfThree {
+        op: Arith,
+        ty: Type,
+    },
+    /// The least or greatest magnitude, with the exclusive or of the signs. Subnormal magnitudes may be flushed.
+    XorSign {
+        op: Arith,
+        ty: Type,
+        ftz: bool,
+    },
+    /// From single precision; what is beyond the largest finite number becomes that. Two sources become a pair.
+    ConvertFinite {
+        to: Type,
+        rounding: Rounding,
     },
     /// The dot product of four bytes plus a third number; with the signedness of the bytes.
     Dot {

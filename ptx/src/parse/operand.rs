@@ -52,7 +52,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Elements of a vector up to its closing brace; the opening brace has been consumed. Vectors do not nest.
-    fn elements(&mut self, op: &Opcode, names: &Names<'a>) -> Result<ThinVec<Operand>> {
+    pub(super) fn elements(&mut self, op: &Opcode, names: &Names<'a>) -> Result<ThinVec<Operand>> {
         let mut elements = ThinVec::new();
         if self.eat(b'}')? {
             return Ok(elements);
