@@ -2,7 +2,7 @@
 //! before that of an element that may not be there, reads through the read-only cache.
 
 use ptx_gemm_interp::ViolationKind::{self, BarrierMismatch, Race, Uninitialised};
-use ptx_gemm_interp::{Arg, Options, WarpOrder};
+use ptx_gemm_interp::{Arg, Launch, Options, WarpOrder, launch};
 
 use crate::ring::{STORE, check, check_found, text};
 use crate::run::Device;
@@ -179,4 +179,15 @@ fn an_arrival_that_is_refused_is_named() {
     let violation = device.launch([1, 1, 1], [64, 1, 1], &[Arg::U64(buffer), Arg::U64(buffer)]).expect_err("too many");
     assert_eq!(violation.kind, ViolationKind::BarrierMismatch);
     assert_eq!(violation.site.instruction, "bar.arrive 1, 128;");
+}
+
+/// CUDA accepts it, and the entry may find the memory by its size.
+#[test]
+fn dynamic_shared_memory_need_not_be_declared() {
+    let device = Device::new(&text("mov.u32 %r0, %dynamic_smem_size; st.global.u32 [%out], %r0;"));
+    let buffer = device.upload("out", &[7u32; 8]);
+    let args = [Arg::U64(buffer), Arg::U64(buffer)];
+    let what = Launch { entry: "k", args: &args, dynamic_shared_bytes: 4096, ..Launch::default() };
+    launch(&device.program, &device.memory, &what, &Options::default()).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(device.words(buffer, 1), [4096]);
 }
