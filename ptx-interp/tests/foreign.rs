@@ -146,6 +146,115 @@ fn comparisons_of_halves() {
     check("set.gt.ftz.f16x2.f16x2", &["b32"; 3], &[(&[1 << 16 | two, one], 0x3c00)]);
 }
 
+#[test]
+fn halves_and_bytes() {
+    check(
+        "vadd2.s32.s32.s32.sat",
+        &["u32"; 4],
+        &[
+            (&[0xffc1_2345, 0x7c00_7c00, 0x2b9c_014e], 0x7bc1_7fff),
+            (&[0xffc1_2345, 0xdead_beef, 0x3313_8131], 0xde6e_e234),
+        ],
+    );
+    check(
+        "vadd4.u32.u32.u32",
+        &["u32"; 4],
+        &[
+            (&[0xffc1_2345, 0x7c00_7c00, 0x2b9c_014e], 0x7bc1_9f45),
+            (&[0xffc1_2345, 0xdead_beef, 0x3313_8131], 0xdd6e_e134),
+        ],
+    );
+    check(
+        "vadd4.s32.u32.s32.add",
+        &["u32"; 4],
+        &[
+            (&[0xffc1_2345, 0x7c00_7c00, 0x2b9c_014e], 0x2b9c_046e),
+            (&[0xffc1_2345, 0xdead_beef, 0x3313_8131], 0x3313_8291),
+        ],
+    );
+    check(
+        "vsub2.u32.s32.u32.sat",
+        &["u32"; 4],
+        &[(&[0xffc1_2345, 0x7c00_7c00, 0x2b9c_014e], 0x0), (&[0xffc1_2345, 0xdead_beef, 0x3313_8131], 0x0)],
+    );
+    check(
+        "vsub4.s32.s32.s32",
+        &["u32"; 4],
+        &[
+            (&[0xffc1_2345, 0x7c00_7c00, 0x2b9c_014e], 0x83c1_a745),
+            (&[0xffc1_2345, 0xdead_beef, 0x3313_8131], 0x2114_6556),
+        ],
+    );
+    check(
+        "vavrg2.s32.s32.s32",
+        &["u32"; 4],
+        &[
+            (&[0xffc1_2345, 0x7c00_7c00, 0x2b9c_014e], 0x3de1_4fa3),
+            (&[0xffc1_2345, 0xdead_beef, 0x3313_8131], 0xef37_f11a),
+        ],
+    );
+    check(
+        "vavrg4.u32.u32.u32",
+        &["u32"; 4],
+        &[
+            (&[0xffc1_2345, 0x7c00_7c00, 0x2b9c_014e], 0xbe61_5023),
+            (&[0xffc1_2345, 0xdead_beef, 0x3313_8131], 0xefb7_719a),
+        ],
+    );
+    check(
+        "vabsdiff4.u32.u32.u32.add",
+        &["u32"; 4],
+        &[
+            (&[0xffc1_2345, 0x7c00_7c00, 0x2b9c_014e], 0x2b9c_0330),
+            (&[0xffc1_2345, 0xdead_beef, 0x3313_8131], 0x3313_82ab),
+        ],
+    );
+    check(
+        "vabsdiff2.s32.s32.s32.sat",
+        &["u32"; 4],
+        &[
+            (&[0xffc1_2345, 0x7c00_7c00, 0x2b9c_014e], 0x7c3f_58bb),
+            (&[0xffc1_2345, 0xdead_beef, 0x3313_8131], 0x2114_6456),
+        ],
+    );
+    check(
+        "vmin2.s32.u32.s32",
+        &["u32"; 4],
+        &[
+            (&[0xffc1_2345, 0x7c00_7c00, 0x2b9c_014e], 0x7c00_2345),
+            (&[0xffc1_2345, 0xdead_beef, 0x3313_8131], 0xdead_beef),
+        ],
+    );
+    check(
+        "vmax4.s32.s32.s32",
+        &["u32"; 4],
+        &[
+            (&[0xffc1_2345, 0x7c00_7c00, 0x2b9c_014e], 0x7c00_7c45),
+            (&[0xffc1_2345, 0xdead_beef, 0x3313_8131], 0xffc1_2345),
+        ],
+    );
+    check(
+        "vset4.u32.u32.lt",
+        &["u32"; 4],
+        &[(&[0xffc1_2345, 0x7c00_7c00, 0x2b9c_014e], 0x100), (&[0xffc1_2345, 0xdead_beef, 0x3313_8131], 0x101)],
+    );
+    check(
+        "vset2.s32.s32.ge",
+        &["u32"; 4],
+        &[(&[0xffc1_2345, 0x7c00_7c00, 0x2b9c_014e], 0x0), (&[0xffc1_2345, 0xdead_beef, 0x3313_8131], 0x1_0001)],
+    );
+    check(
+        "vset4.u32.s32.gt.add",
+        &["u32"; 4],
+        &[
+            (&[0xffc1_2345, 0x7c00_7c00, 0x2b9c_014e], 0x2b9c_0151),
+            (&[0xffc1_2345, 0xdead_beef, 0x3313_8131], 0x3313_8135),
+        ],
+    );
+    // Of a sum that is not negative, half is rounded up.
+    check("vavrg2.s32.s32.s32", &["u32"; 4], &[(&[0x0001_ffff, 0x0002_fffe, 0], 0x0002_fffe)]);
+}
+
 /// Targets before sm_100 do not have it; the interpreter does not ask.
 #[test]
 fn extremes_of_three() {

@@ -9,7 +9,7 @@ use crate::asynchronous::{
     Arrival, BulkDone, CacheHint, Eviction, MapField, Multicast, Pending, Phase, PrefetchSize, Prefetched, TensorMode,
     Transaction, Wait,
 };
-use crate::extended::{BarReduction, CarryOf, Combine, FloatTest, Permutation};
+use crate::extended::{BarReduction, CarryOf, Combine, FloatTest, Merge, Parts, Permutation, Video};
 use crate::hints::Hints;
 use crate::matrix::{Element, Layout, Overflow, Part, Shape, Transpose};
 pub use crate::modifier::{Approx, Atomic, Cache, Compare, FenceOrder, Half, Order, Rounding, Scope};
@@ -331,6 +331,10 @@ pub enum Opcode {
     XorSign { max: bool, nan: bool, ty: Type },
     /// `cvt.rnd.satfinite.to.f32 d, a[, b]`, where a result beyond the largest finite number becomes that.
     CvtFinite { rnd: Rounding, to: Type },
+    /// `vadd2|vadd4|vsub2|….d.a.b[.sat|.add] d, a, b, c`, without masks and selections.
+    Video { op: Video, parts: Parts, merge: Merge, d: Type, a: Type, b: Type },
+    /// `vset2|vset4.a.b.cmp[.add] d, a, b, c`: 1 or 0 for each part.
+    VideoSet { parts: Parts, add: bool, cmp: Compare, a: Type, b: Type },
     /// `movmatrix.sync.aligned.m8n8.trans.b16 d, a`: transposes a matrix that the warp holds.
     MovMatrix,
     /// `match.any.sync.ty d, a, mask`, `match.all.sync.ty d[|p], a, mask`.

@@ -46,6 +46,12 @@ pub(crate) fn refuse(op: &Opcode) -> Option<&'static str> {
         Opcode::CvtFinite { rnd, to: Type::Tf32 } if matches!(rnd, Rounding::Rna | Rounding::Rn | Rounding::Rz) => None,
         Opcode::CvtFinite { rnd: Rounding::Rn | Rounding::Rz, to } if *to != Type::Tf32 => None,
         Opcode::CvtFinite { .. } => Some("this rounding is not available for this type"),
+        Opcode::Video { a, b, .. } | Opcode::VideoSet { a, b, .. }
+            if [a, b].iter().any(|ty| !matches!(ty, Type::U32 | Type::S32)) =>
+        {
+            Some("the types of a video instruction are .u32 and .s32")
+        }
+        Opcode::VideoSet { cmp, .. } => comparison(*cmp, Type::S32),
         Opcode::Slct { by, .. } if !matches!(by, Type::S32 | Type::F32) => Some("slct selects by an s32 or f32"),
         Opcode::Mul24 { half: Half::Wide, .. } | Opcode::Mad24 { half: Half::Wide, .. } => Some("takes .lo or .hi"),
         Opcode::CvtPack { to, with } if *with != (to.bits() == 8) => Some("packing bytes takes a third source"),

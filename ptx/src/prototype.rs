@@ -5,7 +5,7 @@ use crate::asynchronous::{
     Arrival, BulkDone, CacheHint, Eviction, MapField, Multicast, Pending, Phase, PrefetchSize, Prefetched, TensorMode,
     Transaction, Wait,
 };
-use crate::extended::{BarReduction, CarryOf, Combine, FloatTest, Permutation};
+use crate::extended::{BarReduction, CarryOf, Combine, FloatTest, Merge, Parts, Permutation, Video};
 use crate::instruction::{Approx, Atomic, Cache, Compare, FenceOrder, Half, Opcode, Order, Rounding, Scope};
 use crate::matrix::{Element, Layout, Overflow, Part, Shape, Transpose};
 use crate::table::row;
@@ -27,6 +27,10 @@ fn first_word(mnemonic: &str) -> &str {
 
 const fn approx(function: Approx) -> Opcode {
     Opcode::Approx { function, ty: Type::F32 }
+}
+
+const fn video(op: Video, parts: Parts) -> Opcode {
+    Opcode::Video { op, parts, merge: Merge::Wrap, d: Type::U32, a: Type::U32, b: Type::U32 }
 }
 
 const fn wmma_load(part: Part) -> Opcode {
@@ -201,7 +205,21 @@ static PROTOTYPES: &[Opcode] = &[
     Opcode::TensormapReplace { field: MapField::GlobalAddress, space: Space::Global },
     Opcode::TestP { what: FloatTest::Finite, ty: Type::F32 },
     Opcode::Trap,
+    video(Video::AbsDiff, Parts::Halves),
+    video(Video::AbsDiff, Parts::Bytes),
+    video(Video::Add, Parts::Halves),
+    video(Video::Add, Parts::Bytes),
+    video(Video::Avrg, Parts::Halves),
+    video(Video::Avrg, Parts::Bytes),
+    video(Video::Max, Parts::Halves),
+    video(Video::Max, Parts::Bytes),
+    video(Video::Min, Parts::Halves),
+    video(Video::Min, Parts::Bytes),
     Opcode::Vote(Vote::All),
+    Opcode::VideoSet { parts: Parts::Halves, add: false, cmp: Compare::Eq, a: Type::U32, b: Type::U32 },
+    Opcode::VideoSet { parts: Parts::Bytes, add: false, cmp: Compare::Eq, a: Type::U32, b: Type::U32 },
+    video(Video::Sub, Parts::Halves),
+    video(Video::Sub, Parts::Bytes),
     Opcode::Wgmma {
         shape: Shape::new(64, 8, 16),
         overflow: Overflow::Wrap,

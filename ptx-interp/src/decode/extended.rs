@@ -7,6 +7,7 @@ use ptx_gemm_ptx::instruction::{Instruction, Opcode, Operand, Rounding};
 use ptx_gemm_ptx::types::Type;
 
 use super::Decoder;
+use super::compare::comparison;
 use crate::op::{Arith, Carry, Inexact, Modified, Op, P, ScalarFn, Slot};
 
 impl Decoder<'_> {
@@ -44,6 +45,23 @@ impl Decoder<'_> {
             &Opcode::TestP { what, ty } => self.scalar(ScalarFn::TestFloat { what, ty }, Type::Pred, operands, &[ty]),
             Opcode::Cnot(ty) => self.scalar(ScalarFn::IsZero, *ty, operands, &[*ty]),
             op @ Opcode::XorSign { .. } => self.xor_sign(op, false, operands),
+            &Opcode::Video { op, parts, merge, d, a, b } => {
+                let f = ScalarFn::Video { op, parts, merge, types: [d, a, b] };
+                self.scalar(f, Type::B32, operands, &[Type::B32; 3])
+            }
+            &Opcode::VideoSet { parts, add, cmp, a, b } => {
+                // Whatever their signs, parts are compared as numbers.
+                let (cmp, swapped) =
+                    comparison(cmp, Type::S32).ok_or_else(|| format!("vset.{} does not exist", cmp.name()))?;
+                let mut operands = operands.to_vec();
+                let mut types = [a, b];
+                if swapped && operands.len() == 4 {
+                    operands.swap(1, 2);
+                    types.swap(0, 1);
+                }
+                let f = ScalarFn::VideoSet { parts, add, cmp, types };
+                self.scalar(f, Type::B32, &operands, &[Type::B32; 3])
+            }
             &Opcode::CvtFinite { rnd, to } => {
                 let sources = if matches!(to, Type::F16x2 | Type::Bf16x2) { 2 } else { 1 };
                 let f = ScalarFn::ConvertFinite { to, rounding: rnd };

@@ -232,6 +232,8 @@ impl<'a> Decoder<'a> {
             | Opcode::TestP { .. }
             | Opcode::Cnot(_)
             | Opcode::XorSign { .. }
+            | Opcode::Video { .. }
+            | Opcode::VideoSet { .. }
             | Opcode::CvtFinite { .. } => self.extended(instruction),
             Opcode::SetpWith { .. }
             | Opcode::Lop3With(_)

@@ -1,6 +1,6 @@
 //! Operations that this project's compiler does not emit, one lane at a time.
 
-use ptx_gemm_ptx::extended::FloatTest;
+use ptx_gemm_ptx::extended::{FloatTest, Merge, Parts, Video};
 use ptx_gemm_ptx::instruction::Rounding;
 use ptx_gemm_ptx::types::Type;
 use rustc_apfloat::Round;
@@ -9,7 +9,7 @@ use super::convert::{convert, to_integer};
 use super::extended::flush;
 use super::nan;
 use super::round::{from_f64, to_f64};
-use super::scalar::{by_halves, min};
+use super::scalar::{by_halves, compare, min};
 use crate::op::{Arith, ScalarFn};
 
 /// Evaluates one lane.
@@ -50,8 +50,54 @@ pub(super) fn evaluate(f: ScalarFn, [a, b, c]: [u64; 3]) -> u64 {
             Type::Bf16x2 => finite(Type::Bf16, rounding, a) << 16 | finite(Type::Bf16, rounding, b),
             to => finite(to, rounding, a),
         },
+        ScalarFn::Video { op, parts, merge, types: [d, of_a, of_b] } => {
+            let width = width(parts);
+            let low = if d.is_signed() { -(1i64 << (width - 1)) } else { 0 };
+            let high = low + (1 << width) - 1;
+            let results = (0..32 / width).map(|index| {
+                let (x, y) = (part(a, index, width, of_a), part(b, index, width, of_b));
+                match op {
+                    Video::Add => x + y,
+                    Video::Sub => x - y,
+                    Video::Avrg => (x + y + i64::from(x + y >= 0)) >> 1,
+                    Video::AbsDiff => (x - y).abs(),
+                    Video::Min => x.min(y),
+                    Video::Max => x.max(y),
+                }
+            });
+            match merge {
+                Merge::Add => results.fold(c as i64, i64::wrapping_add) as u64 & 0xffff_ffff,
+                Merge::Wrap => side_by_side(results, width),
+                Merge::Sat => side_by_side(results.map(|value| value.clamp(low, high)), width),
+            }
+        }
+        ScalarFn::VideoSet { parts, add, cmp, types: [of_a, of_b] } => {
+            let width = width(parts);
+            let results = (0..32 / width).map(|index| {
+                let (x, y) = (part(a, index, width, of_a), part(b, index, width, of_b));
+                i64::from(compare(cmp, Type::S64, x as u64, y as u64))
+            });
+            match add {
+                true => results.fold(c as i64, i64::wrapping_add) as u64 & 0xffff_ffff,
+                false => side_by_side(results, width),
+            }
+        }
         _ => 0,
     }
+}
+
+fn width(parts: Parts) -> u32 {
+    if parts == Parts::Halves { 16 } else { 8 }
+}
+
+/// A half or a byte of a word, extended.
+fn part(word: u64, index: u32, width: u32, ty: Type) -> i64 {
+    let bits = (word >> (index * width)) as i64 & ((1 << width) - 1);
+    if ty.is_signed() { bits << (64 - width) >> (64 - width) } else { bits }
+}
+
+fn side_by_side(results: impl DoubleEndedIterator<Item = i64>, width: u32) -> u64 {
+    results.rev().fold(0, |word, part| word << width | part as u64 & ((1 << width) - 1))
 }
 
 fn extremum(op: Arith, x: f64, y: f64) -> f64 {

@@ -66,6 +66,8 @@ pub(super) fn evaluate(f: ScalarFn, [a, b, c, e]: [u64; 4]) -> u64 {
         | ScalarFn::MadHiSaturating
         | ScalarFn::OfThree { .. }
         | ScalarFn::XorSign { .. }
+        | ScalarFn::Video { .. }
+        | ScalarFn::VideoSet { .. }
         | ScalarFn::ConvertFinite { .. } => foreign::evaluate(f, [a, b, c]),
         ScalarFn::Pack16 => a & 0xffff | (b & 0xffff) << 16,
         ScalarFn::Pack4 => [a, b, c, e].into_iter().rev().fold(0, |all, part| all << 16 | part & 0xffff),

@@ -1,6 +1,6 @@
 //! Decoded operations that are evaluated lane by lane.
 
-use ptx_gemm_ptx::extended::{FloatTest, Permutation};
+use ptx_gemm_ptx::extended::{FloatTest, Merge, Parts, Permutation, Video};
 use ptx_gemm_ptx::instruction::{Approx, Rounding};
 use ptx_gemm_ptx::types::Type;
 
@@ -204,6 +204,20 @@ pub(crate) enum ScalarFn {
     ConvertFinite {
         to: Type,
         rounding: Rounding,
+    },
+    /// A video instruction: something for each pair of halves or bytes, with these types of the result and the sources.
+    Video {
+        op: Video,
+        parts: Parts,
+        merge: Merge,
+        types: [Type; 3],
+    },
+    /// A comparison of each pair, which gives 1 or 0, or the number of those that hold plus the third source.
+    VideoSet {
+        parts: Parts,
+        add: bool,
+        cmp: Cmp,
+        types: [Type; 2],
     },
     /// The dot product of four bytes plus a third number; with the signedness of the bytes.
     Dot {

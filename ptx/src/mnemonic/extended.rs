@@ -83,6 +83,16 @@ pub(super) fn modifiers(op: &mut Opcode, m: &mut impl Modifiers) {
             // That of 8-bit floats is part of every conversion to them.
             m.reject_if(matches!(to, Type::E4m3x2 | Type::E5m2x2));
         }
+        Opcode::Video { op: _, parts: _, merge, d, a, b } => {
+            [d, a, b].into_iter().for_each(|ty| m.required(ty));
+            m.optional(merge);
+        }
+        Opcode::VideoSet { parts: _, add, cmp, a, b } => {
+            m.required(a);
+            m.required(b);
+            m.required(cmp);
+            m.flag(add, "add");
+        }
         // The remaining opcodes have only a stem.
         _ => {}
     }

@@ -5,7 +5,7 @@ use super::{
     TERNARY, UNARY, WORDS, row as row_of,
 };
 use crate::asynchronous::CacheHint;
-use crate::extended::{BarReduction, CarryOf};
+use crate::extended::{BarReduction, CarryOf, Parts, Video};
 use crate::instruction::{Compare, Opcode, Rounding};
 use crate::signature::{Class, Row, Since, Slot, Types};
 use crate::types::Type;
@@ -14,6 +14,8 @@ use crate::warp::Alignment;
 const BYTES: Types = Types::of(&[Type::U32, Type::S32]);
 const SET: Types = BYTES.and(HALVES).and(Types::of(&[Type::F32, Type::U16, Type::S16]));
 const PACKED: Types = Types::of(&[Type::U8, Type::S8, Type::U16, Type::S16]);
+
+const VIDEO: &[Slot] = &[Slot::Write(COUNT), Slot::Read(COUNT), Slot::Read(COUNT), Slot::Read(COUNT)];
 
 /// Rows of these instructions; an unknown one has an empty row.
 pub(super) fn row(op: &Opcode) -> Row {
@@ -86,6 +88,27 @@ pub(super) fn row(op: &Opcode) -> Row {
             };
             let slots = if packs { CONVERT_PAIR } else { CONVERT };
             Row::typed("cvt", *to, FINITE, slots).types([*to, Type::F32, *to, Type::F32]).since(since)
+        }
+        Opcode::Video { op, parts, d, a, b, .. } => {
+            let stem = match (op, parts) {
+                (Video::AbsDiff, Parts::Halves) => "vabsdiff2",
+                (Video::AbsDiff, Parts::Bytes) => "vabsdiff4",
+                (Video::Add, Parts::Halves) => "vadd2",
+                (Video::Add, Parts::Bytes) => "vadd4",
+                (Video::Avrg, Parts::Halves) => "vavrg2",
+                (Video::Avrg, Parts::Bytes) => "vavrg4",
+                (Video::Max, Parts::Halves) => "vmax2",
+                (Video::Max, Parts::Bytes) => "vmax4",
+                (Video::Min, Parts::Halves) => "vmin2",
+                (Video::Min, Parts::Bytes) => "vmin4",
+                (Video::Sub, Parts::Halves) => "vsub2",
+                (Video::Sub, Parts::Bytes) => "vsub4",
+            };
+            Row::typed(stem, *d, BYTES, VIDEO).types([*d, *a, *b, *d])
+        }
+        Opcode::VideoSet { parts, a, b, .. } => {
+            let stem = if *parts == Parts::Halves { "vset2" } else { "vset4" };
+            Row::typed(stem, *a, BYTES, VIDEO).types([*a, *a, *b, *a])
         }
         Opcode::MovMatrix => Row::plain("movmatrix.sync.aligned.m8n8.trans.b16", UNARY).since(Since::sm(75, (7, 8))),
         Opcode::Match { all: false, ty } => {
