@@ -332,7 +332,7 @@ fn functions_are_called_by_address() {
     launch(0).unwrap_or_else(|violation| panic!("{violation}"));
     let wanted = |thread: u32| match thread {
         7 => 77,
-        _ if thread % 3 > 0 => 10 * thread + 2,
+        _ if !thread.is_multiple_of(3) => 10 * thread + 2,
         0..4 => thread,
         _ => thread + 1000,
     };
@@ -406,7 +406,7 @@ fn variables_contain_addresses() {
     // The second launch finds the variables as the first left them.
     for _ in 0..2 {
         device.launch([1; 3], [32, 1, 1], &[Arg::U64(out)]).unwrap_or_else(|violation| panic!("{violation}"));
-        let wanted = |thread: u32| 2 * (if thread % 2 == 0 { 2 * thread } else { thread + 100 }) + 6 + 2000;
+        let wanted = |thread: u32| 2 * (if thread.is_multiple_of(2) { 2 * thread } else { thread + 100 }) + 6 + 2000;
         assert_eq!(device.words(out, 32), (0..32).map(wanted).collect::<Vec<_>>());
     }
 }

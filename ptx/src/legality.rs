@@ -43,7 +43,7 @@ pub(crate) fn refuse(op: &Opcode) -> Option<&'static str> {
         Opcode::St { order, space, cache, vector, ty } => store(*order, *space, *cache).or(vector_size(*vector, *ty)),
         Opcode::Setp { cmp, ty } | Opcode::SetpWith { cmp, ty, .. } => comparison(*cmp, *ty),
         Opcode::Set { cmp, to, from } => comparison(*cmp, *from).or(set(*to, *from)),
-        Opcode::CvtFinite { rnd, to: Type::Tf32 } if matches!(rnd, Rounding::Rna | Rounding::Rn | Rounding::Rz) => None,
+        Opcode::CvtFinite { rnd: Rounding::Rna | Rounding::Rn | Rounding::Rz, to: Type::Tf32 } => None,
         Opcode::CvtFinite { rnd: Rounding::Rn | Rounding::Rz, to } if *to != Type::Tf32 => None,
         Opcode::CvtFinite { .. } => Some("this rounding is not available for this type"),
         Opcode::Video { a, b, .. } | Opcode::VideoSet { a, b, .. }

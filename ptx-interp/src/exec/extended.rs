@@ -174,7 +174,7 @@ fn relu(ty: Type, bits: u32) -> u32 {
         Type::F16x2 => half(bits & 0xffff, 0x7c00) | half(bits >> 16, 0x7c00) << 16,
         Type::Bf16x2 => half(bits & 0xffff, 0x7f80) | half(bits >> 16, 0x7f80) << 16,
         Type::S16x2 => [0, 16].map(|at| if bits >> at & 0x8000 != 0 { 0 } else { bits & 0xffff << at }).iter().sum(),
-        Type::S32 => bits as u32 & !((bits as i32 >> 31) as u32),
+        Type::S32 => bits & !((bits as i32 >> 31) as u32),
         // Measured on an H200: that of the conversion.
         Type::Tf32 if f32::from_bits(bits).is_nan() => bits,
         _ if f32::from_bits(bits).is_nan() => nan::canonical(Type::F32) as u32,

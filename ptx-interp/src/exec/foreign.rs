@@ -30,7 +30,7 @@ pub(super) fn evaluate(f: ScalarFn, [a, b, c]: [u64; 3]) -> u64 {
         }
         ScalarFn::MadHiSaturating => {
             let [x, y, z] = [a, b, c].map(|bits| to_integer(Type::S32, bits));
-            let sum = (x * y >> 32) + z;
+            let sum = ((x * y) >> 32) + z;
             sum.clamp(i32::MIN.into(), i32::MAX.into()) as u64 & 0xffff_ffff
         }
         ScalarFn::OfThree { op, ty } => {
