@@ -252,9 +252,6 @@ fn check_shape(entry: &Entry, launch: &Launch) -> Result<(), Violation> {
         return refuse(format!("a cluster has {:?} blocks, but the entry requires {cluster:?}", launch.cluster));
     }
     check_cluster(entry, launch, cluster).or_else(refuse)?;
-    if launch.dynamic_shared_bytes > 0 && !entry.symbols.dynamic_shared {
-        return refuse("dynamic shared memory was given, but the entry declares none".into());
-    }
     let shared = entry.symbols.shared_bytes + u64::from(launch.dynamic_shared_bytes);
     if shared > MAX_SHARED {
         return refuse(format!("a block uses {shared} bytes of shared memory, and the limit is {MAX_SHARED}"));

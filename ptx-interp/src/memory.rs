@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 
 use crate::buffer::{Buffer, GRANULE, OutOfMemory};
 use crate::decode::GlobalVariable;
+use crate::op::Constant;
 
 /// Lowest address; 0 and addresses near it are never valid.
 const FIRST_ADDRESS: u64 = 0x7000_0000_0000;
@@ -133,6 +134,7 @@ impl Memory {
     pub(crate) fn variables(&self, module: u64, variables: &[GlobalVariable]) -> Result<Vec<u64>, MemoryError> {
         let mut known = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
         let mut addresses = Vec::new();
+        let mut fresh = Vec::new();
         for variable in variables {
             let key = (module, variable.name.clone());
             let address = match known.get(&key) {
@@ -142,10 +144,24 @@ impl Memory {
                     contents.resize(variable.bytes as usize, 0);
                     let address = self.alloc_from(&variable.name, &contents, variable.align)?.address;
                     known.insert(key, address);
+                    fresh.push((variable, address));
                     address
                 }
             };
             addresses.push(address);
+        }
+        // A variable may contain the address of a later one.
+        for (variable, start) in fresh {
+            for (at, constant) in &variable.pointers {
+                let value = match *constant {
+                    Constant::Global(number, offset) => {
+                        addresses.get(number as usize).copied().unwrap_or(0).wrapping_add_signed(offset)
+                    }
+                    Constant::Value(value) => value,
+                    Constant::Shared(_) | Constant::Special(_) => continue,
+                };
+                self.write(start + at, &value.to_le_bytes())?;
+            }
         }
         Ok(addresses)
     }

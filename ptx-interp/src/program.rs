@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use ptx_gemm_ptx::module::Directive;
 use ptx_gemm_ptx::parse::{ParseError, parse_with_lines};
 
-use crate::decode::{MAX_CONST, Symbols, decode};
+use crate::decode::{MAX_CONST, Symbols, decode, point};
 use crate::op::{Code, Op};
 use crate::pool;
 
@@ -70,7 +70,8 @@ impl Program {
         };
         let mut entries = Vec::new();
         for (entry, lines) in parsed.module.entries.iter().zip(&parsed.lines) {
-            let symbols = Symbols::lay_out(&parsed.module, entry);
+            let mut symbols = Symbols::lay_out(&parsed.module, entry);
+            point(&parsed.module, entry, &mut symbols);
             check_sizes(&entry.name, &symbols)?;
             let code = decode(entry, lines, line, &symbols);
             let registers = registers(&entry.directives, &code);

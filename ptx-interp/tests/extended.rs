@@ -137,6 +137,43 @@ fn signs_saturation_and_subnormals() {
     check("mul.ftz.f32 $s0, $s0, $s0; mov.f32 $d, $s0;", &["f32"; 2], &[(&[f(1e-30)], f(0.0)), (&[f(3.0)], f(9.0))]);
 }
 
+/// Measured on an H200.
+#[test]
+fn approximations_of_the_upper_word() {
+    let (nan, infinity) = (0x7fff_ffff << 32, d(f64::INFINITY));
+    check(
+        "rcp.approx.ftz.f64",
+        &["f64"; 2],
+        &[
+            (&[d(-1.0)], d(-1.0)),
+            (&[d(3.0)], 0x3fd5_5555_0000_0000),
+            (&[0x7e37_e43c_8800_759c], 0x01a5_6e20_0000_0000),
+            // The lower word does not count, even where it distinguishes a NaN from an infinity.
+            (&[0x3ff0_0000_ffff_ffff], d(1.0)),
+            (&[0x7ff0_0000_0000_0001], 0),
+            (&[0x7ff1_2345_0000_abcd], nan),
+            // Subnormal numbers are zero, as operands and as results.
+            (&[d(-5e-324)], d(f64::NEG_INFINITY)),
+            (&[d(2f64.powi(1023))], 0),
+            (&[d(2f64.powi(1022))], d(2f64.powi(-1022))),
+            (&[d(-0.0)], d(f64::NEG_INFINITY)),
+            (&[d(f64::NEG_INFINITY)], d(-0.0)),
+        ],
+    );
+    check(
+        "rsqrt.approx.ftz.f64",
+        &["f64"; 2],
+        &[
+            (&[d(4.0)], d(0.5)),
+            (&[d(2.0)], 0x3fe6_a09e_0000_0000),
+            (&[d(-1.0)], nan),
+            (&[d(5e-324)], infinity),
+            (&[d(-0.0)], d(f64::NEG_INFINITY)),
+            (&[infinity], 0),
+        ],
+    );
+}
+
 #[test]
 fn every_nan_of_single_precision_is_the_same() {
     let (nan, infinity) = (0xffc1_2345, f(f32::INFINITY));
@@ -295,7 +332,7 @@ fn functions_are_called_by_address() {
     launch(0).unwrap_or_else(|violation| panic!("{violation}"));
     let wanted = |thread: u32| match thread {
         7 => 77,
-        _ if thread % 3 > 0 => 10 * thread + 2,
+        _ if !thread.is_multiple_of(3) => 10 * thread + 2,
         0..4 => thread,
         _ => thread + 1000,
     };
@@ -303,4 +340,73 @@ fn functions_are_called_by_address() {
     // There is no function at this address.
     let violation = launch(4096).map(|_| ()).expect_err("there is nothing at 4096");
     assert_eq!(violation.kind, ViolationKind::UnknownInstruction);
+}
+
+/// Functions in tables, one of them declared before and defined after the entry; each thread calls that of its parity, by
+/// way of an address in another variable, and adds a number that a third one points to.
+const TABLES: &str = ".version 8.0
+.target sm_80
+.address_size 64
+.func (.param .b32 r) later(.param .b32 x);
+.func (.param .b32 r) sooner(.param .b32 x) {
+    .reg .b32 %a;
+    ld.param.u32 %a, [x];
+    add.u32 %a, %a, 100;
+    st.param.u32 [r], %a;
+    ret;
+}
+.global .align 8 .u64 methods[3] = {0, later, sooner};
+.global .align 4 .u32 numbers[3] = {5, 6, 7};
+.const .align 4 .u32 fixed[2] = {1000, 2000};
+.global .align 8 .u64 object[3] = {generic(methods)+8, generic(numbers)+4, generic(fixed)+4};
+.visible .entry k(.param .u64 out) {
+    .reg .b64 %o, %f, %t, %n;
+    .reg .b32 %i, %p, %v, %w;
+    ld.param.u64 %o, [out];
+    mov.u32 %i, %tid.x;
+    and.b32 %p, %i, 1;
+    ld.global.u64 %t, [object];
+    mad.wide.u32 %t, %p, 8, %t;
+    ld.u64 %f, [%t];
+    {
+        .param .b32 p0;
+        .param .b32 r0;
+        st.param.b32 [p0], %i;
+        prototype: .callprototype (.param .b32 _) _ (.param .b32 _);
+        call (r0), %f, (p0), prototype;
+        ld.param.b32 %v, [r0];
+        mov.u64 %f, later;
+        st.param.b32 [p0], %v;
+        call (r0), %f, (p0), prototype;
+        ld.param.b32 %v, [r0];
+    }
+    ld.global.u64 %n, [object+8];
+    ld.u32 %w, [%n];
+    add.u32 %v, %v, %w;
+    ld.global.u64 %n, [object+16];
+    ld.u32 %w, [%n];
+    add.u32 %v, %v, %w;
+    mad.wide.u32 %o, %i, 4, %o;
+    st.global.u32 [%o], %v;
+    ret;
+}
+.func (.param .b32 r) later(.param .b32 x) {
+    .reg .b32 %a;
+    ld.param.u32 %a, [x];
+    shl.b32 %a, %a, 1;
+    st.param.u32 [r], %a;
+    ret;
+}
+";
+
+#[test]
+fn variables_contain_addresses() {
+    let mut device = Device::new(TABLES);
+    let out = device.reserve("out", 32 * 4);
+    // The second launch finds the variables as the first left them.
+    for _ in 0..2 {
+        device.launch([1; 3], [32, 1, 1], &[Arg::U64(out)]).unwrap_or_else(|violation| panic!("{violation}"));
+        let wanted = |thread: u32| 2 * (if thread.is_multiple_of(2) { 2 * thread } else { thread + 100 }) + 6 + 2000;
+        assert_eq!(device.words(out, 32), (0..32).map(wanted).collect::<Vec<_>>());
+    }
 }

@@ -2,7 +2,7 @@
 //! before that of an element that may not be there, reads through the read-only cache.
 
 use ptx_gemm_interp::ViolationKind::{self, BarrierMismatch, Race, Uninitialised};
-use ptx_gemm_interp::{Arg, Options, WarpOrder};
+use ptx_gemm_interp::{Arg, Launch, Options, WarpOrder, launch};
 
 use crate::ring::{STORE, check, check_found, text};
 use crate::run::Device;
@@ -143,6 +143,33 @@ fn registers_of_the_system() {
         names.concat()
     );
     check("registers", &body, 32, &[7; 32]);
+    // Cooperative groups find the barrier of a grid with two of those that the driver fills.
+    let body = format!("mov.u32 %r0, %envreg0; mov.b32 %r1, %envreg31; add.u32 %r0, %r0, %r1; {STORE}");
+    check("registers of the driver", &body, 32, &[0; 32]);
+}
+
+/// Text that ptxas refuses too, some of which would have a meaning.
+#[test]
+fn what_is_not_ptx_does_not_run() {
+    for (body, wanted) in [
+        ("barrier.cluster.arrive.aligned; barrier.cluster.wait.relaxed.aligned;", "a wait must be .acquire"),
+        ("barrier.cluster.arrive.acquire;", "an arrival must be .release or .relaxed"),
+        ("ld.release.gpu.global.u32 %r1, [%in];", "a load cannot be a release"),
+        ("st.acquire.gpu.global.u32 [%out], %t;", "a store cannot be an acquire"),
+        ("mbarrier.test_wait.parity.release.cta.shared.b64 %p0, [spare], 0;", "a wait must be .acquire or .relaxed"),
+        ("mbarrier.try_wait.parity.release.cta.shared.b64 %p0, [spare], 0;", "a wait must be .acquire or .relaxed"),
+        ("mbarrier.arrive.acquire.cta.shared.b64 _, [spare];", "an arrival must be .release or .relaxed"),
+        ("add.rn.u32 %r1, %t, %t;", "this rounding mode is not available for this type"),
+        ("fence.proxy.async.local;", "takes .global, .shared::cta, .shared::cluster or no state space"),
+        ("wgmma.wait_group.sync.aligned 8;", "expected 0 to 7"),
+        ("add.b32 %r1, %t, %t;", "`add` has no .b32 form"),
+    ] {
+        let device = Device::new(&text(body));
+        let buffer = device.upload("in", &[0u32; 64]);
+        let violation = device.launch([1; 3], [32, 1, 1], &[Arg::U64(buffer), Arg::U64(buffer)]).expect_err(body);
+        assert_eq!(violation.kind, ViolationKind::UnknownInstruction, "{body}: {violation}");
+        assert!(violation.message.contains(wanted), "{body}: {violation}");
+    }
 }
 
 #[test]
@@ -183,4 +210,15 @@ fn an_mbarrier_ends_after_the_tests_of_all() {
     {
         check_found(count, &[Race], &body(count), 64);
     }
+}
+
+/// CUDA accepts it, and the entry may find the memory by its size.
+#[test]
+fn dynamic_shared_memory_need_not_be_declared() {
+    let device = Device::new(&text("mov.u32 %r0, %dynamic_smem_size; st.global.u32 [%out], %r0;"));
+    let buffer = device.upload("out", &[7u32; 8]);
+    let args = [Arg::U64(buffer), Arg::U64(buffer)];
+    let what = Launch { entry: "k", args: &args, dynamic_shared_bytes: 4096, ..Launch::default() };
+    launch(&device.program, &device.memory, &what, &Options::default()).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(device.words(buffer, 1), [4096]);
 }

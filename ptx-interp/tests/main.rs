@@ -12,6 +12,7 @@ mod copies;
 mod cost;
 mod extended;
 mod flags;
+mod foreign;
 mod gemm;
 mod gemm_text;
 mod hostile;

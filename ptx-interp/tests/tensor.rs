@@ -173,6 +173,21 @@ fn short_rows_begin_a_span_each() {
     case.gives("short rows", &want);
 }
 
+/// Rows of 64 bytes that are 128 apart: a report names what is copied, not the distance to the last byte.
+#[test]
+fn reports_name_the_copied_bytes() {
+    let narrow = |address, _| {
+        let args = TensorMapArgs::new(TensorElement::U32, address, &[32, 8], &[128], &[16, 8]);
+        [map(&args.swizzled(Swizzle::Bytes128)), Arg::Bytes(vec![0; 128])]
+    };
+    let before = "@%p0 bra COPY; st.shared.u32 [a], %t; COPY: @!%p0 bra WAIT;";
+    let body = load(2, "0, 0", 128).replace("@!%p0 bra WAIT;", before);
+    let violation = Case { maps: &narrow, ..Case::new(&body, 2) }.run(&Options::default()).map(|_| ());
+    let violation = violation.expect_err("nothing orders the store and the copy");
+    assert_eq!(violation.kind, Race, "{violation}");
+    assert!(violation.message.contains("writes 512 bytes at"), "{violation}");
+}
+
 #[test]
 fn swizzles_are_bijections_that_agree_with_the_formula() {
     for swizzle in [Swizzle::None, Swizzle::Bytes32, Swizzle::Bytes64, Swizzle::Bytes128] {

@@ -240,7 +240,7 @@ fn impossible_launches() {
         ("launch_grid", Launch { grid: [0, 1, 1], ..start }),
         ("launch_arguments", Launch { args: &good[..1], ..start }),
         ("launch_argument_size", Launch { args: &[Arg::U64(0), Arg::U64(0)], ..start }),
-        ("launch_shared_memory", Launch { dynamic_shared_bytes: 64, ..start }),
+        ("launch_shared_memory", Launch { dynamic_shared_bytes: (1 << 20) + 64, ..start }),
     ];
     for (name, what) in cases {
         let violation = launch(&device.program, &device.memory, &what, &Options::default()).expect_err(name);

@@ -37,6 +37,57 @@ pub enum Combine {
 
 words!(Combine { And "and", Or "or", Xor "xor" });
 
+/// What `testp` asks of a float.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // the names are PTX's own
+pub enum FloatTest {
+    Finite,
+    Infinite,
+    Number,
+    NotANumber,
+    Normal,
+    Subnormal,
+}
+
+words!(FloatTest {
+    Finite "finite", Infinite "infinite", Number "number", NotANumber "notanumber", Normal "normal",
+    Subnormal "subnormal",
+});
+
+/// What a video instruction does with each pair of halves or bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // the names are PTX's own
+pub enum Video {
+    Add,
+    Sub,
+    Avrg,
+    AbsDiff,
+    Min,
+    Max,
+}
+
+/// The parts of a word that a video instruction works on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Parts {
+    /// Two halves.
+    Halves,
+    /// Four bytes.
+    Bytes,
+}
+
+/// What a video instruction does with the results of the parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Merge {
+    /// They lie next to each other, each cut off.
+    Wrap,
+    /// The same, each saturated.
+    Sat,
+    /// They are added to the third source.
+    Add,
+}
+
+words!(Merge { Wrap "", Sat "sat", Add "add" });
+
 /// What a barrier computes from the predicates of its threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names are PTX's own

@@ -9,7 +9,7 @@ use crate::asynchronous::{
     Arrival, BulkDone, CacheHint, Eviction, MapField, Multicast, Pending, Phase, PrefetchSize, Prefetched, TensorMode,
     Transaction, Wait,
 };
-use crate::extended::{BarReduction, CarryOf, Combine, Permutation};
+use crate::extended::{BarReduction, CarryOf, Combine, FloatTest, Merge, Parts, Permutation, Video};
 use crate::hints::Hints;
 use crate::matrix::{Element, Layout, Overflow, Part, Shape, Transpose};
 pub use crate::modifier::{Approx, Atomic, Cache, Compare, FenceOrder, Half, Order, Rounding, Scope};
@@ -108,9 +108,9 @@ pub enum Opcode {
     Div { rnd: Rounding, ty: Type },
     /// `rem`.
     Rem(Type),
-    /// `min[.NaN]`.
+    /// `min[.NaN]`; of single precision, there may be three sources.
     Min { nan: bool, ty: Type },
-    /// `max[.NaN]`.
+    /// `max[.NaN]`; of single precision, there may be three sources.
     Max { nan: bool, ty: Type },
     /// `abs`.
     Abs(Type),
@@ -319,11 +319,29 @@ pub enum Opcode {
     Sad(Type),
     /// `dp4a.a.b d, a, b, c`: a dot product of four bytes.
     Dp4a { a: Type, b: Type },
+    /// `dp2a.lo|hi.a.b d, a, b, c`: a dot product of two numbers of 16 bits and two bytes, the lower or the higher ones of `b`.
+    Dp2a { high: bool, a: Type, b: Type },
+    /// `testp.what.ty p, a`.
+    TestP { what: FloatTest, ty: Type },
+    /// `cnot.ty d, a`: 1 if `a` is zero, otherwise 0.
+    Cnot(Type),
+    /// `lop3.and|or.b32 d|p, a, b, c, table, [!]q`: `p` is whether `d` is not zero, combined with `q`.
+    Lop3With(Combine),
+    /// `min|max[.NaN].xorsign.abs.ty d, a, b`: of the magnitudes, with the exclusive or of the signs.
+    XorSign { max: bool, nan: bool, ty: Type },
+    /// `cvt.rnd.satfinite.to.f32 d, a[, b]`, where a result beyond the largest finite number becomes that.
+    CvtFinite { rnd: Rounding, to: Type },
+    /// `vadd2|vadd4|vsub2|….d.a.b[.sat|.add] d, a, b, c`, without masks and selections.
+    Video { op: Video, parts: Parts, merge: Merge, d: Type, a: Type, b: Type },
+    /// `vset2|vset4.a.b.cmp[.add] d, a, b, c`: 1 or 0 for each part.
+    VideoSet { parts: Parts, add: bool, cmp: Compare, a: Type, b: Type },
+    /// `movmatrix.sync.aligned.m8n8.trans.b16 d, a`: transposes a matrix that the warp holds.
+    MovMatrix,
     /// `match.any.sync.ty d, a, mask`, `match.all.sync.ty d[|p], a, mask`.
     Match { all: bool, ty: Type },
     /// `setp.cmp.and|or|xor.ty p[|q], a, b, [!]c`.
     SetpWith { cmp: Compare, with: Combine, ty: Type },
-    /// `set.cmp.to.from d, a, b`: all ones or 1.0, or zero.
+    /// `set.cmp.to.from d, a, b`: all ones or 1.0, or zero; of pairs of 16-bit floats, in each half.
     Set { cmp: Compare, to: Type, from: Type },
     /// `slct.ty.f32|s32 d, a, b, c`: `a` if `c` is not negative.
     Slct { ty: Type, by: Type },

@@ -2,7 +2,7 @@
 
 use crate::asynchronous::{CacheHint, Eviction, Multicast, PrefetchSize, Prefetched, TensorMode};
 use crate::hints::{Hints, L1Hint, L2Hint};
-use crate::instruction::{Atomic, Cache, Compare, Half, Instruction, Opcode, Operand, Order, Rounding, Scope};
+use crate::instruction::{Approx, Atomic, Cache, Compare, Half, Instruction, Opcode, Operand, Order, Rounding, Scope};
 use crate::matrix::{Element, Overflow, Part, Shape};
 use crate::types::{Space, Type};
 use crate::warp::ClusterOrder;
@@ -11,10 +11,13 @@ use crate::warp::ClusterOrder;
 pub(crate) fn refuse(op: &Opcode) -> Option<&'static str> {
     match op {
         Opcode::Add { rnd, ty } | Opcode::Sub { rnd, ty } | Opcode::Mul { rnd, ty } => arithmetic_rounding(*rnd, *ty),
+        Opcode::Approx { function: Approx::Rcp, ty: Type::F64 } => Some("rcp.approx.f64 needs .ftz"),
+        Opcode::Approx { function: Approx::Ex2, ty: Type::Bf16 | Type::Bf16x2 } => Some("ex2 of bf16 needs .ftz"),
         Opcode::Modified { op, ftz, sat, relu } if !may_be_modified(op, *ftz, *sat, *relu) => {
             Some("does not take .ftz, .sat or .relu")
         }
         Opcode::Hinted { op, hints } if !may_be_hinted(op, *hints) => Some("does not take these hints"),
+        Opcode::Modified { op, .. } if matches!(**op, Opcode::Approx { .. }) => None,
         Opcode::Modified { op, .. } | Opcode::Hinted { op, .. } => refuse(op),
         Opcode::Carry { takes: false, gives: false, .. } => Some("it must read or write the carry"),
         Opcode::Fma { rnd: Rounding::None, .. } => Some("fma needs a rounding mode"),
@@ -39,7 +42,16 @@ pub(crate) fn refuse(op: &Opcode) -> Option<&'static str> {
         }
         Opcode::St { order, space, cache, vector, ty } => store(*order, *space, *cache).or(vector_size(*vector, *ty)),
         Opcode::Setp { cmp, ty } | Opcode::SetpWith { cmp, ty, .. } => comparison(*cmp, *ty),
-        Opcode::Set { cmp, from, .. } => comparison(*cmp, *from),
+        Opcode::Set { cmp, to, from } => comparison(*cmp, *from).or(set(*to, *from)),
+        Opcode::CvtFinite { rnd: Rounding::Rna | Rounding::Rn | Rounding::Rz, to: Type::Tf32 } => None,
+        Opcode::CvtFinite { rnd: Rounding::Rn | Rounding::Rz, to } if *to != Type::Tf32 => None,
+        Opcode::CvtFinite { .. } => Some("this rounding is not available for this type"),
+        Opcode::Video { a, b, .. } | Opcode::VideoSet { a, b, .. }
+            if [a, b].iter().any(|ty| !matches!(ty, Type::U32 | Type::S32)) =>
+        {
+            Some("the types of a video instruction are .u32 and .s32")
+        }
+        Opcode::VideoSet { cmp, .. } => comparison(*cmp, Type::S32),
         Opcode::Slct { by, .. } if !matches!(by, Type::S32 | Type::F32) => Some("slct selects by an s32 or f32"),
         Opcode::Mul24 { half: Half::Wide, .. } | Opcode::Mad24 { half: Half::Wide, .. } => Some("takes .lo or .hi"),
         Opcode::CvtPack { to, with } if *with != (to.bits() == 8) => Some("packing bytes takes a third source"),
@@ -88,11 +100,13 @@ pub(crate) fn refuse(op: &Opcode) -> Option<&'static str> {
 /// Whether the instruction exists with these modifiers: `.ftz` applies to single and half precision, `.sat` to sums and
 /// products, `.relu` to multiply-adds of 16 bits and to conversions to narrow floats.
 pub(crate) fn may_be_modified(op: &Opcode, ftz: bool, sat: bool, relu: bool) -> bool {
-    use Type::{Bf16, Bf16x2, F16, F16x2, F32, S32, Tf32};
+    use Type::{Bf16, Bf16x2, F16, F16x2, F32, F64, S16x2, S32, Tf32};
     if relu {
         return !sat
             && match op {
                 Opcode::Fma { ty: F16 | F16x2, .. } => true,
+                Opcode::CvtFinite { rnd, .. } => !ftz && *rnd != Rounding::Rna,
+                Opcode::Min { ty: S32 | S16x2, nan: false } | Opcode::Max { ty: S32 | S16x2, nan: false } => !ftz,
                 Opcode::Fma { ty: Bf16 | Bf16x2, .. } => !ftz,
                 Opcode::Cvt {
                     rnd: Rounding::Rn | Rounding::Rz,
@@ -111,10 +125,15 @@ pub(crate) fn may_be_modified(op: &Opcode, ftz: bool, sat: bool, relu: bool) -> 
     match op {
         Opcode::Add { ty, .. } | Opcode::Sub { ty, .. } => sum(*ty),
         Opcode::Mul { ty, .. } | Opcode::Fma { ty, .. } => sum(*ty),
+        Opcode::MadInt { half: Half::Hi, ty: S32 } => sat && !ftz,
         _ if sat => false,
+        Opcode::XorSign { ty, .. } => matches!(ty, F32 | F16 | F16x2),
+        Opcode::Set { from, .. } => matches!(from, F32 | F16 | F16x2),
+        Opcode::Approx { function: Approx::Ex2, ty } => matches!(ty, F32 | Bf16 | Bf16x2),
         Opcode::Min { ty, .. } | Opcode::Max { ty, .. } | Opcode::Setp { ty, .. } => matches!(ty, F32 | F16 | F16x2),
         Opcode::Abs(ty) | Opcode::Neg(ty) => matches!(ty, F32 | F16 | F16x2),
         Opcode::Div { ty, .. } | Opcode::DivFast { ty, .. } => *ty == F32,
+        Opcode::Approx { function: Approx::Rcp | Approx::Rsqrt, ty } => matches!(ty, F32 | F64),
         Opcode::Rcp { ty, .. } | Opcode::Sqrt { ty, .. } | Opcode::Approx { ty, .. } => *ty == F32,
         Opcode::Cvt { rnd, to, from, .. } => (*to == F32 || *from == F32) && *rnd != Rounding::Rna,
         _ => false,
@@ -164,6 +183,9 @@ fn refuse_asynchronous(op: &Opcode) -> Option<&'static str> {
             Order::Weak | Order::Acquire(_) | Order::Relaxed(_) => own_or_generic(*space).or(barrier_scope(*order)),
             _ => Some("a wait must be .acquire or .relaxed"),
         },
+        Opcode::FenceProxyAsync { space: Space::Shared | Space::Local | Space::Param | Space::Const } => {
+            Some("takes .global, .shared::cta, .shared::cluster or no state space")
+        }
         Opcode::ClusterArrive { order: ClusterOrder::Acquire, .. } => Some("an arrival must be .release or .relaxed"),
         Opcode::ClusterWait { order: ClusterOrder::Release | ClusterOrder::Relaxed, .. } => {
             Some("a wait must be .acquire")
@@ -394,6 +416,19 @@ fn comparison(cmp: Compare, ty: Type) -> Option<&'static str> {
         Equ | Neu | Ltu | Leu | Gtu | Geu | Num | Nan => ty.is_float(),
     };
     if legal { None } else { Some("this comparison is not available for this type") }
+}
+
+/// Pairs of 16-bit floats are compared half by half, and give pairs or words; only 16-bit floats give 16-bit integers.
+fn set(to: Type, from: Type) -> Option<&'static str> {
+    use Type::*;
+    let legal = match (to, from) {
+        (F16x2, F16x2) | (Bf16x2, Bf16x2) | (U32 | S32, _) | (U16 | S16, F16 | Bf16) => true,
+        (F16x2 | Bf16x2 | U16 | S16, _) | (_, F16x2 | Bf16x2) => false,
+        (F16, from) => from != Bf16,
+        (Bf16, _) => true,
+        (_, from) => !matches!(from, F16 | Bf16),
+    };
+    if legal { None } else { Some("set does not have these types") }
 }
 
 fn conversion(rnd: Rounding, sat: bool, to: Type, from: Type) -> Option<&'static str> {

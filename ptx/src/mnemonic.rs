@@ -5,13 +5,13 @@
 //! after the visit, the reader rejects the prototype: no modifier is ever dropped, and the instruction stays
 //! [`Opcode::Unknown`] instead.
 
+mod extended;
 mod spelling;
 mod walk;
 
 use walk::{Modifiers, Reader, Writer};
 
 use crate::asynchronous::PrefetchSize;
-use crate::extended::BarReduction;
 use crate::hints::Hints;
 use crate::instruction::{Atomic, Cache, FenceOrder, Opcode, Order, Rounding, Scope};
 use crate::legality::{may_be_hinted, may_be_modified};
@@ -323,55 +323,6 @@ fn asynchronous_modifiers(op: &mut Opcode, m: &mut impl Modifiers) {
             m.optional(mode);
             m.optional(hint);
         }
-        Opcode::Carry { takes: _, gives, ty, .. } => {
-            m.flag(gives, "cc");
-            m.required(ty);
-        }
-        Opcode::Bfind { shift_amount, ty } => {
-            m.flag(shift_amount, "shiftamt");
-            m.required(ty);
-        }
-        Opcode::PrmtMode(mode) => {
-            m.literal("b32");
-            m.required(mode);
-        }
-        Opcode::CopySign(ty) | Opcode::Sad(ty) => m.required(ty),
-        Opcode::Dp4a { a, b } => {
-            m.required(a);
-            m.required(b);
-        }
-        Opcode::Match { all, ty } => {
-            m.either(all, ["all", "any"]);
-            m.literal("sync");
-            m.required(ty);
-        }
-        Opcode::SetpWith { cmp, with, ty } => {
-            m.required(cmp);
-            m.required(with);
-            m.required(ty);
-        }
-        Opcode::Set { cmp, to, from } => {
-            m.required(cmp);
-            m.required(to);
-            m.required(from);
-        }
-        Opcode::Slct { ty, by } => {
-            m.required(ty);
-            m.required(by);
-        }
-        Opcode::Mul24 { half, ty } | Opcode::Mad24 { half, ty } => {
-            m.required(half);
-            m.required(ty);
-        }
-        Opcode::CvtPack { to, with } => {
-            m.required(to);
-            m.literal("s32");
-            m.flag(with, "b32");
-        }
-        Opcode::BarRed { op, .. } => {
-            m.required(op);
-            m.literal(if *op == BarReduction::Popc { "u32" } else { "pred" });
-        }
         Opcode::BulkWait(done) => m.optional(done),
         Opcode::Prefetch { space, what } => {
             m.optional(space);
@@ -382,8 +333,7 @@ fn asynchronous_modifiers(op: &mut Opcode, m: &mut impl Modifiers) {
             m.optional(secondary);
             m.literal("b64");
         }
-        // The remaining opcodes have only a stem.
-        _ => {}
+        op => extended::modifiers(op, m),
     }
 }
 
@@ -471,8 +421,8 @@ fn modified(plain: &str, [ftz, sat, relu]: [bool; 3]) -> String {
     let mut text = String::new();
     let mut words = plain.split('.').peekable();
     text.push_str(words.next().unwrap_or(""));
-    while let Some(word) =
-        words.next_if(|word| !matches!(*word, "sat" | "satfinite" | "NaN") && Type::from_name(word).is_none())
+    while let Some(word) = words
+        .next_if(|word| !matches!(*word, "sat" | "satfinite" | "NaN" | "xorsign") && Type::from_name(word).is_none())
     {
         text.push('.');
         text.push_str(word);

@@ -8,17 +8,27 @@ pub(crate) trait Word: Copy + PartialEq + 'static {
     fn from_word(text: &str) -> Option<Self>;
 }
 
+/// After `numbered`, a member that stands for several words, by their numbers in a list.
 macro_rules! words {
-    ($name:ident { $($variant:ident $text:literal),* $(,)? }) => {
+    ($name:ident { $($variant:ident $text:literal),* $(,)? } $(numbered $many:ident $list:ident)?) => {
         impl $name {
             /// The word of PTX, without a leading dot; empty for the member that PTX leaves unwritten.
             pub const fn name(self) -> &'static str {
-                match self { $($name::$variant => $text),* }
+                match self {
+                    $($name::$variant => $text,)*
+                    $($name::$many(number) => $list[number as usize % $list.len()],)?
+                }
             }
 
             /// The member with this name.
             pub fn from_name(text: &str) -> Option<$name> {
-                match text { $($text => Some($name::$variant),)* _ => None }
+                match text {
+                    $($text => Some($name::$variant),)*
+                    $(text if $list.contains(&text) => {
+                        $list.iter().position(|word| *word == text).map(|number| $name::$many(number as u8))
+                    })?
+                    _ => None,
+                }
             }
         }
 

@@ -11,18 +11,20 @@
 //! - comments where a module has no place for them move to the nearest statement, or to the header;
 //! - instructions and modifiers that this crate does not know stay as [`crate::instruction::Opcode::Unknown`].
 //!
-//! Vector registers and addresses in initialisers are rejected with an error that says so. No text makes the parser
+//! Vector registers, and addresses of variables in constant memory, are rejected with an error that says so. No text makes the parser
 //! panic, recurse without bound, or allocate more than a small multiple of the text's length and the limits below.
 
 mod entry;
 mod functions;
+mod initialiser;
 mod operand;
 mod scope;
+mod vectors;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use self::functions::Function;
-use crate::instruction::{Note, Opcode, Operand};
+use crate::instruction::{Note, Opcode};
 use crate::lexer::{Comment, CommentKind, LexError, Lexer, Position, Token, TokenKind};
 use crate::module::{Module, Variable};
 use crate::types::{Space, Type};
@@ -82,7 +84,7 @@ struct Parser<'a> {
     /// Line of the newest consumed token.
     line: u32,
     /// Variables of the module.
-    symbols: HashSet<&'a str>,
+    symbols: HashMap<&'a str, Space>,
     /// Opcodes already read: a kernel uses a few dozen mnemonics thousands of times.
     opcodes: HashMap<&'a str, Opcode>,
     /// Notes already read; their text is shared.
@@ -110,7 +112,7 @@ impl<'a> Parser<'a> {
             lexer,
             token,
             line: 0,
-            symbols: HashSet::new(),
+            symbols: HashMap::new(),
             opcodes: HashMap::new(),
             notes: HashMap::new(),
             functions: HashMap::new(),
@@ -191,8 +193,9 @@ impl<'a> Parser<'a> {
             }
             ".func" => self.function()?,
             text if space(text).is_some() => {
+                let space = space(text).unwrap_or(Space::Global);
                 for name in self.variables(linkage, &mut module.variables)? {
-                    self.symbols.insert(name.text);
+                    self.symbols.insert(name.text, space);
                 }
             }
             text => return Err(self.error(&format!("`{text}` is not supported here"))),
@@ -232,7 +235,7 @@ impl<'a> Parser<'a> {
             let name = self.expect(TokenKind::Word, "a name")?;
             names.push(name);
             let count = self.extent()?;
-            let init = if self.eat(b'=')? { self.initialiser()? } else { Vec::new() };
+            let init = if self.eat(b'=')? { self.initialiser(space, ty)? } else { Vec::new() };
             if init.len() as u64 > count.unwrap_or(1) {
                 return Err(self.error(&format!(
                     "the initialiser has {} values for {} elements",
@@ -265,23 +268,6 @@ impl<'a> Parser<'a> {
             count = Some(total.ok_or_else(|| self.error("the array is too large"))?);
         }
         Ok(count)
-    }
-
-    /// Numbers: several in braces, or a single one.
-    fn initialiser(&mut self) -> Result<Vec<Operand>> {
-        let mut values = Vec::new();
-        let several = self.eat(b'{')?;
-        while !several || self.token.kind != TokenKind::Punct(b'}') {
-            self.count_statement()?;
-            values.push(self.constant()?);
-            if !several || !self.eat(b',')? {
-                break;
-            }
-        }
-        if several {
-            self.expect_punct(b'}')?;
-        }
-        Ok(values)
     }
 
     fn skip_line(&mut self) -> Result<()> {

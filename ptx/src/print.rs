@@ -169,16 +169,35 @@ impl<'a> Printer<'a> {
             [] => {}
             [one] if variable.count.is_none() => {
                 self.push(" = ");
-                self.operand(one, &Names(Vec::new()));
+                self.initial_value(one);
             }
             several => {
                 self.push(" = {");
-                self.list(several, "", &Names(Vec::new()));
+                for (index, value) in several.iter().enumerate() {
+                    self.push(if index == 0 { "" } else { ", " });
+                    self.initial_value(value);
+                }
                 self.push("}");
             }
         }
         self.push(";");
         self.trailing_note(variable.note.as_ref());
+    }
+
+    /// A number, or the generic address of a variable.
+    fn initial_value(&mut self, value: &Operand) {
+        let (name, offset) = match value {
+            Operand::Symbol(name) => (name.as_str(), 0),
+            Operand::SymbolOffset(symbol) => (symbol.0.as_str(), symbol.1),
+            number => return self.operand(number, &Names(Vec::new())),
+        };
+        self.push("generic(");
+        self.push(name);
+        self.push(")");
+        if offset != 0 {
+            self.push("+");
+            self.text.signed(offset);
+        }
     }
 
     fn align(&mut self, align: Option<u32>) {

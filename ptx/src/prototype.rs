@@ -5,7 +5,7 @@ use crate::asynchronous::{
     Arrival, BulkDone, CacheHint, Eviction, MapField, Multicast, Pending, Phase, PrefetchSize, Prefetched, TensorMode,
     Transaction, Wait,
 };
-use crate::extended::{BarReduction, CarryOf, Combine, Permutation};
+use crate::extended::{BarReduction, CarryOf, Combine, FloatTest, Merge, Parts, Permutation, Video};
 use crate::instruction::{Approx, Atomic, Cache, Compare, FenceOrder, Half, Opcode, Order, Rounding, Scope};
 use crate::matrix::{Element, Layout, Overflow, Part, Shape, Transpose};
 use crate::table::row;
@@ -27,6 +27,10 @@ fn first_word(mnemonic: &str) -> &str {
 
 const fn approx(function: Approx) -> Opcode {
     Opcode::Approx { function, ty: Type::F32 }
+}
+
+const fn video(op: Video, parts: Parts) -> Opcode {
+    Opcode::Video { op, parts, merge: Merge::Wrap, d: Type::U32, a: Type::U32, b: Type::U32 }
 }
 
 const fn wmma_load(part: Part) -> Opcode {
@@ -62,6 +66,7 @@ static PROTOTYPES: &[Opcode] = &[
     Opcode::Brev(Type::B32),
     Opcode::BraIndexed { uniform: false },
     Opcode::Clz(Type::B32),
+    Opcode::Cnot(Type::B32),
     Opcode::CopySign(Type::F32),
     approx(Approx::Cos),
     Opcode::CpAsyncCommit,
@@ -93,9 +98,11 @@ static PROTOTYPES: &[Opcode] = &[
     Opcode::CreatePolicy { primary: Eviction::Normal, secondary: Eviction::Unstated },
     Opcode::CvtPack { to: Type::S16, with: false },
     Opcode::Cvt { rnd: Rounding::None, sat: false, to: Type::B32, from: Type::B32 },
+    Opcode::CvtFinite { rnd: Rounding::None, to: Type::F16 },
     Opcode::Cvta { to: false, space: Space::Generic, ty: Type::U64 },
     Opcode::Div { rnd: Rounding::None, ty: Type::B32 },
     Opcode::DivFast { kind: FastDivision::Full, ty: Type::F32 },
+    Opcode::Dp2a { high: false, a: Type::U32, b: Type::U32 },
     Opcode::Dp4a { a: Type::U32, b: Type::U32 },
     Opcode::Elect,
     approx(Approx::Ex2),
@@ -120,6 +127,7 @@ static PROTOTYPES: &[Opcode] = &[
     Opcode::LdMatrix { matrices: 1, transpose: Transpose::No, space: Space::Generic },
     approx(Approx::Lg2),
     Opcode::Lop3,
+    Opcode::Lop3With(Combine::And),
     Opcode::Carry { of: CarryOf::MadLo, takes: false, gives: false, ty: Type::B32 },
     Opcode::Carry { of: CarryOf::MadHi, takes: false, gives: false, ty: Type::B32 },
     Opcode::MadInt { half: Half::Lo, ty: Type::B32 },
@@ -129,6 +137,7 @@ static PROTOTYPES: &[Opcode] = &[
     Opcode::Mapa { space: Space::Generic, ty: Type::U32 },
     Opcode::Match { all: false, ty: Type::B32 },
     Opcode::Max { nan: false, ty: Type::B32 },
+    Opcode::XorSign { max: true, nan: false, ty: Type::F32 },
     Opcode::MbarrierInit { space: Space::Generic },
     Opcode::MbarrierInval { space: Space::Generic },
     Opcode::MbarrierArriveDrop { arrival: Arrival::Plain, order: Order::Weak, space: Space::Generic },
@@ -139,6 +148,7 @@ static PROTOTYPES: &[Opcode] = &[
     Opcode::MbarrierWait { wait: Wait::Try, phase: Phase::State, order: Order::Weak, space: Space::Generic },
     Opcode::MbarrierPendingCount,
     Opcode::Min { nan: false, ty: Type::B32 },
+    Opcode::XorSign { max: false, nan: false, ty: Type::F32 },
     Opcode::Mma {
         shape: Shape::new(16, 8, 16),
         overflow: Overflow::Wrap,
@@ -148,6 +158,7 @@ static PROTOTYPES: &[Opcode] = &[
         c: Element::F32,
     },
     Opcode::Mov(Type::B32),
+    Opcode::MovMatrix,
     Opcode::Mul { rnd: Rounding::None, ty: Type::F32 },
     Opcode::MulInt { half: Half::Lo, ty: Type::B32 },
     Opcode::Mul24 { half: Half::Lo, ty: Type::B32 },
@@ -192,8 +203,23 @@ static PROTOTYPES: &[Opcode] = &[
     approx(Approx::Tanh),
     Opcode::TensormapCopy { scope: Scope::Gpu },
     Opcode::TensormapReplace { field: MapField::GlobalAddress, space: Space::Global },
+    Opcode::TestP { what: FloatTest::Finite, ty: Type::F32 },
     Opcode::Trap,
+    video(Video::AbsDiff, Parts::Halves),
+    video(Video::AbsDiff, Parts::Bytes),
+    video(Video::Add, Parts::Halves),
+    video(Video::Add, Parts::Bytes),
+    video(Video::Avrg, Parts::Halves),
+    video(Video::Avrg, Parts::Bytes),
+    video(Video::Max, Parts::Halves),
+    video(Video::Max, Parts::Bytes),
+    video(Video::Min, Parts::Halves),
+    video(Video::Min, Parts::Bytes),
     Opcode::Vote(Vote::All),
+    Opcode::VideoSet { parts: Parts::Halves, add: false, cmp: Compare::Eq, a: Type::U32, b: Type::U32 },
+    Opcode::VideoSet { parts: Parts::Bytes, add: false, cmp: Compare::Eq, a: Type::U32, b: Type::U32 },
+    video(Video::Sub, Parts::Halves),
+    video(Video::Sub, Parts::Bytes),
     Opcode::Wgmma {
         shape: Shape::new(64, 8, 16),
         overflow: Overflow::Wrap,

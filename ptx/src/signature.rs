@@ -245,7 +245,7 @@ pub(crate) const fn registers_of(ty: Type) -> Types {
         F16 => const { Types::of(&[B16, F16]) },
         // The alternate formats have no register type of their own.
         Bf16 | E4m3x2 | E5m2x2 => const { Types::of(&[B16]) },
-        Bf16x2 | Tf32 => const { Types::of(&[B32]) },
+        Bf16x2 | Tf32 | U16x2 | S16x2 => const { Types::of(&[B32]) },
         U32 | S32 => const { Types::of(&[B32, U32, S32]) },
         B32 => const { Types::of(&[B32, U32, S32, F32, F16x2]) },
         F16x2 => const { Types::of(&[B32, F16x2]) },
@@ -273,7 +273,7 @@ pub(crate) const fn wide_registers_of(ty: Type) -> Types {
         B32 => INTEGERS_64.and(Types::of(&[F64])),
         F32 => Types::of(&[B64, B128]),
         U64 | S64 | B64 | F64 => Types::of(&[B128]),
-        Pred | Bf16 | E4m3x2 | E5m2x2 | Bf16x2 | Tf32 | F16x2 | B128 => Types::NONE,
+        Pred | Bf16 | E4m3x2 | E5m2x2 | Bf16x2 | Tf32 | F16x2 | B128 | U16x2 | S16x2 => Types::NONE,
     })
 }
 

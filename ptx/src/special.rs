@@ -59,7 +59,45 @@ pub enum Special {
     ReservedSmemOffset0,
     ReservedSmemOffset1,
     CurrentGraphExec,
+    /// One of the 32 registers that the driver fills, by its number.
+    EnvReg(u8),
 }
+
+/// The names of the registers that the driver fills.
+const ENVIRONMENT: [&str; 32] = [
+    "%envreg0",
+    "%envreg1",
+    "%envreg2",
+    "%envreg3",
+    "%envreg4",
+    "%envreg5",
+    "%envreg6",
+    "%envreg7",
+    "%envreg8",
+    "%envreg9",
+    "%envreg10",
+    "%envreg11",
+    "%envreg12",
+    "%envreg13",
+    "%envreg14",
+    "%envreg15",
+    "%envreg16",
+    "%envreg17",
+    "%envreg18",
+    "%envreg19",
+    "%envreg20",
+    "%envreg21",
+    "%envreg22",
+    "%envreg23",
+    "%envreg24",
+    "%envreg25",
+    "%envreg26",
+    "%envreg27",
+    "%envreg28",
+    "%envreg29",
+    "%envreg30",
+    "%envreg31",
+];
 
 words!(Special {
     TidX "%tid.x", TidY "%tid.y", TidZ "%tid.z", NtidX "%ntid.x", NtidY "%ntid.y", NtidZ "%ntid.z",
@@ -77,4 +115,4 @@ words!(Special {
     ReservedSmemOffsetBegin "%reserved_smem_offset_begin", ReservedSmemOffsetEnd "%reserved_smem_offset_end",
     ReservedSmemOffsetCap "%reserved_smem_offset_cap", ReservedSmemOffset0 "%reserved_smem_offset_0",
     ReservedSmemOffset1 "%reserved_smem_offset_1", CurrentGraphExec "%current_graph_exec",
-});
+} numbered EnvReg ENVIRONMENT);

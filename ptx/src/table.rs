@@ -45,6 +45,8 @@ const HALVES: Types = Types::of(&[Type::F16, Type::F16x2, Type::Bf16, Type::Bf16
 const SIGNED: Types = Types::of(&[Type::S16, Type::S32, Type::S64]);
 const INTEGERS: Types = Types::of(&[Type::U16, Type::U32, Type::U64]).and(SIGNED);
 const BITS: Types = Types::of(&[Type::B16, Type::B32, Type::B64]);
+/// Pairs of 16-bit integers.
+const PAIRS: Types = Types::of(&[Type::U16x2, Type::S16x2]);
 const NUMBERS: Types = INTEGERS.and(FLOATS).and(HALVES);
 const MEMORY: Types = Types::of(&[Type::B8, Type::U8, Type::S8, Type::B128]).and(BITS).and(INTEGERS).and(FLOATS);
 
@@ -64,7 +66,10 @@ pub(crate) fn row(op: &Opcode) -> Row {
             memory("st", &[Slot::Address, Slot::ReadLanes], *space, *vector, *ty)
                 .since(space_since(*space).with(order_since(*order)).with(b128_since(*ty)))
         }
-        Opcode::Add { ty, .. } => Row::typed("add", *ty, NUMBERS, BINARY).since(bf16_since(*ty, HOPPER)),
+        Opcode::Add { ty, .. } => {
+            let since = if PAIRS.has(*ty) { BULK } else { bf16_since(*ty, HOPPER) };
+            Row::typed("add", *ty, NUMBERS.and(PAIRS), BINARY).since(since)
+        }
         Opcode::Sub { ty, .. } => Row::typed("sub", *ty, NUMBERS, BINARY).since(bf16_since(*ty, HOPPER)),
         Opcode::Mul { ty, .. } => Row::typed("mul", *ty, FLOATS.and(HALVES), BINARY).since(bf16_since(*ty, HOPPER)),
         Opcode::MulInt { half: Half::Wide, ty } => Row::typed("mul", *ty, NARROW, WIDE_PRODUCT),
@@ -74,8 +79,8 @@ pub(crate) fn row(op: &Opcode) -> Row {
         Opcode::Fma { ty, .. } => Row::typed("fma", *ty, FLOATS.and(HALVES), TERNARY).since(bf16_since(*ty, AMPERE)),
         Opcode::Div { ty, .. } => Row::typed("div", *ty, INTEGERS.and(FLOATS), BINARY),
         Opcode::Rem(ty) => Row::typed("rem", *ty, INTEGERS, BINARY),
-        Opcode::Min { nan, ty } => Row::typed("min", *ty, NUMBERS, BINARY).since(extremum_since(*nan, *ty)),
-        Opcode::Max { nan, ty } => Row::typed("max", *ty, NUMBERS, BINARY).since(extremum_since(*nan, *ty)),
+        Opcode::Min { nan, ty } => extremum("min", *nan, *ty),
+        Opcode::Max { nan, ty } => extremum("max", *nan, *ty),
         Opcode::Abs(ty) => Row::typed("abs", *ty, SIGNED.and(FLOATS).and(HALVES), UNARY).since(abs_since(*ty)),
         Opcode::Neg(ty) => Row::typed("neg", *ty, SIGNED.and(FLOATS).and(HALVES), UNARY).since(bf16_since(*ty, AMPERE)),
         Opcode::And(ty) => Row::typed("and", *ty, LOGICAL, BINARY),
@@ -202,10 +207,9 @@ const CONVERTED: Types =
 fn approximate(function: Approx, ty: Type) -> Row {
     const F32: Types = Types::of(&[Type::F32]);
     let types = match function {
-        Approx::Ex2 => F32.and(Types::of(&[Type::F16, Type::F16x2])),
-        Approx::Tanh => F32.and(HALVES),
-        Approx::Rsqrt => FLOATS,
-        Approx::Lg2 | Approx::Rcp | Approx::Sqrt | Approx::Sin | Approx::Cos => F32,
+        Approx::Ex2 | Approx::Tanh => F32.and(HALVES),
+        Approx::Rcp | Approx::Rsqrt => FLOATS,
+        Approx::Lg2 | Approx::Sqrt | Approx::Sin | Approx::Cos => F32,
     };
     let since = match (function, ty) {
         (_, Type::Bf16 | Type::Bf16x2) => HOPPER,
@@ -219,8 +223,14 @@ fn bf16_since(ty: Type, since: Since) -> Since {
     if matches!(ty, Type::Bf16 | Type::Bf16x2) { since } else { Since::ALWAYS }
 }
 
-fn extremum_since(nan: bool, ty: Type) -> Since {
-    if nan || HALVES.has(ty) { AMPERE } else { Since::ALWAYS }
+fn extremum(stem: &'static str, nan: bool, ty: Type) -> Row {
+    let since = match ty {
+        Type::U16x2 | Type::S16x2 => BULK,
+        ty if nan || HALVES.has(ty) => AMPERE,
+        _ => Since::ALWAYS,
+    };
+    let (slots, optional) = if ty == Type::F32 { (TERNARY, 1) } else { (BINARY, 0) };
+    Row::typed(stem, ty, NUMBERS.and(PAIRS), slots).optional(optional).since(since)
 }
 
 fn abs_since(ty: Type) -> Since {
@@ -331,7 +341,9 @@ pub(crate) fn special(special: Special) -> SpecialRow {
         | NclusterIdZ | ClusterCtaidX | ClusterCtaidY | ClusterCtaidZ | ClusterNctaidX | ClusterNctaidY
         | ClusterNctaidZ => (WORD, HOPPER),
         LaneId | WarpId | NwarpId | LaneMaskLt | LaneMaskLe | LaneMaskEq | LaneMaskGe | LaneMaskGt | SmId | NsmId
-        | Clock | ClockHi | GlobalTimerLo | GlobalTimerHi | DynamicSmemSize | TotalSmemSize => (WORD, Since::ALWAYS),
+        | Clock | ClockHi | GlobalTimerLo | GlobalTimerHi | DynamicSmemSize | TotalSmemSize | EnvReg(_) => {
+            (WORD, Since::ALWAYS)
+        }
     };
     SpecialRow { types, since }
 }

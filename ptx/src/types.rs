@@ -29,12 +29,14 @@ pub enum Type {
     F64,
     E4m3x2,
     E5m2x2,
+    U16x2,
+    S16x2,
 }
 
 words!(Type {
     Pred "pred", B8 "b8", B16 "b16", B32 "b32", B64 "b64", B128 "b128", U8 "u8", U16 "u16", U32 "u32", U64 "u64",
     S8 "s8", S16 "s16", S32 "s32", S64 "s64", F16 "f16", F16x2 "f16x2", Bf16 "bf16", Bf16x2 "bf16x2", Tf32 "tf32",
-    F32 "f32", F64 "f64", E4m3x2 "e4m3x2", E5m2x2 "e5m2x2",
+    F32 "f32", F64 "f64", E4m3x2 "e4m3x2", E5m2x2 "e5m2x2", U16x2 "u16x2", S16x2 "s16x2",
 });
 
 /// A state space.
@@ -63,7 +65,15 @@ impl Type {
             Type::Pred => 1,
             Type::B8 | Type::U8 | Type::S8 => 8,
             Type::B16 | Type::U16 | Type::S16 | Type::F16 | Type::Bf16 | Type::E4m3x2 | Type::E5m2x2 => 16,
-            Type::B32 | Type::U32 | Type::S32 | Type::F16x2 | Type::Bf16x2 | Type::Tf32 | Type::F32 => 32,
+            Type::B32
+            | Type::U32
+            | Type::S32
+            | Type::F16x2
+            | Type::Bf16x2
+            | Type::Tf32
+            | Type::F32
+            | Type::U16x2
+            | Type::S16x2 => 32,
             Type::B64 | Type::U64 | Type::S64 | Type::F64 => 64,
             Type::B128 => 128,
         }
@@ -82,7 +92,7 @@ impl Type {
 
     /// Whether the type is a signed integer.
     pub const fn is_signed(self) -> bool {
-        matches!(self, Type::S8 | Type::S16 | Type::S32 | Type::S64)
+        matches!(self, Type::S8 | Type::S16 | Type::S32 | Type::S64 | Type::S16x2)
     }
 }
 

@@ -65,6 +65,21 @@ pub fn verify(module: &Module) -> Result<(), Vec<Violation>> {
         }
         Some(_) => {}
     }
+    let mut declared = HashSet::new();
+    for variable in &module.variables {
+        let undeclared = variable.init.iter().find(|value| match value {
+            Operand::Symbol(name) => !declared.contains(name.as_str()),
+            Operand::SymbolOffset(symbol) => !declared.contains(symbol.0.as_str()),
+            _ => false,
+        });
+        if undeclared.is_some() {
+            violations.push(of_module(format!(
+                "`{}` has the address of a variable that is not declared before it",
+                variable.name
+            )));
+        }
+        declared.insert(variable.name.as_str());
+    }
     let mut entries = HashSet::new();
     for entry in &module.entries {
         if !entries.insert(entry.name.as_str()) {
@@ -75,6 +90,31 @@ pub fn verify(module: &Module) -> Result<(), Vec<Violation>> {
     }
     violations.truncate(MAX_VIOLATIONS);
     if violations.is_empty() { Ok(()) } else { Err(violations) }
+}
+
+/// Why an instruction does not exist in PTX, whichever module it is in: a type, a modifier or a constant that it does not
+/// have. `None` for an unknown one. The verifier checks more, and refuses all of this.
+pub fn refusal(instruction: &Instruction) -> Option<String> {
+    if let Opcode::Unknown(_) = instruction.op {
+        return None;
+    }
+    let row = table::row(&instruction.op);
+    if let Err(reason) = exists(&instruction.op, &row) {
+        return Some(reason);
+    }
+    if let Some(reason) = legality::refuse_constants(instruction) {
+        return Some(reason.to_owned());
+    }
+    let constants = row.slots.iter().zip(&instruction.operands);
+    constants.filter_map(|(slot, operand)| operands::constant(*slot, operand).err()).next()
+}
+
+/// Whether an opcode has this type and these modifiers.
+fn exists(op: &Opcode, row: &Row) -> Result<(), String> {
+    if !row.legal.has(row.types[0]) {
+        return Err(format!("`{}` has no .{} form", row.stem, row.types[0].name()));
+    }
+    legality::refuse(op).map_or(Ok(()), |reason| Err(reason.to_owned()))
 }
 
 /// The lowest `.version` that has the module's target and every instruction in it.
@@ -100,9 +140,13 @@ fn needs_more(instruction: &Instruction) -> bool {
     match (&instruction.op, instruction.operands.as_slice()) {
         (Opcode::Mov(_), [_, from]) => matches!(from, Operand::Special(_)),
         (Opcode::MbarrierArrive { .. }, _) => true,
+        (Opcode::Min { .. } | Opcode::Max { .. } | Opcode::Modified { .. }, [_, _, _, _]) => true,
         _ => false,
     }
 }
+
+/// The least or greatest of three.
+const OF_THREE: Since = Since::sm(100, (8, 8));
 
 /// The target and version that an instruction needs.
 fn instruction_since(instruction: &Instruction) -> Since {
@@ -112,6 +156,10 @@ fn instruction_since(instruction: &Instruction) -> Since {
     });
     let since = special.fold(table::row(&instruction.op).since, Since::with);
     match (&instruction.op, instruction.operands.len()) {
+        (Opcode::Min { ty: Type::F32, .. } | Opcode::Max { ty: Type::F32, .. }, 4) => since.with(OF_THREE),
+        (Opcode::Modified { op, .. }, 4) if matches!(**op, Opcode::Min { .. } | Opcode::Max { .. }) => {
+            since.with(OF_THREE)
+        }
         // An arrival with a count.
         (Opcode::MbarrierArrive { .. }, 3) => since.with(table::HOPPER),
         _ => since,
@@ -224,12 +272,7 @@ impl<'a> Context<'a> {
     /// The opcode of an instruction, if it exists with these modifiers and the target has it.
     fn legal<'i>(&self, instruction: &'i Instruction) -> Result<Legal<'i>, String> {
         let row = table::row(&instruction.op);
-        if !row.legal.has(row.types[0]) {
-            return Err(format!("`{}` has no .{} form", row.stem, row.types[0].name()));
-        }
-        if let Some(reason) = legality::refuse(&instruction.op) {
-            return Err(reason.to_owned());
-        }
+        exists(&instruction.op, &row)?;
         self.availability(instruction, &row)?;
         Ok(Legal::new(&instruction.op, row))
     }

@@ -18,6 +18,14 @@ impl Decoder<'_> {
             Opcode::Fma { rnd, ty } => self.arith(Arith::Fma, ty, rnd, operands),
             Opcode::Div { rnd, ty } => self.arith(Arith::Div, ty, rnd, operands),
             Opcode::Rem(ty) => self.arith(Arith::Rem, ty, Rounding::None, operands),
+            Opcode::Max { nan, ty } if operands.len() == 4 => {
+                let op = if nan { Arith::MaxNan } else { Arith::Max };
+                self.scalar(ScalarFn::OfThree { op, ty }, ty, operands, &[ty; 3])
+            }
+            Opcode::Min { nan, ty } if operands.len() == 4 => {
+                let op = if nan { Arith::MinNan } else { Arith::Min };
+                self.scalar(ScalarFn::OfThree { op, ty }, ty, operands, &[ty; 3])
+            }
             Opcode::Min { nan, ty } => {
                 let op = if nan { Arith::MinNan } else { Arith::Min };
                 self.arith(op, ty, Rounding::None, operands)
@@ -90,7 +98,7 @@ impl Decoder<'_> {
             Type::F16 | Type::F16x2 | Type::Bf16 | Type::Bf16x2 if nearest => {
                 return self.scalar(ScalarFn::Half { op, ty }, ty, operands, types);
             }
-            Type::B16 | Type::U16 | Type::S16 | Type::U8 | Type::S8 if op != Arith::Fma => {
+            Type::B16 | Type::U16 | Type::S16 | Type::U8 | Type::S8 | Type::U16x2 | Type::S16x2 if op != Arith::Fma => {
                 return self.scalar(ScalarFn::Int { op, ty }, ty, operands, types);
             }
             _ => {}

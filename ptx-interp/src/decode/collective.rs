@@ -39,6 +39,11 @@ impl Decoder<'_> {
                 let (a, mask) = (self.source(a, ty)?, Some(self.r32(mask, Type::B32)?));
                 Collective { p, ..plain(CollectiveKind::Match { all }, d.into(), a, mask) }
             }
+            (Opcode::MovMatrix, [d, a]) => {
+                let (d, a) = (self.d32(d)?, self.r32(a, Type::B32)?);
+                let mask = self.constant32(Constant::Value(u32::MAX.into()));
+                plain(CollectiveKind::Transpose, d.into(), a.into(), Some(mask))
+            }
             (Opcode::Elect, [d, mask]) => {
                 let (d, p) = self.pair(d)?;
                 let mask = Some(self.r32(mask, Type::B32)?);

@@ -7,15 +7,27 @@ use ptx_gemm_ptx::instruction::{Instruction, Opcode, Operand, Rounding};
 use ptx_gemm_ptx::types::Type;
 
 use super::Decoder;
+use super::compare::comparison;
 use crate::op::{Arith, Carry, Inexact, Modified, Op, P, ScalarFn, Slot};
 
 impl Decoder<'_> {
     pub(super) fn extended(&mut self, instruction: &Instruction) -> Result<Op, String> {
         let operands = instruction.operands.as_slice();
+        if let Opcode::Modified { op, .. } = &instruction.op
+            && let Opcode::Approx { function, ty: ty @ Type::F64 } = **op
+        {
+            return self.scalar(ScalarFn::ApproxUpper { function }, ty, operands, &[ty]);
+        }
         match &instruction.op {
             Opcode::Modified { op, sat: true, .. } if saturating(op).is_some() => {
                 let f = ScalarFn::Saturating { op: saturating(op).unwrap_or(Arith::Add) };
                 self.scalar(f, Type::S32, operands, &[Type::S32; 2])
+            }
+            Opcode::Modified { op, sat: true, .. } if matches!(**op, Opcode::MadInt { .. }) => {
+                self.scalar(ScalarFn::MadHiSaturating, Type::S32, operands, &[Type::S32; 3])
+            }
+            Opcode::Modified { op, ftz, .. } if matches!(**op, Opcode::XorSign { .. }) => {
+                self.xor_sign(op, *ftz, operands)
             }
             Opcode::Modified { op, ftz, sat, relu } => self.modified(instruction, op, [*ftz, *sat, *relu]),
             Opcode::Hinted { op, hints } => self.hinted(instruction, op, *hints),
@@ -26,8 +38,49 @@ impl Decoder<'_> {
                 let f = ScalarFn::Dot { a: a.is_signed(), b: b.is_signed() };
                 self.scalar(f, Type::B32, operands, &[Type::B32; 3])
             }
+            Opcode::Dp2a { high, a, b } => {
+                let f = ScalarFn::Dot2 { high: *high, a: a.is_signed(), b: b.is_signed() };
+                self.scalar(f, Type::B32, operands, &[Type::B32; 3])
+            }
+            &Opcode::TestP { what, ty } => self.scalar(ScalarFn::TestFloat { what, ty }, Type::Pred, operands, &[ty]),
+            Opcode::Cnot(ty) => self.scalar(ScalarFn::IsZero, *ty, operands, &[*ty]),
+            op @ Opcode::XorSign { .. } => self.xor_sign(op, false, operands),
+            &Opcode::Video { op, parts, merge, d, a, b } => {
+                let f = ScalarFn::Video { op, parts, merge, types: [d, a, b] };
+                self.scalar(f, Type::B32, operands, &[Type::B32; 3])
+            }
+            &Opcode::VideoSet { parts, add, cmp, a, b } => {
+                // Whatever their signs, parts are compared as numbers.
+                let (cmp, swapped) =
+                    comparison(cmp, Type::S32).ok_or_else(|| format!("vset.{} does not exist", cmp.name()))?;
+                let mut operands = operands.to_vec();
+                let mut types = [a, b];
+                if swapped && operands.len() == 4 {
+                    operands.swap(1, 2);
+                    types.swap(0, 1);
+                }
+                let f = ScalarFn::VideoSet { parts, add, cmp, types };
+                self.scalar(f, Type::B32, &operands, &[Type::B32; 3])
+            }
+            &Opcode::CvtFinite { rnd, to } => {
+                let sources = if matches!(to, Type::F16x2 | Type::Bf16x2) { 2 } else { 1 };
+                let f = ScalarFn::ConvertFinite { to, rounding: rnd };
+                self.scalar(f, to, operands, &[Type::F32; 2][..sources])
+            }
             _ => Err("the instruction is not supported".into()),
         }
+    }
+
+    /// Not an ordinary instruction with `.ftz`, since the sign of a NaN counts.
+    fn xor_sign(&mut self, op: &Opcode, ftz: bool, operands: &[Operand]) -> Result<Op, String> {
+        let &Opcode::XorSign { max, nan, ty } = op else { return Err("the instruction is not supported".into()) };
+        let op = match (max, nan) {
+            (false, false) => Arith::Min,
+            (false, true) => Arith::MinNan,
+            (true, false) => Arith::Max,
+            (true, true) => Arith::MaxNan,
+        };
+        self.scalar(ScalarFn::XorSign { op, ty, ftz }, ty, operands, &[ty; 2])
     }
 
     /// An access whose hints do nothing here, with a cache policy as its last operand.
@@ -103,7 +156,7 @@ fn saturating(op: &Opcode) -> Option<Arith> {
 }
 
 fn flushes(ty: Type) -> bool {
-    matches!(ty, Type::F32 | Type::F16 | Type::F16x2)
+    matches!(ty, Type::F32 | Type::F16 | Type::F16x2 | Type::Bf16 | Type::Bf16x2)
 }
 
 /// The operation and rounding of an instruction whose subnormal results may be inexact; those of sums never are.
@@ -122,6 +175,8 @@ fn inexact(op: &Opcode) -> Option<(Option<Arith>, Rounding)> {
 fn types(op: &Opcode, relu: bool) -> (Type, Type) {
     match op {
         Opcode::Cvt { to, .. } if relu => (*to, Type::B32),
+        Opcode::CvtFinite { to, .. } => (*to, Type::B32),
+        Opcode::Set { from, .. } => (Type::B32, *from),
         Opcode::Add { ty, .. }
         | Opcode::Sub { ty, .. }
         | Opcode::Mul { ty, .. }

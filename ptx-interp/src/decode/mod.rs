@@ -14,6 +14,7 @@ mod extended;
 mod mbarrier;
 mod memory;
 mod operand;
+mod pointers;
 mod rare;
 mod symbols;
 mod tensor_core;
@@ -26,8 +27,10 @@ use ptx_gemm_ptx::hints;
 use ptx_gemm_ptx::instruction::{Instruction, Opcode, Operand};
 use ptx_gemm_ptx::module::{Entry, Statement};
 use ptx_gemm_ptx::print;
+use ptx_gemm_ptx::verify::refusal;
 use ptx_gemm_ptx::warp::GridDependency;
 
+pub(crate) use self::pointers::{Pointer, point};
 pub(crate) use self::symbols::{GlobalVariable, MAX_CONST, Symbols};
 use crate::op::{Bulk, Code, Constant, Guard, Instr, Op, Origin, P, Quad, Slot, Un64};
 
@@ -104,7 +107,7 @@ impl<'a> Decoder<'a> {
     }
 
     fn push(&mut self, instruction: &Instruction) {
-        let op = match self.op(instruction) {
+        let op = match refusal(instruction).map_or_else(|| self.op(instruction), Err) {
             Ok(op) => op,
             Err(reason) => self.refuse(reason),
         };
@@ -171,6 +174,7 @@ impl<'a> Decoder<'a> {
             | Opcode::ActiveMask
             | Opcode::Redux { .. }
             | Opcode::Elect
+            | Opcode::MovMatrix
             | Opcode::Match { .. } => self.collective(&instruction.op, operands),
             Opcode::MbarrierInit { .. }
             | Opcode::MbarrierInval { .. }
@@ -223,8 +227,16 @@ impl<'a> Decoder<'a> {
             | Opcode::Carry { .. }
             | Opcode::CopySign(_)
             | Opcode::Sad(_)
-            | Opcode::Dp4a { .. } => self.extended(instruction),
+            | Opcode::Dp4a { .. }
+            | Opcode::Dp2a { .. }
+            | Opcode::TestP { .. }
+            | Opcode::Cnot(_)
+            | Opcode::XorSign { .. }
+            | Opcode::Video { .. }
+            | Opcode::VideoSet { .. }
+            | Opcode::CvtFinite { .. } => self.extended(instruction),
             Opcode::SetpWith { .. }
+            | Opcode::Lop3With(_)
             | Opcode::Set { .. }
             | Opcode::Slct { .. }
             | Opcode::Fns

@@ -24,17 +24,20 @@ impl Decoder<'_> {
                     d => (self.dp(d)?, self.sink()),
                 };
                 let (sources, c) = ([self.source(a, ty)?, self.source(b, ty)?], self.condition(c)?);
-                let with = match with {
-                    Combine::And => BinPred::And,
-                    Combine::Or => BinPred::Or,
-                    Combine::Xor => BinPred::Xor,
-                };
+                let with = combination(with);
                 Ok(self.add_rare(Rare::SetWith { cmp, ty, with, d, q, sources, c }))
+            }
+            (&Opcode::Lop3With(with), [Operand::Pair(pair), a, b, c, Operand::Int(table), q]) => {
+                let d = if pair.0 == Operand::Sink { self.sink32() } else { self.d32(&pair.0)? };
+                let sources = [self.r32(a, B32)?, self.r32(b, B32)?, self.r32(c, B32)?];
+                let (p, c) = (self.dp(&pair.1)?, self.condition(q)?);
+                let with = combination(with);
+                Ok(self.add_rare(Rare::Lookup { d, p, sources, table: *table as u8, with, c }))
             }
             (&Opcode::Set { cmp, to, from }, _) => {
                 let (cmp, swapped) = comparison(cmp, from)
                     .ok_or_else(|| format!("set.{} of .{} does not exist", cmp.name(), from.name()))?;
-                self.scalar(ScalarFn::Set { cmp, swapped, to, from }, B32, operands, &[from; 2])
+                self.scalar(ScalarFn::Set { cmp, swapped, to, from }, to, operands, &[from; 2])
             }
             (&Opcode::Slct { ty, by }, _) => self.scalar(ScalarFn::SelectBySign { by }, ty, operands, &[ty, ty, by]),
             (Opcode::Fns, _) => self.scalar(ScalarFn::NthSet, B32, operands, &[B32, B32, S32]),
@@ -78,5 +81,13 @@ impl Decoder<'_> {
             Operand::NotReg(reg) => Ok(Condition { p: self.pred(&Operand::Reg(*reg))?, negated: true }),
             operand => Ok(Condition { p: self.pred(operand)?, negated: false }),
         }
+    }
+}
+
+fn combination(with: Combine) -> BinPred {
+    match with {
+        Combine::And => BinPred::And,
+        Combine::Or => BinPred::Or,
+        Combine::Xor => BinPred::Xor,
     }
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use ptx_gemm_ptx::module::{Entry, Module, Variable};
 use ptx_gemm_ptx::types::Space;
 
+use super::Pointer;
 use crate::address::{SHARED_START, StateSpace};
 use crate::shared::Gap;
 
@@ -66,6 +67,8 @@ pub(crate) struct GlobalVariable {
     pub(crate) bytes: u64,
     /// Its initial bytes; the rest are zero.
     pub(crate) initial: Vec<u8>,
+    /// The addresses among them.
+    pub(crate) pointers: Vec<Pointer>,
 }
 
 impl Symbols {
@@ -114,7 +117,13 @@ impl Symbols {
         if variable.space == Space::Global && !variable.is_extern && bytes <= MAX_GLOBAL {
             let number = self.globals.len() as u64;
             let (name, initial) = (variable.name.clone(), variable.initial_bytes());
-            self.globals.push(GlobalVariable { name, align: align.max(1).into(), bytes, initial });
+            self.globals.push(GlobalVariable {
+                name,
+                align: align.max(1).into(),
+                bytes,
+                initial,
+                pointers: Vec::new(),
+            });
             return self.add(&variable.name, StateSpace::Global, number);
         }
         if variable.space.is_shared() {

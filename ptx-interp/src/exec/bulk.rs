@@ -229,9 +229,9 @@ impl Start<'_, '_> {
         let known = self.counted(block, shared, barrier)?;
         if env.strict {
             if let Region::Shared(from) = from {
-                self.take_over(block, from, bytes, AccessKind::Read)?;
+                self.take_over(block, from, (bytes, bytes), AccessKind::Read)?;
             }
-            self.take_over(block, shared, span, AccessKind::Write)?;
+            self.take_over(block, shared, (span, bytes), AccessKind::Write)?;
             let mut past = None;
             let actor = Actor { strong: Some(Scope::Cluster), ..starter.actor(block) };
             let seen = |seen: Past| {
@@ -276,7 +276,7 @@ impl Start<'_, '_> {
             self.count(block, Direction::Store, len);
         }
         if env.strict {
-            self.take_over(block, shared, span, AccessKind::Read)?;
+            self.take_over(block, shared, (span, bytes), AccessKind::Read)?;
             let layout = Layout::of(&to);
             let past = match &to {
                 Region::Tile(tile) => tile.past_rows(),
@@ -340,8 +340,14 @@ impl Start<'_, '_> {
     }
 
     /// Hands shared memory to the copy, after checking that no other copy conflicts and that earlier accesses are
-    /// ordered and fenced.
-    fn take_over(&self, block: &mut BlockMemory, offset: u32, bytes: u64, kind: AccessKind) -> Checked {
+    /// ordered and fenced. Of the bytes from the first to the last, `copied` are copied.
+    fn take_over(
+        &self,
+        block: &mut BlockMemory,
+        offset: u32,
+        (bytes, copied): (u64, u64),
+        kind: AccessKind,
+    ) -> Checked {
         let (env, starter) = (self.env, self.starter);
         let (offset, bytes) = (offset as usize, bytes as usize);
         env.heed(order::no_mbarrier(block, offset, bytes, kind, starter.lane))?;
@@ -359,7 +365,7 @@ impl Start<'_, '_> {
             }
         };
         let ordered = block.shadow.hand_over(&block.clocks, offset, bytes, actor, kind == AccessKind::Write, seen);
-        env.heed(ordered.map_err(|conflict| race(block, env, conflict, kind, offset, bytes, actor)))?;
+        env.heed(ordered.map_err(|conflict| race(block, env, conflict, kind, offset, copied as usize, actor)))?;
         pasts.sort_by_key(|past| (past.pc, past.warp, past.clock, past.did));
         proxy::fenced(block, env, starter, &pasts, kind, block.shared.address(offset))
     }

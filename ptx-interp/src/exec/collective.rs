@@ -49,6 +49,15 @@ pub(super) fn run<const WATCH: bool>(
                 warp.regs.set(Slot::P(collective.p), lane, u64::from(same == here));
             }
         }
+        // A lane holds two elements of 16 bits of a row, and gets two of a column.
+        CollectiveKind::Transpose => {
+            let words: [u64; LANES] = std::array::from_fn(|lane| warp.regs.get(collective.a, lane));
+            for lane in lanes(here) {
+                let (column, row) = (lane / 4, 2 * (lane % 4));
+                let element = |row: usize| words[4 * row + column / 2] >> (16 * (column % 2)) & 0xffff;
+                warp.regs.set(collective.d, lane, element(row) | element(row + 1) << 16);
+            }
+        }
         // The ISA does not specify which lane is elected; here it is the lowest.
         CollectiveKind::Elect => {
             let leader = here.trailing_zeros();

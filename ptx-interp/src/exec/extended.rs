@@ -118,12 +118,15 @@ fn flush_source(ty: Type, bits: u32) -> u32 {
 }
 
 /// Replaces subnormals by zeros of the same sign.
-fn flush(ty: Type, bits: u32) -> u32 {
+pub(super) fn flush(ty: Type, bits: u32) -> u32 {
     let half = |bits: u32| if bits & 0x7c00 == 0 { bits & 0x8000 } else { bits };
+    let other_half = |bits: u32| if bits & 0x7f80 == 0 { bits & 0x8000 } else { bits };
     match ty {
         Type::F32 if bits & 0x7f80_0000 == 0 => bits & 0x8000_0000,
         Type::F16 => half(bits),
         Type::F16x2 => half(bits & 0xffff) | half(bits >> 16) << 16,
+        Type::Bf16 => other_half(bits),
+        Type::Bf16x2 => other_half(bits & 0xffff) | other_half(bits >> 16) << 16,
         _ => bits,
     }
 }
@@ -158,7 +161,7 @@ fn was_tiny(inexact: &Inexact, ty: Type, sources: [u64; 3]) -> bool {
     is_tiny(ty, value, round_mode(inexact.rounding))
 }
 
-/// Replaces negative numbers by zero, and NaN by the canonical one.
+/// Replaces negative numbers by zero, and a NaN by the canonical one.
 fn relu(ty: Type, bits: u32) -> u32 {
     let half = |bits: u32, infinity: u32| match bits & 0x7fff {
         magnitude if magnitude > infinity => 0x7fff,
@@ -170,6 +173,10 @@ fn relu(ty: Type, bits: u32) -> u32 {
         Type::Bf16 => half(bits & 0xffff, 0x7f80),
         Type::F16x2 => half(bits & 0xffff, 0x7c00) | half(bits >> 16, 0x7c00) << 16,
         Type::Bf16x2 => half(bits & 0xffff, 0x7f80) | half(bits >> 16, 0x7f80) << 16,
+        Type::S16x2 => [0, 16].map(|at| if bits >> at & 0x8000 != 0 { 0 } else { bits & 0xffff << at }).iter().sum(),
+        Type::S32 => bits & !((bits as i32 >> 31) as u32),
+        // Measured on an H200: that of the conversion.
+        Type::Tf32 if f32::from_bits(bits).is_nan() => bits,
         _ if f32::from_bits(bits).is_nan() => nan::canonical(Type::F32) as u32,
         _ if bits >> 31 != 0 => 0,
         _ => bits,

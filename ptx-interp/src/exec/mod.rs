@@ -15,6 +15,7 @@ mod control;
 mod convert;
 mod copy;
 mod extended;
+mod foreign;
 pub(crate) mod landing;
 mod locate;
 mod mbarrier;

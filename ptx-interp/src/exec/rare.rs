@@ -2,9 +2,12 @@
 
 use ptx_gemm_ptx::extended::BarReduction;
 
+use ptx_gemm_ptx::types::Type;
+
+use super::bits;
 use super::scalar::compare;
 use crate::barrier::Votes;
-use crate::op::{BarrierReduce, BinPred, Rare, Slot};
+use crate::op::{BarrierReduce, BinPred, Bits, Rare, Slot};
 use crate::row::lanes;
 use crate::warp::Warp;
 
@@ -34,6 +37,32 @@ impl Warp {
                     let decided = |found| with.decided((found, of_a | of_b), (other, of_other));
                     let to = [(at(d.into()), decided(found)), (at(q.into()), decided(!found))];
                     self.taint_from(&sources, &to, active);
+                }
+            }
+            Rare::Lookup { d, p, sources, table, with, c } => {
+                let (mut any, mut other) = (0, 0);
+                for lane in lanes(active) {
+                    let [x, y, z] = sources.map(|slot| self.regs.get(slot.into(), lane));
+                    let value = bits::evaluate(Bits::Table, Type::B32, [x, y, z, table.into()]) & 0xffff_ffff;
+                    any |= u32::from(value != 0) << lane;
+                    other |= u32::from((self.regs.get(c.p.into(), lane) != 0) != c.negated) << lane;
+                    self.regs.set(d.into(), lane, value);
+                }
+                let both = match with {
+                    BinPred::And => any & other,
+                    BinPred::Or => any | other,
+                    BinPred::Xor => any ^ other,
+                };
+                lanes(active).for_each(|lane| self.regs.set(p.into(), lane, (both >> lane & 1).into()));
+                if WATCH {
+                    let at = |slot: Slot| self.taint.at(slot);
+                    let [x, y, z] = sources.map(|slot| at(slot.into()));
+                    let (d, p, q) = (at(d.into()), at(p.into()), at(c.p.into()));
+                    let of_sources = [x, y, z].iter().fold(0, |all, source| all | self.taint.mask(*source));
+                    let decided = with.decided((any, of_sources), (other, self.taint.mask(q)));
+                    // The value's taint does not depend on the predicate, which may be the second destination.
+                    self.taint_from(&[x, y, z, q], &[(p, decided)], active);
+                    self.taint_from(&[x, y, z], &[(d, 0)], active);
                 }
             }
             Rare::Unpack4 { parts, a } => {

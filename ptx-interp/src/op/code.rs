@@ -35,6 +35,8 @@ pub(crate) enum CollectiveKind {
         signed: bool,
     },
     Elect,
+    /// The elements of a matrix of 8 rows, two in each lane.
+    Transpose,
     /// The lanes with the same value; with `all`, either all lanes or none.
     Match {
         all: bool,

@@ -1,6 +1,6 @@
 //! Decoded operations that are evaluated lane by lane.
 
-use ptx_gemm_ptx::extended::Permutation;
+use ptx_gemm_ptx::extended::{FloatTest, Merge, Parts, Permutation, Video};
 use ptx_gemm_ptx::instruction::{Approx, Rounding};
 use ptx_gemm_ptx::types::Type;
 
@@ -105,6 +105,10 @@ pub(crate) enum ScalarFn {
         function: Approx,
         ty: Type,
     },
+    /// In double precision of its upper word alone, and with `.ftz`: the lower word of the result is zero.
+    ApproxUpper {
+        function: Approx,
+    },
     Convert {
         to: Type,
         from: Type,
@@ -169,6 +173,51 @@ pub(crate) enum ScalarFn {
     /// An absolute difference plus a third number.
     Distance {
         ty: Type,
+    },
+    /// Whether a float is of a kind: 1 or 0 into a predicate.
+    TestFloat {
+        what: FloatTest,
+        ty: Type,
+    },
+    /// 1 for zero, otherwise 0.
+    IsZero,
+    /// The dot product of two numbers of 16 bits and two bytes, plus a third number; with their signedness.
+    Dot2 {
+        high: bool,
+        a: bool,
+        b: bool,
+    },
+    /// The upper word of a product of `s32` plus a third number, saturated.
+    MadHiSaturating,
+    /// The least or greatest of three.
+    OfThree {
+        op: Arith,
+        ty: Type,
+    },
+    /// The least or greatest magnitude, with the exclusive or of the signs. Subnormal magnitudes may be flushed.
+    XorSign {
+        op: Arith,
+        ty: Type,
+        ftz: bool,
+    },
+    /// From single precision; what is beyond the largest finite number becomes that. Two sources become a pair.
+    ConvertFinite {
+        to: Type,
+        rounding: Rounding,
+    },
+    /// A video instruction: something for each pair of halves or bytes, with these types of the result and the sources.
+    Video {
+        op: Video,
+        parts: Parts,
+        merge: Merge,
+        types: [Type; 3],
+    },
+    /// A comparison of each pair, which gives 1 or 0, or the number of those that hold plus the third source.
+    VideoSet {
+        parts: Parts,
+        add: bool,
+        cmp: Cmp,
+        types: [Type; 2],
     },
     /// The dot product of four bytes plus a third number; with the signedness of the bytes.
     Dot {

@@ -265,9 +265,14 @@ impl<'a> Parser<'a> {
             while self.token.kind == TokenKind::Directive {
                 mnemonic.push_str(self.next()?.text);
             }
+            if self.vector_move(guard, &mnemonic, line, body)? {
+                return Ok(());
+            }
             let op = mnemonic::read(&mnemonic);
             let operands = self.operands(&op, &mnemonic, &body.names)?;
             (op, operands)
+        } else if word.text.starts_with("mov.v4.") && self.vector_move(guard, word.text, line, body)? {
+            return Ok(());
         } else {
             let op = self.opcodes.entry(word.text).or_insert_with(|| mnemonic::read(word.text)).clone();
             let operands = self.operands(&op, word.text, &body.names)?;

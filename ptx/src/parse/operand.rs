@@ -52,7 +52,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Elements of a vector up to its closing brace; the opening brace has been consumed. Vectors do not nest.
-    fn elements(&mut self, op: &Opcode, names: &Names<'a>) -> Result<ThinVec<Operand>> {
+    pub(super) fn elements(&mut self, op: &Opcode, names: &Names<'a>) -> Result<ThinVec<Operand>> {
         let mut elements = ThinVec::new();
         if self.eat(b'}')? {
             return Ok(elements);
@@ -121,7 +121,7 @@ impl<'a> Parser<'a> {
     /// The module's name for the variable that the current token names.
     fn symbol(&self, names: &Names<'a>) -> Option<String> {
         let name = self.token.text;
-        names.find_symbol(name).or_else(|| self.symbols.get(name).copied()).map(str::to_owned)
+        names.find_symbol(name).or_else(|| self.symbols.get_key_value(name).map(|(name, _)| *name)).map(str::to_owned)
     }
 
     fn undeclared(&self, what: &str) -> super::ParseError {
@@ -172,7 +172,7 @@ impl<'a> Parser<'a> {
     }
 
     /// The sum of any number of `+4` and `+-4`.
-    fn offsets(&mut self) -> Result<i64> {
+    pub(super) fn offsets(&mut self) -> Result<i64> {
         let mut sum = 0i64;
         while self.eat(b'+')? {
             sum = sum.wrapping_add(self.offset()?);

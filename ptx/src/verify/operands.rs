@@ -135,10 +135,10 @@ impl Context<'_> {
                 Operand::Label(name) if self.targets.contains(name.as_str()) => Ok(()),
                 _ => Err("expected the name of a list of labels".to_owned()),
             },
-            Slot::Constant { min, max, step } => match operand {
-                Operand::Int(value) => in_range(*value, min, max, step),
-                _ => Err("expected an integer constant".to_owned()),
-            },
+            Slot::Constant { .. } if !matches!(operand, Operand::Int(_)) => {
+                Err("expected an integer constant".to_owned())
+            }
+            Slot::Constant { .. } => constant(slot, operand),
             Slot::Bounded { min, max, step } => match operand {
                 Operand::Int(value) => in_range(*value, min, max, step),
                 operand => self.register(operand, Type::U32),
@@ -361,6 +361,14 @@ fn class_type(row: &Row, class: Class) -> Type {
 
 fn fits_32_bits(offset: i64) -> Checked {
     i32::try_from(offset).map(drop).map_err(|_| "the offset does not fit 32 bits".to_owned())
+}
+
+/// Checks the value of a constant against the range of an operand that is always one.
+pub(super) fn constant(slot: Slot, operand: &Operand) -> Checked {
+    match (slot, operand) {
+        (Slot::Constant { min, max, step }, Operand::Int(value)) => in_range(*value, min, max, step),
+        _ => Ok(()),
+    }
 }
 
 fn in_range(value: i64, min: i64, max: i64, step: i64) -> Checked {

@@ -77,6 +77,7 @@ fn spellings() {
         ("mov.u32 %r0, smem + 16 + -16;", vec!["mov.u32 %r0, smem;"]),
         ("ld.weak.shared.f32 %f0, [smem];", vec!["ld.shared.f32 %f0, [smem];"]),
         ("membar.sys;", vec!["fence.sc.sys;"]),
+        ("mov.u32 %r0, %envreg2;", vec!["mov.u32 %r0, %envreg2;"]),
         (
             "wmma.store.d.sync.aligned.m16n16k16.col.f16 [%rd0], {%r0, %r1, %r2, %r3};",
             vec!["wmma.store.d.sync.aligned.col.m16n16k16.f16 [%rd0], {%r0, %r1, %r2, %r3};"],
@@ -101,6 +102,13 @@ fn spellings() {
                  [%r0], [%rd0, {%r1, %r2}], [%r3], 1;",
             ],
         ),
+        (
+            "@%p0 mov.v4.u32 {%r0, %r1, _, %r3}, %ctaid;",
+            vec!["@%p0 mov.u32 %r0, %ctaid.x;", "@%p0 mov.u32 %r1, %ctaid.y;", "@%p0 mov.u32 %r3, 0;"],
+        ),
+        ("max.ftz.NaN.xorsign.abs.f32 %f0, %f1, %f2;", vec!["max.ftz.NaN.xorsign.abs.f32 %f0, %f1, %f2;"]),
+        ("min.s16x2.relu %r0, %r1, %r2;", vec!["min.relu.s16x2 %r0, %r1, %r2;"]),
+        ("cvt.rn.relu.satfinite.bf16x2.f32 %r0, %f0, %f1;", vec!["cvt.rn.satfinite.relu.bf16x2.f32 %r0, %f0, %f1;"]),
         ("ret; // why", vec!["// why", "ret;"]),
         ("ret; //@ tile(1, 1): leave", vec![&*format!("{:<60}//@ tile(1, 1): leave", "ret;")]),
         ("L: bra L;", vec!["L:", "bra L;"]),
@@ -197,7 +205,24 @@ fn refusals() {
         (String::new(), "line 1, column 1: expected `.version`, found the end of the text"),
         (".version 8".to_owned(), "line 1, column 10: expected a version such as 8.0"),
         (".version 8.0\n.target sm_90\n.address_size 32\n".to_owned(), "only .address_size 64 is supported"),
-        (".version 8.0\n.target sm_90\n.const .u32 x = y;".to_owned(), "expected a number, found `y`"),
+        (
+            ".version 8.0\n.target sm_90\n.const .u32 x = y;".to_owned(),
+            "an address needs a variable of type .u64 or .s64",
+        ),
+        (".version 8.0\n.target sm_90\n.global .u64 x = y;".to_owned(), "the name `y` is not declared"),
+        (".version 8.0\n.target sm_90\n.global .u64 x = generic(x);".to_owned(), "the name `x` is not declared"),
+        (
+            ".version 8.0\n.target sm_90\n.global .u32 y; .const .u64 x = generic(y);".to_owned(),
+            "addresses of variables are only supported in .global memory",
+        ),
+        (
+            ".version 8.0\n.target sm_90\n.const .u32 y; .global .u64 x = y;".to_owned(),
+            "an address in .const memory is not supported here",
+        ),
+        (
+            ".version 8.0\n.target sm_90\n.global .u32 y; .global .u8 x = 0xff(y);".to_owned(),
+            "`y` is not a function, and a part of another address is not supported",
+        ),
         (
             ".version 8.0\n.target sm_90\n.const .u32 x[1] = {1, 2};".to_owned(),
             "the initialiser has 2 values for 1 elements",
@@ -207,10 +232,15 @@ fn refusals() {
         (body("add.s32 %r1, %r2, 3;"), "line 4, column 9: the register `%r1` is not declared"),
         (body(".reg .b32 %r<4>; mov.b32 %r4, 1;"), "the register `%r4` is not declared"),
         (body(".reg .b32 %r<4>; mov.b32 %r01, 1;"), "the register `%r01` is not declared"),
+        (body(".reg .b32 %r<4>; mov.b32 %r1, %envreg32;"), "the register `%envreg32` is not declared"),
         (body(".reg .b32 %r<4>; mov.b32 %r1, nothing;"), "the name `nothing` is not declared"),
         (body(".reg .b32 %r<4>, %r<3>;"), "`%r` is declared twice"),
         (body(".reg .b32 %r<4294967296>;"), "the number does not fit 32 bits"),
         (body(".reg .v4 .f32 %r;"), "vector registers and variables are not supported"),
+        (
+            body(".reg .b32 %r<4>; mov.v4.u32 {%r0, %r1, %r2, %r3}, %laneid;"),
+            "a move of a vector needs four registers and a special register of three components",
+        ),
         (body("call.uni (1), f;"), "expected the name of a parameter, found `1`"),
         (body("mov.b32 \"x\";"), "expected an operand, found `x`"),
         (body("ret"), "line 5, column 1: expected an operand, found `}`"),
@@ -283,6 +313,36 @@ out:
         assert!(printed.contains(line), "{line}\n{printed}");
     }
     assert!(!printed.contains(" ret;"), "{printed}");
+}
+
+#[test]
+fn addresses_in_initial_values() {
+    let text = ".version 8.0
+.target sm_75
+.func one();
+.global .u32 numbers[4];
+.const .u32 fixed[4];
+.global .u64 pointers[5] = {numbers, generic(numbers)+4, generic(fixed)+-8, one, 7};
+.global .u8 bytes[3] = {0xff(one), 0xFF0000000000(one), 3};
+.global .u64 single = generic(numbers);
+.func one() { ret; }
+.entry k() { ret; }
+";
+    let module = parse(text).unwrap();
+    let printed = print(&module);
+    assert_eq!(parse(&printed).as_ref(), Ok(&module), "{printed}");
+    assert_eq!(verify(&module), Ok(()), "{printed}");
+    for line in [
+        "pointers[5] = {generic(numbers), generic(numbers)+4, generic(fixed)+-8, 16492674416640, 7};",
+        "bytes[3] = {0, 15, 3};",
+        "single = generic(numbers);",
+    ] {
+        assert!(printed.contains(line), "{line}\n{printed}");
+    }
+    let mut swapped = module.clone();
+    swapped.variables.swap(0, 2);
+    let complaints = verify(&swapped).expect_err("a variable is used before it is declared");
+    assert!(complaints[0].message.contains("`pointers` has the address of a variable"), "{complaints:?}");
 }
 
 #[test]

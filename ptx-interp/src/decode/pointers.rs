@@ -1,0 +1,37 @@
+//! Addresses in the initial values of variables.
+
+use ptx_gemm_ptx::instruction::Operand;
+use ptx_gemm_ptx::module::{Entry, Module};
+
+use super::symbols::{Symbol, Symbols};
+use crate::address::StateSpace;
+use crate::op::Constant;
+
+/// Where a variable in global memory contains an address, in bytes from its start, and which.
+pub(crate) type Pointer = (u64, Constant);
+
+/// Finds the addresses in the initial values of the variables that an entry sees, after all of them have been laid out.
+pub(crate) fn point(module: &Module, entry: &Entry, symbols: &mut Symbols) {
+    for variable in module.variables.iter().chain(&entry.variables) {
+        let Some(Symbol { space: StateSpace::Global, address: number }) = symbols.get(&variable.name) else { continue };
+        let width = u64::from(variable.ty.bytes());
+        let pointers = (0..).zip(&variable.init).filter_map(|(index, value)| {
+            let (name, offset) = match value {
+                Operand::Symbol(name) => (name.as_str(), 0),
+                Operand::SymbolOffset(symbol) => (symbol.0.as_str(), symbol.1),
+                _ => return None,
+            };
+            let target = match symbols.get(name)? {
+                Symbol { space: StateSpace::Global, address } => Constant::Global(address as u32, offset),
+                Symbol { space, address } => {
+                    Constant::Value(space.window().wrapping_add(address).wrapping_add_signed(offset))
+                }
+            };
+            Some((index * width, target))
+        });
+        let pointers = pointers.collect();
+        if let Some(global) = symbols.globals.get_mut(number as usize) {
+            global.pointers = pointers;
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Initial values of variables: numbers, and addresses of functions and of other variables.
+
+use super::{Parser, Result, shortened};
+use crate::instruction::Operand;
+use crate::lexer::TokenKind;
+use crate::types::{Space, Type};
+
+impl<'a> Parser<'a> {
+    /// Several values in braces, or a single one, of a variable in this space and of this type.
+    pub(super) fn initialiser(&mut self, space: Space, ty: Type) -> Result<Vec<Operand>> {
+        let mut values = Vec::new();
+        let several = self.eat(b'{')?;
+        while !several || self.token.kind != TokenKind::Punct(b'}') {
+            self.count_statement()?;
+            values.push(self.initial_value(space, ty)?);
+            if !several || !self.eat(b',')? {
+                break;
+            }
+        }
+        if several {
+            self.expect_punct(b'}')?;
+        }
+        Ok(values)
+    }
+
+    fn initial_value(&mut self, space: Space, ty: Type) -> Result<Operand> {
+        if self.token.kind == TokenKind::Word {
+            if !matches!(ty, Type::U64 | Type::S64) {
+                return Err(self.error("an address needs a variable of type .u64 or .s64"));
+            }
+            return self.initial_address(space);
+        }
+        let number = self.constant()?;
+        match number {
+            Operand::Int(mask) if self.eat(b'(')? => self.masked(mask as u64),
+            number => Ok(number),
+        }
+    }
+
+    /// `name` of a function, which is a number; `name` or `generic(name)` of a variable, with an offset.
+    fn initial_address(&mut self, space: Space) -> Result<Operand> {
+        let mut name = self.next()?;
+        let generic = name.text == "generic" && self.eat(b'(')?;
+        if generic {
+            name = self.expect(TokenKind::Word, "a variable's name")?;
+            self.expect_punct(b')')?;
+        }
+        let found = self.symbols.get(name.text).copied();
+        if let (None, false, Some(address)) = (found, generic, self.addresses.get(name.text)) {
+            return Ok(Operand::Int(*address));
+        }
+        let reason = match found {
+            None => format!("the name `{}` is not declared", shortened(name.text)),
+            Some(_) if space != Space::Global => {
+                "addresses of variables are only supported in .global memory".to_owned()
+            }
+            // In global memory, an address is the same with `generic` and without.
+            Some(Space::Global) => String::new(),
+            Some(Space::Const) if generic => String::new(),
+            Some(space) => format!("an address in .{} memory is not supported here", space.name()),
+        };
+        if !reason.is_empty() {
+            return Err(self.error_at(name.position, reason));
+        }
+        let name = name.text.to_owned();
+        Ok(match self.offsets()? {
+            0 => Operand::Symbol(Box::new(name)),
+            offset => Operand::SymbolOffset(Box::new((name, offset))),
+        })
+    }
+
+    /// `0xFF00(name)`, up to the closing parenthesis: a byte of a function's address.
+    fn masked(&mut self, mask: u64) -> Result<Operand> {
+        let name = self.expect(TokenKind::Word, "a function's name")?;
+        let Some(address) = self.addresses.get(name.text).copied() else {
+            let message =
+                format!("`{}` is not a function, and a part of another address is not supported", shortened(name.text));
+            return Err(self.error_at(name.position, message));
+        };
+        self.expect_punct(b')')?;
+        let lowest = mask.trailing_zeros().min(63);
+        Ok(Operand::Int(((address as u64 & mask) >> lowest) as i64))
+    }
+}
