@@ -294,7 +294,7 @@ fn fences_next_to_relaxed_arrivals_and_waits() {
              END: {STORE}"
         )
     };
-    let want: Vec<u32> = (0..64).map(|t| if t < 32 { 0 } else { t - 32 }).collect();
+    let want: Vec<u32> = (0..64).map(|t| u32::saturating_sub(t, 32)).collect();
     let fence = "fence.acq_rel.cta;";
     for (name, release, arrive, wait, acquire) in [
         ("neither is relaxed", "", "release", "acquire", ""),

@@ -30,7 +30,7 @@ use ptx_gemm_ptx::print;
 use ptx_gemm_ptx::verify::refusal;
 use ptx_gemm_ptx::warp::GridDependency;
 
-pub(crate) use self::pointers::{Pointer, point};
+pub(crate) use self::pointers::point;
 pub(crate) use self::symbols::{GlobalVariable, MAX_CONST, Symbols};
 use crate::op::{Bulk, Code, Constant, Guard, Instr, Op, Origin, P, Quad, Slot, Un64};
 

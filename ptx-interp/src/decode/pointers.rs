@@ -7,9 +7,6 @@ use super::symbols::{Symbol, Symbols};
 use crate::address::StateSpace;
 use crate::op::Constant;
 
-/// Where a variable in global memory contains an address, in bytes from its start, and which.
-pub(crate) type Pointer = (u64, Constant);
-
 /// Finds the addresses in the initial values of the variables that an entry sees, after all of them have been laid out.
 pub(crate) fn point(module: &Module, entry: &Entry, symbols: &mut Symbols) {
     for variable in module.variables.iter().chain(&entry.variables) {

@@ -5,9 +5,12 @@ use std::collections::HashMap;
 use ptx_gemm_ptx::module::{Entry, Module, Variable};
 use ptx_gemm_ptx::types::Space;
 
-use super::Pointer;
 use crate::address::{SHARED_START, StateSpace};
+use crate::op::Constant;
 use crate::shared::Gap;
+
+/// Where a variable in global memory contains an address, in bytes from its start, and which.
+pub(crate) type Pointer = (u64, Constant);
 
 /// A named address.
 #[derive(Clone, Copy, Debug)]

@@ -6,10 +6,10 @@ use ptx_gemm_ptx::types::Type;
 use rustc_apfloat::Round;
 
 use super::convert::{convert, to_integer};
+use super::elements::{by_halves, compare, min};
 use super::extended::flush;
 use super::nan;
 use super::round::{from_f64, to_f64};
-use super::scalar::{by_halves, compare, min};
 use crate::op::{Arith, ScalarFn};
 
 /// Evaluates one lane.

@@ -14,6 +14,7 @@ mod collective;
 mod control;
 mod convert;
 mod copy;
+mod elements;
 mod extended;
 mod foreign;
 pub(crate) mod landing;

@@ -5,7 +5,7 @@ use ptx_gemm_ptx::extended::BarReduction;
 use ptx_gemm_ptx::types::Type;
 
 use super::bits;
-use super::scalar::compare;
+use super::elements::compare;
 use crate::barrier::Votes;
 use crate::op::{BarrierReduce, BinPred, Bits, Rare, Slot};
 use crate::row::lanes;

@@ -6,15 +6,15 @@ use ptx_gemm_ptx::types::Type;
 use rustc_apfloat::ieee::{Double, Single};
 use rustc_apfloat::{Float, Round, StatusAnd};
 
-use super::alu::compare_floats;
 use super::bits;
 use super::convert::{convert, to_integer};
+use super::elements::{by_halves, compare, min};
 use super::foreign;
 use super::nan;
 use super::round::{add_to_odd, from_f64, round_mode, to_f64};
 use crate::address::{PEER, StateSpace};
 use crate::mbarrier::PENDING;
-use crate::op::{Arith, Cmp, ScalarFn};
+use crate::op::{Arith, ScalarFn};
 
 /// Evaluates one lane.
 pub(super) fn evaluate(f: ScalarFn, [a, b, c, e]: [u64; 4]) -> u64 {
@@ -133,20 +133,6 @@ fn nth_set(mask: u32, base: u32, n: i32) -> u32 {
     found.unwrap_or(u32::MAX)
 }
 
-/// Evaluates packed types half by half.
-pub(super) fn by_halves(ty: Type, values: [u64; 3], f: impl Fn(Type, [u64; 3]) -> u64) -> u64 {
-    let half = match ty {
-        Type::F16x2 => Type::F16,
-        Type::Bf16x2 => Type::Bf16,
-        Type::U16x2 => Type::U16,
-        Type::S16x2 => Type::S16,
-        _ => return f(ty, values),
-    };
-    let low = f(half, values.map(|value| value & 0xffff));
-    let high = f(half, values.map(|value| value >> 16 & 0xffff));
-    low & 0xffff | (high & 0xffff) << 16
-}
-
 fn integer(op: Arith, ty: Type, a: u64, b: u64, c: u64) -> u64 {
     let (x, y) = (to_integer(ty, a), to_integer(ty, b));
     let bits = ty.bits();
@@ -202,20 +188,6 @@ fn half_arith(op: Arith, ty: Type, a: u64, b: u64, c: u64) -> u64 {
         _ => f64::NAN,
     };
     from_f64(ty, value, Round::NearestTiesToEven)
-}
-
-/// min with PTX's rules: -0 is less than +0, and a NaN loses to a number unless it propagates.
-pub(super) fn min(x: f64, y: f64, propagate: bool) -> f64 {
-    if x.is_nan() || y.is_nan() {
-        return if propagate || (x.is_nan() && y.is_nan()) {
-            f64::NAN
-        } else if x.is_nan() {
-            y
-        } else {
-            x
-        };
-    }
-    if x < y || (x == y && x.is_sign_negative()) { x } else { y }
 }
 
 fn directed(op: Arith, ty: Type, rounding: Rounding, values: [u64; 3]) -> u64 {
@@ -289,18 +261,5 @@ fn approximate(function: Approx, x: f64) -> f64 {
         Approx::Rsqrt => 1.0 / x.sqrt(),
         Approx::Sin => x.sin(),
         Approx::Cos => x.cos(),
-    }
-}
-
-pub(super) fn compare(cmp: Cmp, ty: Type, a: u64, b: u64) -> bool {
-    if ty.is_float() {
-        return compare_floats(cmp, to_f64(ty, a), to_f64(ty, b));
-    }
-    let (a, b) = (to_integer(ty, a), to_integer(ty, b));
-    match cmp {
-        Cmp::Eq => a == b,
-        Cmp::Ne => a != b,
-        Cmp::LtU | Cmp::LtS => a < b,
-        _ => a <= b,
     }
 }
