@@ -221,7 +221,8 @@ const PLANE_VECTOR: usize = 8;
 
 /// The same as [`edge_requests`] for tools that only know the width of an asynchronous copy: compute-sanitizer reports a `cp.async` that
 /// leaves out some bytes at the end of a row as a read beyond it. Kernels with such copies get rows that are multiples
-/// of their width, and extents as well if they copy planes of the operands, whose rows are as long as the extents.
+/// of their width, and extents as well if they copy planes of the operands, whose rows are as long as the extents, and in the
+/// other products of a group.
 pub fn quick_requests(kernel: &Kernel, size: Size, turn: usize) -> [Request; 2] {
     let copies = executes(kernel, |op| matches!(op, Opcode::CpAsync { .. }));
     let planes = kernel.interface().entries.iter().any(|entry| entry.emulated.is_some());
@@ -232,7 +233,10 @@ pub fn quick_requests(kernel: &Kernel, size: Size, turn: usize) -> [Request; 2] 
     let narrow = turn == 0 && has_narrow_output(kernel);
     let exact = if narrow { exact.odd_output(kernel.problem()) } else { exact };
     let requests = [exact, other];
-    if copies { requests.map(|request| Request { multiple: 1, ..request }) } else { requests }
+    // The other products of a group have the leading dimensions of the first, which may be aligned where their rows end.
+    let others = |of: &[Size]| of.iter().map(|size| Size::new(whole(size.m), whole(size.n), whole(size.k))).collect();
+    let of_copies = |request: Request| Request { multiple: 1, others: others(&request.others), ..request };
+    if copies { requests.map(of_copies) } else { requests }
 }
 
 /// Whether a kernel of a plan of launches may read what TMA has written for another one.
