@@ -37,7 +37,14 @@ const SINGLE: &str = "f32";
 /// Products by cuBLAS.
 const CUBLAS: [(&str, DType); 2] = [("cuBLAS f32", DType::F32), ("cuBLAS tf32", DType::Tf32)];
 
-const SCHEDULE: &str = "tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); stages(3); specialize(producers = 1)";
+/// A K-tile is no deeper than what is promoted at once.
+fn schedule(mode: &str, promote: usize) -> String {
+    format!(
+        "emulate({mode}); promote(every = {promote}); tile(64, 64, {}); atom(wgmma(64, 64, 16)); load(tma); stages(3); \
+         specialize(producers = 1)",
+        promote.min(64)
+    )
+}
 
 /// A kind of data: its name, and a number made of four that are uniform in (0, 1).
 type Kind = (&'static str, fn([f64; 4]) -> f64);
@@ -251,7 +258,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "{extent} x {extent} x K on {device}: relative error of D, and largest error of an element / (|A| |B| 2^-24)\n"
     );
     let compile = |mode: &&str| -> Result<CompiledGemm, Box<dyn Error>> {
-        Ok(format!("emulate({mode}); promote(every = {promote}); {SCHEDULE}").parse::<Gemm>()?.on(&device)?)
+        Ok(schedule(mode, promote).parse::<Gemm>()?.on(&device)?)
     };
     let modes = MODES.iter().map(compile).collect::<Result<Vec<_>, _>>()?;
     let libraries = if cublas.is_some() { &CUBLAS[..] } else { &[] };

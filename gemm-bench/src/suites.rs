@@ -91,8 +91,8 @@ const DEEP: [[usize; 3]; 6] = [
 /// Extent of the cubes, and their number.
 const BATCHED: [[usize; 2]; 7] = [[16, 8192], [32, 4096], [64, 1000], [128, 512], [256, 128], [512, 32], [1024, 8]];
 
-/// Extents of cubes in the host's memory: those of the report with products on four GPUs, from where a GPU has something to do.
-const HOST: [usize; 7] = [1024, 2048, 4096, 8192, 16_384, 32_768, 65_536];
+/// Extents of cubes in the host's memory: those of the report with products on four GPUs, and some between them.
+const HOST: [usize; 9] = [16, 128, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536];
 
 /// Layers of experts in public models: rows of an expert on average, N, K, and the experts. Both matrices of Mixtral 8x7B
 /// (`w1` and `w2` of its 8 experts, two for each of 4096 or 16384 tokens), the first of Qwen3-30B-A3B (gate and up of 128

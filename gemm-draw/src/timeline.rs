@@ -107,7 +107,7 @@ pub(crate) fn timeline(program: &Program, k_tiles: u32) -> Timeline {
     let rings = program.rings.len();
     let is_async = program.statements().iter().any(|statement| matches!(statement.op, Op::Retire { .. }));
     let mut run = Run { program, k_tiles, is_async, line: Timeline::default(), rings: vec![Vec::new(); rings] };
-    let chunk = program.walk.as_ref().map(|walk| walk.k_tiles(program.block.k));
+    let chunk = program.k_tiles_of_chunk();
     let walker = |(role, of)| Walker {
         role,
         events: trace::statements(of, k_tiles, chunk).into(),

@@ -173,7 +173,7 @@ pub struct Emulate {
     /// The planes, and which of them are multiplied.
     pub by: Emulation,
     /// Elements of k whose products are added up by tensor cores before their sum is added to that of the tile: a multiple
-    /// of the depth of a K-tile.
+    /// of the depth of a K-tile. Where it is that depth, and TMA copies what `wgmma` multiplies, a stage has all planes.
     pub every: u32,
 }
 
@@ -240,8 +240,10 @@ pub struct Plan {
     pub expect: Vec<Expectation>,
     /// Blocks per multiprocessor to compile for, where the schedule states a number; see [`Plan::resident_blocks`].
     pub blocks_per_sm: Option<u32>,
-    /// Bytes of one stage: a slot of A, then a slot of B. Slot s of an operand is at
-    /// `placement.offset_bytes + s * stage_bytes`. 0 with `shared(none)`.
+    /// Planes of each operand in a stage: 1, or all of them, one after the other; see [`Emulate::every`].
+    pub planes_in_slot: u32,
+    /// Bytes of one stage: a slot of A, then a slot of B. Slot s of an operand, of its plane p, is at
+    /// `placement.offset_bytes + p * placement.slot_bytes + s * stage_bytes`. 0 with `shared(none)`.
     pub stage_bytes: u32,
     /// Bytes of all slots, and of a tile of D that is staged: in the slots' memory, or after them with producers, whose
     /// copies go on meanwhile; one for each group of threads that takes turns. The mbarriers come next.

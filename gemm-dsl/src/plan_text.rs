@@ -160,16 +160,18 @@ impl Plan {
                 "planes",
                 format!("{planes} of {} for each operand{twice}, {products} products of them", by.factor()),
             );
-            table.row(
-                "promoted",
-                format!("every {every} of k, {} K-tiles of planes", products as u32 * every / self.block.k),
-            );
+            let chunk = match self.planes_in_slot {
+                1 => format!("{} K-tiles of planes", products as u32 * every / self.block.k),
+                _ => "a K-tile with all planes".into(),
+            };
+            table.row("promoted", format!("every {every} of k, {chunk}"));
         }
         match self.atom {
             Atom::Fma | Atom::Mma(..) => self.steps_rows(table),
             // Tensor cores read shared memory, and threads no fragments.
             Atom::Wgmma(_, columns, depth) => {
-                let products = self.block.k / depth * (self.block.n / columns);
+                let of_planes = if self.planes_in_slot > 1 { self.pairs() as u32 } else { 1 };
+                let products = of_planes * (self.block.k / depth) * (self.block.n / columns);
                 let products = if products == 1 { "1 product".into() } else { format!("{products} products") };
                 table.row("multiply", format!("{products} of each warp group per K-tile, from shared memory"));
             }
@@ -325,7 +327,9 @@ impl Plan {
             None => (self.geometry.thread.m, self.geometry.thread.n),
         };
         let bytes = f64::from(m * self.a.dtype.bytes()) + f64::from(n * self.b.dtype.bytes());
-        2.0 * f64::from(m) * f64::from(n) / bytes
+        // Of a pair of planes, or of all of them that a slot has.
+        let pairs = if self.planes_in_slot > 1 { self.pairs() as f64 / f64::from(self.planes_in_slot) } else { 1.0 };
+        2.0 * f64::from(m) * f64::from(n) * pairs / bytes
     }
 
     fn parameter(&self, param: &Param) -> (String, String) {

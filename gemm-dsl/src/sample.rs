@@ -130,7 +130,7 @@ impl Plan {
     }
 
     /// Pairs of planes that are multiplied; 1 without planes.
-    fn pairs(&self) -> u64 {
+    pub(crate) fn pairs(&self) -> u64 {
         self.emulate.map_or(1, |emulate| emulate.by.pairs().len() as u64)
     }
 

@@ -31,7 +31,7 @@ pub(super) struct Walked {
 impl Lowering<'_> {
     /// The place of the K-tile at `first`; `None` without planes.
     pub(super) fn first_place(&mut self, first: &Expr, end: impl FnOnce(&mut Self) -> Expr) -> Option<Place> {
-        let walk = self.program.walk.as_ref()?;
+        let walk = self.program.planes_apart()?;
         self.b.origin(&walk.note, "first chunk of k, and first planes");
         let end = end(self);
         let chunk = self.b.variable(first.clone(), u64::from(u32::MAX));
@@ -41,7 +41,7 @@ impl Lowering<'_> {
     /// Advances to the next K-tile: of the same planes, else of the next pair of planes in the chunk, else of the next chunk.
     /// Returns whether it is of other planes than the one before, and the k that follows in these.
     pub(super) fn advance_place(&mut self, k: &Expr, place: &Place) -> Option<(Expr, Expr)> {
-        let walk = self.program.walk.as_ref()?;
+        let walk = self.program.planes_apart()?;
         let Place { chunk, end, pair } = place;
         let next = self.b.set(k.clone() + self.program.block.k);
         let chunk_end = self.b.set((chunk.clone() + walk.chunk).min(end.clone()));

@@ -98,7 +98,7 @@ impl<'a> Lowering<'a> {
             .map(|buffer| Ok((*buffer, self.fragment_base(work_tile, *buffer, body)?)))
             .collect::<Lowered<Vec<_>>>()?;
         // Planes are copied by what is left of k in them.
-        let of_planes = program.walk.is_some();
+        let of_planes = program.planes_apart().is_some();
         let need = |this: &mut Self, distance| this.need(work_tile, if of_planes { 0 } else { distance });
         let needs = distances.into_iter().map(|distance| (distance, need(self, distance))).collect();
         let walked = program.rings.iter().map(|ring| {
@@ -134,7 +134,7 @@ impl<'a> Lowering<'a> {
             })
             .collect();
         self.b.origin(&program.block_note, "K left");
-        let rem = match &program.walk {
+        let rem = match program.planes_apart() {
             None => self.b.variable(work_tile.k.clone(), work_tile.k.bound()),
             Some(_) => {
                 let k_tiles = self.k_tiles(&work_tile.k);
@@ -148,7 +148,7 @@ impl<'a> Lowering<'a> {
     pub(super) fn k_tiles(&mut self, k: &Expr) -> Expr {
         let depth = self.program.block.k;
         let k_tiles = self.b.set((k.clone() + (depth - 1)) / depth);
-        match &self.program.walk {
+        match self.program.planes_apart() {
             None => k_tiles,
             Some(walk) => k_tiles * walk.pairs.len() as u32,
         }
@@ -156,7 +156,7 @@ impl<'a> Lowering<'a> {
 
     /// What a K-tile takes of what is left of the sum: its depth, or with planes 1.
     pub(super) fn taken(&self) -> u32 {
-        if self.program.walk.is_some() { 1 } else { self.program.block.k }
+        if self.program.planes_apart().is_some() { 1 } else { self.program.block.k }
     }
 
     /// The k that must be left for a copy of the tile `ahead` tiles later to need no guards.
@@ -273,12 +273,12 @@ impl<'a> Lowering<'a> {
         body: &'a [Statement],
         note: &Note,
     ) -> Lowered<()> {
-        let (Some(walk), Some(so_far)) = (&self.program.walk, pipeline.in_chunk.clone()) else {
+        let (Some(k_tiles), Some(so_far)) = (self.program.k_tiles_of_chunk(), pipeline.in_chunk.clone()) else {
             return Err(broken("k has no chunks"));
         };
         self.b.origin(note, "was this the last K-tile of the chunk?");
         self.b.assign(&so_far, so_far.clone() + 1u32);
-        let whole = so_far.clone().ge(walk.k_tiles(self.program.block.k));
+        let whole = so_far.clone().ge(k_tiles);
         let more = pipeline.rem.clone().ge(2u32);
         let goes_on = self.b.set(Expr::Not(Box::new(whole)).and(more));
         let ends = self.b.set_reg(Expr::Not(Box::new(goes_on)));

@@ -66,11 +66,13 @@ impl<'a> Lowering<'a> {
 
     /// The matrix that boxes are of, among those of the tensor map: the product of a batch, or a plane of it.
     fn matrix_of(&mut self, operand: &Boxed, place: Option<&Place>) -> Option<Expr> {
-        let side = self.program.buffers[operand.buffer].side;
-        let (Some(planes), Some(place)) = (self.program.planes(side), place) else {
-            return operand.product.clone();
+        let buffer = &self.program.buffers[operand.buffer];
+        let Some(planes) = self.program.planes(buffer.side) else { return operand.product.clone() };
+        let plane = match (buffer.plane, place) {
+            (Some(plane), _) => Expr::Const(plane.into()),
+            (None, Some(place)) => self.plane_of(buffer.side, place),
+            (None, None) => return operand.product.clone(),
         };
-        let plane = self.plane_of(side, place);
         Some(self.b.set(match &operand.product {
             Some(product) => product.clone() * planes.count + plane,
             None => plane,

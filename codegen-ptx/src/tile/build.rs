@@ -120,10 +120,7 @@ impl<'p> Builder<'p> {
 
     fn program(&self) -> Program {
         let (plan, clauses) = (self.plan, &self.plan.clauses);
-        let buffers: Vec<Buffer> = [("As", &plan.a), ("Bs", &plan.b)]
-            .into_iter()
-            .filter_map(|(name, operand)| buffer(name, operand, &clauses.shared))
-            .collect();
+        let buffers = self.buffers();
         let staged = !buffers.is_empty();
         // Where operands are not aligned for TMA, each block copies its own.
         let cluster = if self.variant.load == Load::Tma { plan.cluster } else { Extent2 { m: 1, n: 1 } };
@@ -172,6 +169,39 @@ impl<'p> Builder<'p> {
         }
     }
 
+    /// The buffers of a slot: of A, then of B, one for each plane that it has.
+    fn buffers(&self) -> Vec<Buffer> {
+        let plan = self.plan;
+        let of_operand = |(name, operand): (&str, &OperandPlan)| -> Vec<Buffer> {
+            let whole = buffer(name, operand, &plan.clauses.shared);
+            let slot_bytes = operand.placement.map_or(0, |placement| placement.slot_bytes);
+            let plane = |plane: u32| {
+                whole.clone().map(|whole| Buffer {
+                    name: format!("{name}{plane}"),
+                    plane: Some(plane),
+                    offset_bytes: whole.offset_bytes + plane * slot_bytes,
+                    ..whole
+                })
+            };
+            match self.together() {
+                true => (0..plan.planes_in_slot).filter_map(plane).collect(),
+                false => whole.into_iter().collect(),
+            }
+        };
+        [("As", &plan.a), ("Bs", &plan.b)].into_iter().flat_map(of_operand).collect()
+    }
+
+    /// Whether a slot has all planes of a K-tile.
+    fn together(&self) -> bool {
+        self.plan.planes_in_slot > 1
+    }
+
+    /// The buffer of an operand, or of one of its planes.
+    fn buffer_of(&self, side: Side, plane: u32) -> usize {
+        let first = if side == Side::A { 0 } else { self.plan.planes_in_slot };
+        (first + plane) as usize
+    }
+
     /// Operands that are copied first, in the order of the buffers that they are copied into afterwards.
     fn packs(&self) -> Vec<Pack> {
         let plan = self.plan;
@@ -208,7 +238,8 @@ impl<'p> Builder<'p> {
         let clause = &self.plan.clauses.promote;
         let mut body: Vec<Statement> = self.retire(0).into_iter().filter(|_| in_flight).collect();
         body.push(at(Op::Promote { from: self.summed(), into: 0 }, clause));
-        Some(at(Op::IfChunkEnds { body }, clause))
+        // A K-tile with all planes is a chunk.
+        if self.together() { body.pop() } else { Some(at(Op::IfChunkEnds { body }, clause)) }
     }
 
     fn roles(&self, staged: bool) -> Vec<Role> {
@@ -379,7 +410,7 @@ impl<'p> Builder<'p> {
         };
         Ring {
             name: "ab".into(),
-            buffers: vec![0, 1],
+            buffers: (0..2 * plan.planes_in_slot as usize).collect(),
             depth: plan.stages,
             slot_bytes: plan.stage_bytes,
             full,
@@ -399,7 +430,8 @@ impl<'p> Builder<'p> {
 
     fn copy(&self, buffer: usize, tile: Index) -> Statement {
         let plan = self.plan;
-        let (operand, copy) = if buffer == 0 { (&plan.a, self.variant.a) } else { (&plan.b, self.variant.b) };
+        let of_a = buffer < plan.planes_in_slot as usize;
+        let (operand, copy) = if of_a { (&plan.a, self.variant.a) } else { (&plan.b, self.variant.b) };
         let CopyPlan { width, store_width, chunks, .. } = copy;
         // Boxes are as many for each panel.
         let panels = operand.placement.map_or(1, |placement| placement.panels());
@@ -408,7 +440,7 @@ impl<'p> Builder<'p> {
             Load::Registers => Mover::Registers { width, store: store_width },
             Load::Tma => Mover::Tma {
                 rows: operand.placement.map_or(0, |placement| placement.slow_extent * panels) / chunks.max(1),
-                multicast: plan.multicast[buffer],
+                multicast: plan.multicast[usize::from(!of_a)],
             },
         };
         let clause = match self.variant.load {
@@ -421,7 +453,8 @@ impl<'p> Builder<'p> {
 
     /// The statements that fill a slot with one K-tile, up to the commit.
     fn produce(&self, tile: Index) -> Vec<Statement> {
-        vec![at(Op::Acquire { ring: 0 }, &self.plan.clauses.stages), self.copy(0, tile), self.copy(1, tile)]
+        let copies = (0..2 * self.plan.planes_in_slot as usize).map(|buffer| self.copy(buffer, tile));
+        std::iter::once(at(Op::Acquire { ring: 0 }, &self.plan.clauses.stages)).chain(copies).collect()
     }
 
     fn staged(&self) -> Vec<Statement> {
@@ -429,7 +462,7 @@ impl<'p> Builder<'p> {
         let commit = || at(Op::Commit { ring: 0 }, &clauses.stages);
         let wait = || at(Op::Wait { ring: 0 }, &clauses.stages);
         let release = || at(Op::Release { ring: 0, kept: 0 }, &clauses.stages);
-        let steps = || std::iter::once(self.steps()).chain(self.retire(0));
+        let steps = || self.steps().into_iter().chain(self.retire(0));
         let ahead = plan.stages - 1;
         let mut sum = Vec::new();
         for tile in 0..ahead {
@@ -467,16 +500,22 @@ impl<'p> Builder<'p> {
         vec![at(Op::IfAnyK { body: sum }, &clauses.tile)]
     }
 
-    /// The steps of the K-tile that was waited for.
-    fn steps(&self) -> Statement {
+    /// The steps of the K-tile that was waited for, of each pair of planes if it has all planes.
+    fn steps(&self) -> Vec<Statement> {
+        let pairs = self.plan.emulate.filter(|_| self.together()).map_or(vec![(0, 0)], |emulate| emulate.by.pairs());
+        pairs.into_iter().map(|pair| self.steps_of_pair(pair)).collect()
+    }
+
+    fn steps_of_pair(&self, (plane_of_a, plane_of_b): (u32, u32)) -> Statement {
         let plan = self.plan;
+        let (a, b) = (self.buffer_of(Side::A, plane_of_a), self.buffer_of(Side::B, plane_of_b));
         if self.multiplies_asynchronously() {
             let fetch = |side, buffer| {
                 let from = Source::Buffer(buffer);
                 let fetch = Fetch { side, from, width: 1, ahead: 0, hold: Hold::Descriptor, reads: Reads::Movable };
                 (fetch, note(&plan.clauses.shared))
             };
-            let fetches = vec![fetch(Side::A, 0), fetch(Side::B, 1)];
+            let fetches = vec![fetch(Side::A, a), fetch(Side::B, b)];
             return self.steps_of(Span::Tile(0..plan.block.k), plan.unroll, fetches);
         }
         if let Atom::Mma(_, _, depth) = plan.atom {
@@ -486,7 +525,7 @@ impl<'p> Builder<'p> {
                 let fetch = Fetch { side, from, width: 1, ahead, hold: Hold::Matrices, reads: Reads::Movable };
                 (fetch, note(&plan.clauses.thread))
             };
-            let fetches = vec![fetch(Side::A, 0), fetch(Side::B, 1)];
+            let fetches = vec![fetch(Side::A, a), fetch(Side::B, b)];
             return self.steps_of(Span::Tile(0..plan.block.k), plan.unroll, fetches);
         }
         let fetch = |operand: &OperandPlan, buffer| {
@@ -497,7 +536,7 @@ impl<'p> Builder<'p> {
             let groups = (plan.prefetch / group).min(plan.unroll.div_ceil(group) - 1);
             self.fetch(operand.side, Source::Buffer(buffer), operand.read_width, groups * group)
         };
-        let fetches = vec![fetch(&plan.a, 0), fetch(&plan.b, 1)];
+        let fetches = vec![fetch(&plan.a, a), fetch(&plan.b, b)];
         self.steps_of(Span::Tile(0..plan.block.k), plan.unroll, fetches)
     }
 
@@ -544,6 +583,7 @@ fn buffer(name: &str, operand: &OperandPlan, shared: &str) -> Option<Buffer> {
     operand.placement.map(|placement| Buffer {
         name: name.into(),
         side: operand.side,
+        plane: None,
         extent: operand.extent,
         depth: operand.depth,
         fast: placement.fast,

@@ -118,6 +118,8 @@ pub struct Buffer {
     pub name: String,
     /// Operand.
     pub side: Side,
+    /// Its plane, if a slot has all planes of a K-tile, each in a buffer.
+    pub plane: Option<u32>,
     /// Extent along the operand's own dimension (m of A, n of B), in elements.
     pub extent: u32,
     /// Extent along k, in elements.
@@ -323,6 +325,36 @@ impl Program {
     /// The planes that an operand is split into, if it is.
     pub fn planes(&self, side: Side) -> Option<Planes> {
         self.packed(side).and_then(|pack| pack.planes)
+    }
+
+    /// Whether a slot has all planes of a K-tile; else each pair of planes has K-tiles of its own.
+    pub fn planes_together(&self) -> bool {
+        self.buffers.iter().any(|buffer| buffer.plane.is_some())
+    }
+
+    /// The order of the K-tiles of planes, where each pair has K-tiles of its own.
+    pub fn planes_apart(&self) -> Option<&Walk> {
+        self.walk.as_ref().filter(|_| !self.planes_together())
+    }
+
+    /// K-tiles of a whole chunk, where operands have planes.
+    pub fn k_tiles_of_chunk(&self) -> Option<u32> {
+        let walk = self.walk.as_ref()?;
+        let pairs = if self.planes_together() { 1 } else { walk.pairs.len() as u32 };
+        Some(pairs * (walk.chunk / self.block.k.max(1)))
+    }
+
+    /// The pair of planes that a statement multiplies, by its number in the walk, where a slot has all planes.
+    pub fn pair_of(&self, fetches: &[(Fetch, Note)]) -> Option<usize> {
+        let plane = |side| {
+            let of_side = fetches.iter().find(|(fetch, _)| fetch.side == side);
+            match of_side?.0.from {
+                Source::Buffer(buffer) => self.buffers.get(buffer)?.plane,
+                Source::Global => None,
+            }
+        };
+        let pair = (plane(Side::A)?, plane(Side::B)?);
+        self.walk.as_ref()?.pairs.iter().position(|of| *of == pair)
     }
 
     /// The lines of a tile of D.

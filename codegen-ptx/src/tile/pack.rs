@@ -43,7 +43,8 @@ impl Planes {
 }
 
 /// The order in which planes are multiplied. K is divided into chunks; for each chunk, the K-tiles of every pair of planes
-/// follow each other. So the loop over K-tiles has as many times more of them as there are pairs.
+/// follow each other. So the loop over K-tiles has as many times more of them as there are pairs. Or a chunk is a K-tile, and
+/// its slot has all planes: then the steps of every pair follow each other, and each plane is copied once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Walk {
     /// Elements of k of a chunk, except for the last one, which may have fewer.
@@ -52,13 +53,6 @@ pub struct Walk {
     pub pairs: Vec<(u32, u32)>,
     /// Its note.
     pub note: Note,
-}
-
-impl Walk {
-    /// K-tiles of a whole chunk, of depth `depth`.
-    pub fn k_tiles(&self, depth: u32) -> u32 {
-        self.pairs.len() as u32 * (self.chunk / depth.max(1))
-    }
 }
 
 /// Rows of A, or columns of B, whose scales a block determines; the threads that it does so with, as many for each; and

@@ -132,7 +132,9 @@ impl Printer {
         let (slow, fast) = dims(buffer.side, (buffer.extent, buffer.depth), buffer.fast);
         let swizzle = swizzle_text(buffer.swizzle);
         let (name, pitch, at) = (&buffer.name, buffer.pitch, buffer.offset_bytes);
-        let text = format!("buffer {name} of {} {slow}{fast} pitch {pitch} at {at} B{swizzle}", side(buffer.side));
+        let plane = buffer.plane.map_or_else(String::new, |plane| format!(" plane {plane}"));
+        let text =
+            format!("buffer {name} of {}{plane} {slow}{fast} pitch {pitch} at {at} B{swizzle}", side(buffer.side));
         self.line(&text, &buffer.note);
     }
 

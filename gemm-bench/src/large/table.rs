@@ -9,22 +9,14 @@ use super::Row;
 
 /// A line for each row.
 pub fn table(rows: &[Row]) -> String {
-    let mut text = String::from("| schedule | m x n x k | types | GPUs | s | TFLOP/s | of one GPU | runs |\n");
+    let mut text = String::from("| schedule | m x n x k | types | GPUs | ms | TFLOP/s | of one GPU | runs |\n");
     text.push_str("|---|---|---|---:|---:|---:|---:|---:|\n");
     for row in rows {
         let speedup = row.speedup.map_or("-".into(), |speedup| format!("{speedup:.2}"));
         let _ = writeln!(
             text,
-            "| `{}` | {} x {} x {} | {} | {} | {:.4} | {:.1} | {speedup} | {} |",
-            row.schedule,
-            row.m,
-            row.n,
-            row.k,
-            row.types,
-            row.devices,
-            row.ms / 1e3,
-            row.tflops,
-            row.runs
+            "| `{}` | {} x {} x {} | {} | {} | {:.3} | {:.1} | {speedup} | {} |",
+            row.schedule, row.m, row.n, row.k, row.types, row.devices, row.ms, row.tflops, row.runs
         );
     }
     text

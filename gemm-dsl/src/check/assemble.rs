@@ -87,6 +87,7 @@ pub(super) fn plan(settings: &Settings, geometry: Geometry, staging: Option<Stag
         expect: settings.expect.clone(),
         // What one role gives up is for the other role of the same block.
         blocks_per_sm: settings.blocks_per_sm.or(settings.registers.map(|_| 1)),
+        planes_in_slot: settings.planes_in_slot(block.k),
         stage_bytes: clamp(staging.map_or(0, |s| s.stage_bytes)),
         slots_bytes: clamp(staging.map_or(0, |s| s.slots_bytes(settings.stages))),
         shared_bytes: clamp(staging.map_or(0, |s| s.shared_bytes)),

@@ -281,6 +281,13 @@ impl<'s> Settings<'s> {
         geometry.copying(self.producer_warps())
     }
 
+    /// Planes of an operand in a slot: all of them where a chunk of k is one K-tile, so that each is copied once for all its
+    /// products. Only tensor cores that read shared memory by themselves go from one plane to the next there.
+    pub fn planes_in_slot(&self, depth: u32) -> u32 {
+        let direct = self.load == Load::Tma && matches!(self.atom, Atom::Wgmma(..));
+        self.emulation.filter(|_| direct && depth == self.promote).map_or(1, Emulation::planes)
+    }
+
     /// How the slots of the ring are signalled, where K-tiles are staged.
     pub fn mbarriers(&self) -> bool {
         self.pace == Pace::Free || self.specialize.is_some() || self.load == Load::Tma

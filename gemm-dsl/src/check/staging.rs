@@ -22,11 +22,11 @@ const SWIZZLE_PERIOD: u64 = 1024;
 pub(super) struct Staging {
     pub a: Placement,
     pub b: Placement,
-    /// Bytes of a slot of A.
+    /// Bytes of a K-tile of A, of one plane if it has planes.
     pub a_bytes: u64,
-    /// Bytes of a slot of B.
+    /// The same of B.
     pub b_bytes: u64,
-    /// Bytes of one stage: a slot of A, then a slot of B.
+    /// Bytes of one stage: a K-tile of A, then one of B; or of each plane of A, then of each plane of B.
     pub stage_bytes: u64,
     /// Bytes of the mbarriers of one stage; 0 in a ring without.
     pub barrier_bytes: u64,
@@ -80,8 +80,9 @@ pub(super) fn of(settings: &Settings, tile: TileClause) -> Option<Staging> {
     let panels = matches!(settings.atom, Atom::Wgmma(..));
     let (a, a_bytes) = place(order_a, (tile.m, depth), settings.factor(Side::A).bytes(), align, panels);
     let (b, b_bytes) = place(order_b, (tile.n, depth), settings.factor(Side::B).bytes(), align, panels);
-    let stage_bytes = a_bytes + b_bytes;
-    let b = Placement { offset_bytes: clamp(a_bytes), ..b };
+    let planes = u64::from(settings.planes_in_slot(depth));
+    let stage_bytes = planes * (a_bytes + b_bytes);
+    let b = Placement { offset_bytes: clamp(planes * a_bytes), ..b };
     let barrier_bytes = if settings.mbarriers() { BARRIER_BYTES } else { 0 };
     let tile_bytes = Lines::of(settings, tile).bytes(types.d, settings.store);
     let (d_bytes, turn_bytes) = match u64::from(settings.turns()) {

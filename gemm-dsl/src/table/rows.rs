@@ -423,8 +423,12 @@ clauses! {
     /// With `emulate`, how many elements of k tensor cores add up before their sums are added to a second set of
     /// accumulators. Tensor cores cut off what does not fit an accumulator, always towards zero, so that the error of one
     /// long sum grows with K; the second set is added to in f32, rounded to nearest. It takes as many registers as the first.
+    ///
+    /// Where that is the depth of a K-tile, and `load(tma)` fills slots for `atom(wgmma)`, a slot has all planes of its K-tile,
+    /// and is as many times larger: each plane is copied once for all its products. Otherwise each pair of planes has K-tiles
+    /// of its own, and a plane is copied for each of its products.
     promote Promote {
-        syntax: "promote(every = 64 | 128 | 256)",
+        syntax: "promote(every = 32 | 64 | 128 | 256)",
         summary: "how often the tensor cores' sums are added to those in f32",
         default: "promote(every = 128)",
         arguments: [

@@ -2,10 +2,23 @@
 
 use super::{DIRECT, GROUP, PACKED};
 
+/// What is between the names of two buffers that are fetched.
+macro_rules! fetched {
+    () => {
+        " by descriptor                               ; shared(a = mk + swizzle(64), b = kn + swizzle(128))\n              fetch b <- "
+    };
+}
+
 const PLANES: &str = "emulate(bf16x6); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); stages(3); \
                       specialize(producers = 1 warp); persistent";
 const ALL: &str = "emulate(bf16x9); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); stages(3); \
                    specialize(producers = 1 warp)";
+const TOGETHER: &str = "emulate(bf16x6); promote(every = 32); tile(64, 64, 32); atom(wgmma(64, 64, 16)); load(tma); stages(3); \
+                        specialize(producers = 1 warp); persistent";
+/// Where planes 1 of both are multiplied, and another plane of A in its place.
+const FIRST_PLANES: &str = concat!("As1", fetched!(), "Bs1");
+const SECOND_OF_A: &str = concat!("As2", fetched!(), "Bs1");
+const ZEROTH_OF_A: &str = concat!("As0", fetched!(), "Bs1");
 const SCALED: &str = "emulate(f16x3); tile(64, 64, 64); warp(32, 32); atom(mma(16, 8, 16)); load(tma); stages(3)";
 const COPIED: &str = "emulate(bf16x6); tile(64, 64, 32); warp(32, 32); atom(mma(16, 8, 16)); load(cp_async); stages(3)";
 
@@ -53,6 +66,17 @@ pub(super) const ROWS: &[(&str, &str, &str, &str)] = &[
     (PLANES, "promote part into acc", "promote acc into part", "instead of once"),
     (PLANES, "\n              retire ", "\n              ; retire ", "part is used while products are added to it"),
     (PLANES, "multiply part", "multiply acc", "acc has products of the chunk before this one"),
+    (TOGETHER, "chunk 32", "chunk 64", "slots have all planes of a K-tile of 32, and chunks of 64 are others"),
+    (TOGETHER, "of a plane 2", "of a plane 1", "is not of one of the 3 planes, or another buffer is of the same"),
+    (TOGETHER, "of a plane 2", "of a plane 3", "As2 is not of one of the 3 planes"),
+    (TOGETHER, "buffer As2 of a plane 2", "buffer As2 of a", "As2 is not of one of the 3 planes"),
+    (TOGETHER, FIRST_PLANES, SECOND_OF_A, "planes are multiplied that are no pair of the `walk`"),
+    (TOGETHER, FIRST_PLANES, ZEROTH_OF_A, "has no products of the pair of planes before this one"),
+    (TOGETHER, "fetch a <- As2", "fetch a <- As1", "As2 must be both copied to and read"),
+    (TOGETHER, "copy a[kt] -> As2 by tma rows 64", "; nothing", "copied"),
+    (TOGETHER, "promote part into acc", "; nothing", "0 times instead of once"),
+    (TOGETHER, "\n            retire ", "\n            ; retire ", "part is used while products are added to it"),
+    (TOGETHER, "a 1 b 1, ", "", "the products of planes 1 of A and 1 of B are missing"),
     (PLANES, "entry gemm_tma_v2", "entry split_b", "split_b is the name of a kernel that packs"),
     (
         GROUP,

@@ -26,8 +26,10 @@ impl Builder<'_> {
             body.push(at(Op::Meet { barrier: 0 }, &clauses.pace));
         }
         // A slot in reserve: the producer fills one while products read two.
-        let kept = if self.multiplies_asynchronously() && self.plan.stages > 2 { 1 } else { 0 };
-        body.push(self.steps());
+        // With all planes in a slot, sums are promoted after each K-tile, and so its products have to be complete.
+        let reserve = self.plan.stages > 2 && self.plan.planes_in_slot == 1;
+        let kept = if self.multiplies_asynchronously() && reserve { 1 } else { 0 };
+        body.extend(self.steps());
         body.extend(self.retire(kept));
         body.push(at(Op::Release { ring: 0, kept }, &clauses.stages));
         body.extend(self.promote(kept > 0));

@@ -139,10 +139,14 @@ fn place(cursor: &mut Cursor<'_>) -> Parsed<(u32, Swizzle)> {
 fn buffer(cursor: &mut Cursor<'_>, name: String) -> Parsed<Buffer> {
     cursor.word("of")?;
     let side = cursor.side()?;
+    let plane = match cursor.takes(Token::Word("plane")) {
+        true => Some(cursor.number()?),
+        false => None,
+    };
     let (extent, depth, fast) = dims(cursor, side)?;
     let pitch = cursor.named("pitch")?;
     let (offset_bytes, swizzle) = place(cursor)?;
-    Ok(Buffer { name, side, extent, depth, fast, pitch, swizzle, offset_bytes, note: cursor.note() })
+    Ok(Buffer { name, side, plane, extent, depth, fast, pitch, swizzle, offset_bytes, note: cursor.note() })
 }
 
 fn pack(cursor: &mut Cursor<'_>) -> Parsed<Pack> {

@@ -40,7 +40,34 @@ pub(super) fn check(program: &Program) -> Check {
     rule(walk.chunk > 0 && walk.chunk.is_multiple_of(depth) && walk.chunk <= 4096, Site::Walk, || {
         format!("a chunk of {} is not made of K-tiles of {depth}, at most 4096 of k", walk.chunk)
     })?;
+    together(program, walk, a.count)?;
     ordered(walk, a.count)
+}
+
+/// Buffers of planes: one for each plane of A and of B, and chunks of one K-tile.
+fn together(program: &Program, walk: &Walk, planes: u32) -> Check {
+    if !program.planes_together() {
+        return Ok(());
+    }
+    let depth = program.block.k;
+    rule(walk.chunk == depth, Site::Walk, || {
+        format!("slots have all planes of a K-tile of {depth}, and chunks of {} are others", walk.chunk)
+    })?;
+    for (index, buffer) in program.buffers.iter().enumerate() {
+        let of_plane = |other: &&crate::tile::Buffer| (other.side, other.plane) == (buffer.side, buffer.plane);
+        let alone = program.buffers.iter().filter(of_plane).count() == 1;
+        rule(alone && buffer.plane.is_some_and(|plane| plane < planes), Site::Buffer(index), || {
+            format!("{} is not of one of the {planes} planes, or another buffer is of the same", buffer.name)
+        })?;
+        let alike = |other: &crate::tile::Buffer| {
+            let shape = |of: &crate::tile::Buffer| (of.fast, of.pitch, of.swizzle);
+            other.side != buffer.side || shape(other) == shape(buffer)
+        };
+        rule(program.buffers.iter().all(alike), Site::Buffer(index), || {
+            format!("{} has another layout than the other planes, which one tensor map describes", buffer.name)
+        })?;
+    }
+    Ok(())
 }
 
 fn ordered(Walk { pairs: given, .. }: &Walk, planes: u32) -> Check {

@@ -31,7 +31,7 @@ const COPIES_OF_A_ROLE: usize = 2;
 pub(super) fn check(program: &Program) -> Check {
     let deepest = program.rings.iter().map(|ring| ring.depth).max().unwrap_or(1);
     // With planes: a chunk, a part of the next one, and two of them.
-    let chunks = chunk_of(program).into_iter().flat_map(|tiles| [tiles, tiles + 1, 2 * tiles]);
+    let chunks = program.k_tiles_of_chunk().into_iter().flat_map(|tiles| [tiles, tiles + 1, 2 * tiles]);
     let mut counts: Vec<u32> = (0..=2).chain(deepest..=deepest + 2).chain(chunks).collect();
     counts.sort_unstable();
     counts.dedup();
@@ -71,9 +71,10 @@ fn segments(program: &Program) -> Vec<u32> {
     ends
 }
 
-/// K-tiles of a whole chunk, where operands have planes.
-fn chunk_of(program: &Program) -> Option<u32> {
-    program.walk.as_ref().map(|walk| walk.k_tiles(program.block.k))
+/// Pairs of planes that are multiplied in one K-tile.
+fn pairs_of(program: &Program) -> usize {
+    let together = program.walk.as_ref().filter(|_| program.planes_together());
+    together.map_or(1, |walk| walk.pairs.len())
 }
 
 /// The time of each thread's last step that is known, then, for each slot of each ring, the times that it is known to have been
@@ -198,7 +199,7 @@ impl<'a> Block<'a> {
                 turns: role.turns,
                 holds: None,
                 taken: vec![0; program.turns.len()],
-                events: events(role, nodes, own, k_tiles, chunk_of(program)),
+                events: events(role, nodes, own, k_tiles, program.k_tiles_of_chunk()),
                 at: 0,
                 clock: unknown.clone(),
                 rings: vec![Cursor::default(); program.rings.len()],
@@ -343,12 +344,12 @@ impl<'a> Block<'a> {
         match op {
             Op::Clear { acc } => {
                 self.settled(t, *acc)?;
-                let terms = (self.segments.len() - 1) * self.k_tiles as usize;
+                let terms = self.per_tile() * self.k_tiles as usize;
                 self.threads[t].terms[*acc] = Some(vec![0; terms]);
             }
             Op::Read { acc, .. } => {
                 // The whole sum, which somebody else has computed.
-                let terms = (self.segments.len() - 1) * self.k_tiles as usize;
+                let terms = self.per_tile() * self.k_tiles as usize;
                 self.threads[t].terms[*acc] = Some(vec![1; terms]);
             }
             Op::Acquire { ring } => return self.acquire(t, *ring, kt),
@@ -371,7 +372,7 @@ impl<'a> Block<'a> {
                     Instruction::Fma { .. } | Instruction::Mma { .. } => self.settled(t, multiply.acc)?,
                     Instruction::Wgmma { .. } => self.start(t, Products { acc: multiply.acc, reads }),
                 }
-                self.multiply(t, multiply.acc, span, kt)?;
+                self.multiply(t, multiply.acc, (span, self.program.pair_of(fetches)), kt)?;
             }
             Op::Promote { from, into } => {
                 self.settled(t, *from)?;

@@ -6,25 +6,51 @@ use crate::tile::{Division, Instruction, Op, Span};
 use ptx_gemm_dsl::terms::Reduce;
 
 impl Block<'_> {
-    pub(super) fn multiply(&mut self, t: usize, acc: usize, span: &Span, kt: Option<u32>) -> Check {
-        let per_tile = self.segments.len() - 1;
+    /// Terms of a K-tile: each of its segments, of every pair of planes that is multiplied in it.
+    pub(super) fn per_tile(&self) -> usize {
+        (self.segments.len() - 1) * super::pairs_of(self.program)
+    }
+
+    pub(super) fn multiply(
+        &mut self,
+        t: usize,
+        acc: usize,
+        (span, pair): (&Span, Option<usize>),
+        kt: Option<u32>,
+    ) -> Check {
+        let (per_tile, segments) = (self.per_tile(), self.segments.len() - 1);
+        let pair = match pair {
+            None if self.program.planes_together() => {
+                return Err(self.fault("planes are multiplied that are no pair of the `walk`"));
+            }
+            pair => pair.unwrap_or(0),
+        };
         let covered: Vec<usize> = match (span, kt) {
             (Span::All, None) => (0..per_tile * self.k_tiles as usize).collect(),
             (Span::Tile(range), Some(kt)) => {
                 let inside =
                     |segment: &usize| self.segments[*segment] >= range.start && self.segments[segment + 1] <= range.end;
-                (0..per_tile).filter(inside).map(|segment| kt as usize * per_tile + segment).collect()
+                let first = kt as usize * per_tile + pair * segments;
+                (0..segments).filter(inside).map(|segment| first + segment).collect()
             }
             _ => return Err(self.fault("the steps of a K-tile must be inside the loop, and those of all of k outside")),
         };
         let name = &self.program.accumulators[acc].name;
-        if let (Some(chunk), Some(kt), Some(terms)) = (super::chunk_of(self.program), kt, &self.threads[t].terms[acc]) {
+        if let (Some(chunk), Some(kt), Some(terms)) = (self.program.k_tiles_of_chunk(), kt, &self.threads[t].terms[acc])
+        {
             let first = (kt / chunk * chunk) as usize * per_tile;
             if terms[..first].iter().any(|count| *count > 0) {
                 return Err(self.fault(format_args!(
                     "{name} has products of the chunk before this one: `promote` adds them to others when it ends"
                 )));
             }
+        }
+        let ascending =
+            |terms: &Vec<u32>| covered.iter().all(|term| *term % per_tile < segments || terms[term - segments] > 0);
+        if !self.threads[t].terms[acc].as_ref().is_none_or(ascending) {
+            return Err(self.fault(format_args!(
+                "{name} has no products of the pair of planes before this one: the `walk` says in which order they are added"
+            )));
         }
         let Some(terms) = &mut self.threads[t].terms[acc] else {
             return Err(self.fault(format_args!("{name} is added to before it is cleared")));
@@ -93,11 +119,11 @@ impl Block<'_> {
         let Some(terms) = &self.threads[t].terms[acc] else {
             return Err(self.fault(format_args!("{name} is read before it is cleared")));
         };
-        let per_tile = self.segments.len() - 1;
+        let per_tile = self.per_tile();
         match terms.iter().position(|count| *count != 1) {
             None => Ok(()),
             Some(term) => {
-                let (kt, segment) = (term / per_tile, term % per_tile);
+                let (kt, segment) = (term / per_tile, term % per_tile % (self.segments.len() - 1));
                 let (first, end, count) = (self.segments[segment], self.segments[segment + 1], terms[term]);
                 Err(self.fault(format_args!(
                     "{name} has the products of steps {first}..{end} of K-tile {kt} {count} times instead of once"
