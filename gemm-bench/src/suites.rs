@@ -169,7 +169,7 @@ const TRIED: [(Suite, &[&str]); 10] = [
         ],
     ),
     (Suite::Grouped, &["nn_128x128", "nn_64x64", "nn_128x256_tma", "nn_256x128"]),
-    (Suite::Large, &["nn_128x256_tma", "bf16x6_128x128_ring4", "f16x3_128x128_ring4"]),
+    (Suite::Large, &["nn_128x256_tma", "bf16x6_128x128", "f16x3_128x128"]),
 ];
 /// The fastest case for tensor cores before Hopper's: of matrices of 16-bit types it is tried in every suite, next to what is
 /// tuned for these types.

@@ -133,7 +133,7 @@ fn the_plots_of_the_results_are_up_to_date() {
     let folder = tempfile::tempdir().unwrap();
     let of = |folder: &str| std::fs::read_dir(root().join("bench/results").join(folder)).unwrap();
     let mut plots = 0;
-    for entry in of("h200").chain(of("h200x2")) {
+    for entry in of("h200").chain(of("h200x4")) {
         let json = entry.unwrap().path();
         if json.extension().is_none_or(|extension| extension != "json") {
             continue;

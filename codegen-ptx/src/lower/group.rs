@@ -25,7 +25,7 @@ const UNIT: u32 = 16;
 const LAST_ADDRESS: u64 = (1 << 18) - 1;
 
 impl<'a> Lowering<'a> {
-    /// Lowers the steps of a K-tile that tensor cores multiply, as one group of products.
+    /// Lowers the steps of a K-tile that tensor cores multiply: one group of products, with those of all planes that follow.
     pub(super) fn group_steps(
         &mut self,
         pipeline: &Pipeline<'a>,
@@ -42,11 +42,15 @@ impl<'a> Lowering<'a> {
         self.b.origin(note, "the accumulators are written by tensor cores from here on");
         let add = self.b.set_reg(Expr::Const(0).lt(1u32));
         let started = self.started[acc].clone();
+        // Products of the next planes follow those that were started last, and nothing else has used the accumulators.
+        let follows = std::mem::replace(&mut self.multiplying, Some(acc)) == Some(acc);
         let add_first = match &started {
-            Some(started) => self.b.set_reg(started.clone().ge(1u32)),
-            None => add,
+            Some(started) if !follows => self.b.set_reg(started.clone().ge(1u32)),
+            _ => add,
         };
-        self.b.push(Op::FenceProducts);
+        if !follows {
+            self.b.push(Op::FenceProducts);
+        }
         let parts = (self.program.block.n / columns) as usize;
         let of_product = (columns / 2 / self.types.per_register()) as usize;
         for k in steps.clone().step_by(depth as usize) {
@@ -61,9 +65,11 @@ impl<'a> Lowering<'a> {
                 }
             }
         }
-        self.b.origin(note, "one group of products per K-tile");
-        self.b.push(Op::CommitProducts);
-        if let Some(started) = started {
+        if !self.more_products {
+            self.b.origin(note, "one group of products per K-tile");
+            self.b.push(Op::CommitProducts);
+        }
+        if let Some(started) = started.filter(|_| !follows) {
             self.b.origin(note, "the next products are added to these");
             self.b.assign(&started, Expr::Const(1));
         }

@@ -118,6 +118,8 @@ pub fn lower(program: &Program) -> Lowered<Kernel> {
         carried: Vec::new(),
         writers: Vec::new(),
         started: vec![None; program.accumulators.len()],
+        multiplying: None,
+        more_products: false,
         matrix_pool: Default::default(),
         fragment_pool: Default::default(),
         value_pool: Vec::new(),
@@ -162,6 +164,10 @@ struct Lowering<'a> {
     writers: Vec<Reg>,
     /// Of sets that tensor cores of warp groups overwrite with their first products: 1 once they have some, before that 0.
     started: Vec<Option<Expr>>,
+    /// The accumulators to which the statement before this one has started to add products.
+    multiplying: Option<usize>,
+    /// Whether the statement after this one multiplies as well.
+    more_products: bool,
     /// Registers of the matrices of A and B, by the set that they belong to.
     matrix_pool: [Vec<Vec<Reg>>; 2],
     /// Registers of the fragments of A and B, as read and as converted.

@@ -186,6 +186,11 @@ impl<'a> Lowering<'a> {
                 None => rest.chunk_by(run).next().unwrap_or(rest),
             };
             rest = &rest[run.len()..];
+            let multiplies = |statement: &Statement| matches!(statement.op, Op::Steps { .. });
+            if !multiplies(&run[0]) {
+                self.multiplying = None;
+            }
+            self.more_products = rest.first().is_some_and(multiplies);
             if let Some(ring) = filled {
                 self.fill_by_tma(pipeline, ring, run)?;
                 continue;

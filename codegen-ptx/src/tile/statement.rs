@@ -167,7 +167,7 @@ pub enum Op {
     /// Passes a turn on to the next group of the role, also where there is no k to sum over.
     Pass { turn: usize },
     /// Waits until the products that this thread's warp group has started are complete, except those of its newest `steps`
-    /// statements: until then tensor cores read the slots and write the accumulators.
+    /// groups: until then tensor cores read the slots and write the accumulators. Statements that follow each other are a group.
     Retire { steps: u32 },
     /// K-steps, `unroll` at a time: fetch and multiply.
     Steps { span: Span, unroll: u32, fetches: Vec<(Fetch, Note)>, multiply: Multiply, multiply_note: Note },

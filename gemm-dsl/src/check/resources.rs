@@ -6,6 +6,7 @@ use crate::check::settings::Settings;
 use crate::check::staging::{self, Staging};
 use crate::clause::{Clause, SharedClause, Skew, StagedOrder, TileClause};
 use crate::keys::KeySet;
+use crate::limits;
 use crate::plan::Geometry;
 use crate::suggest;
 use crate::table::Key;
@@ -121,15 +122,26 @@ impl<'a> Needs<'a> {
             (bytes, 1) => format!("; a tile of D {bytes}"),
             (bytes, turns) => format!("; {turns} tiles of D {bytes}"),
         };
+        let planes = self.settings.tile.and_then(|tile| tile.k).map_or(1, |depth| self.settings.planes_in_slot(depth));
+        let of_planes = if planes > 1 { format!("{planes} planes of ") } else { String::new() };
         let message = format!(
-            "{subject} needs {} B of shared memory, {allowed} (A {} + B {}{barriers} per stage{d})",
+            "{subject} needs {} B of shared memory, {allowed} ({of_planes}A {} + {of_planes}B {}{barriers} per stage{d})",
             staging.shared_bytes, staging.a_bytes, staging.b_bytes
         );
         let finding = findings.error("shared-limit", key, choice.depends(), message);
         STAGE.iter().for_each(|key| finding.depends.insert(*key));
+        if planes > 1 {
+            [Key::Emulate, Key::Promote].iter().for_each(|key| finding.depends.insert(*key));
+        }
         // A tile of D is there once, whatever the number of stages.
         for fewer in (1..stages).rev().filter(|fewer| staging.bytes_of(*fewer) <= limit) {
             finding.set(format!("stages({fewer})"), format!("stages({fewer}) fits: {}", staging.bytes_of(fewer)));
+        }
+        if planes > 1 {
+            for every in limits::EVERY.iter().filter(|every| **every > self.settings.promote) {
+                let text = Clause::Promote(*every).to_string();
+                finding.set(&text, format!("{text} has one plane of each in a stage"));
+            }
         }
         if staging.d_bytes > 0 {
             finding.set("store(direct)", "store(direct) stages no tile of D");

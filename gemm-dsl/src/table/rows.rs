@@ -434,7 +434,7 @@ clauses! {
         arguments: [
             "every" in "promote(every = {})" => Values::OneOf(limits::EVERY),
         ],
-        example: "promote(every = 64)" in "target(sm_90a); tile(128, 128, 64); atom(wgmma(64, 128, 16)); load(tma); stages(3); emulate(bf16x6)",
+        example: "promote(every = 256)" in "target(sm_90a); tile(128, 128, 64); atom(wgmma(64, 128, 16)); load(tma); stages(3); emulate(bf16x6)",
     }
     /// f32 products from several products of a 16-bit type on tensor cores, `atom(mma)` or `atom(wgmma)`, for `types(f32)`, every
     /// layout and every alignment: copies of K-tiles find planes aligned, whichever way they `load`. Kernels of their own first write each operand as a sum of planes into the workspace, each of them what the ones before it leave, rounded:

@@ -295,6 +295,7 @@ pub const WRONG: &[&str] = &[
     "types(f16, acc = f16); tile(128, 128, 64); atom(wgmma(64, 128, 16)); load(tma); strassen(levels = 1)",
     // Planes.
     "emulate(bf16x6); atom(wgmma(64, 128, 16)); tile(128, 128, 64); load(tma); stages(3); promote(every = 100)",
+    "emulate(bf16x6); atom(wgmma(64, 128, 16)); tile(128, 128, 64); load(tma); stages(3); promote(every = 64)",
     "emulate(bf16x6); atom(wgmma(64, 128, 16)); tile(128, 128, 48); load(tma); stages(3)",
     "emulate(bf16x6); atom(wgmma(64, 128, 16)); tile(128, 128, 128); load(tma); promote(every = 64)",
     "emulate(bf16x6); atom(mma(16, 8, 16)); tile(128, 128, 32); warp(64, 64); load(cp_async); stages(3)",

@@ -125,7 +125,7 @@ struct Cursor {
 /// An accumulator: the number of times that each term was added; `None` before it is cleared.
 type Terms = Option<Vec<u32>>;
 
-/// The products of one statement by tensor cores: their accumulators, and the (buffer, slot) that they read.
+/// A group of products by tensor cores: their accumulators, and the (buffer, slot) that they read.
 #[derive(Default)]
 struct Products {
     acc: usize,
@@ -152,8 +152,10 @@ struct Thread<'a> {
     /// Copies that are in registers and not yet in shared memory: (buffer, K-tile).
     staged: Vec<(usize, u32)>,
     terms: Vec<Terms>,
-    /// Products that tensor cores compute meanwhile, by statement, the newest last.
+    /// Products that tensor cores compute meanwhile, the newest last: those of statements that follow each other are one group.
     flight: Vec<Products>,
+    /// Whether the last statement started products.
+    multiplies: bool,
     tile: u32,
     stores: u32,
     /// The accumulators whose parts the block adds up, inside the body of `reduce`.
@@ -207,6 +209,7 @@ impl<'a> Block<'a> {
                 staged: Vec::new(),
                 terms: vec![None; program.accumulators.len()],
                 flight: Vec::new(),
+                multiplies: false,
                 tile: group,
                 stores: 0,
                 reduced: None,
@@ -341,6 +344,7 @@ impl<'a> Block<'a> {
         if self.threads[t].reduced.is_some() && !self.may_be_reduced(op) {
             return Err(self.fault("only one of the blocks that share a tile reaches this statement"));
         }
+        let follows = std::mem::take(&mut self.threads[t].multiplies);
         match op {
             Op::Clear { acc } => {
                 self.settled(t, *acc)?;
@@ -370,7 +374,10 @@ impl<'a> Block<'a> {
                 }
                 match multiply.by {
                     Instruction::Fma { .. } | Instruction::Mma { .. } => self.settled(t, multiply.acc)?,
-                    Instruction::Wgmma { .. } => self.start(t, Products { acc: multiply.acc, reads }),
+                    Instruction::Wgmma { .. } => {
+                        self.start(t, Products { acc: multiply.acc, reads }, follows);
+                        self.threads[t].multiplies = true;
+                    }
                 }
                 self.multiply(t, multiply.acc, (span, self.program.pair_of(fetches)), kt)?;
             }

@@ -80,12 +80,15 @@ impl Block<'_> {
     }
 
     /// Tensor cores start to add products, and to read what they multiply.
-    pub(super) fn start(&mut self, t: usize, products: Products) {
+    pub(super) fn start(&mut self, t: usize, products: Products, follows: bool) {
         products.reads.iter().for_each(|(buffer, slot)| self.slots[*buffer][*slot].read[t] = READING);
-        self.threads[t].flight.push(products);
+        match self.threads[t].flight.last_mut().filter(|last| follows && last.acc == products.acc) {
+            Some(last) => last.reads.extend(products.reads),
+            None => self.threads[t].flight.push(products),
+        }
     }
 
-    /// Waits for products, except those of the newest `steps` statements.
+    /// Waits for products, except those of the newest `steps` groups.
     pub(super) fn retire(&mut self, t: usize, steps: usize) -> Check {
         let thread = &mut self.threads[t];
         if !thread.nodes.iter().any(|node| is_asynchronous(node.op)) {
