@@ -17,8 +17,8 @@ fn computes_one_tile(entry: &Entry) -> bool {
 pub(super) const FAMILIES: &[Family] = &[
     Family {
         kinds: &[MutantKind::Constant],
-        is: |mutant| matches!(mutant.op, Opcode::Add { .. }) && one_more(mutant),
-        notes: &["matrix descriptor of", "advance to the next slot"],
+        is: |mutant| matches!(mutant.op, Opcode::Add { .. } | Opcode::Mov(_)) && one_more(mutant),
+        notes: &["matrix descriptor of", "advance to the next slot", "first slots to read and to fill"],
         entry: any,
         certain: false,
         reason: "a descriptor holds an address without its lowest four bits",
