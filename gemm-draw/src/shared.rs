@@ -60,7 +60,10 @@ pub fn conflicts(subject: &Subject) -> Result<Vec<Conflicts>, DrawError> {
     if all.is_empty() {
         return Ok(all);
     }
-    for access in subject.profile()?.cost.shared_by_line.values() {
+    // Kernels that pack operands come first in the text, and have shared memory of their own.
+    let begins = |line: &str| line.contains(&format!(" {}(", program.name));
+    let first_line = subject.kernel.ptx().lines().position(begins).map_or(0, |line| line as u32);
+    for (_, access) in subject.profile()?.cost.shared_by_line.range(first_line..) {
         let first = access.worst.lanes.first().map_or(0, |(_, offset)| *offset);
         if let Some((index, _)) = buffer_at(program, first) {
             all[index].add(access);

@@ -43,7 +43,7 @@ impl<'a> Lowering<'a> {
         let add = self.b.set_reg(Expr::Const(0).lt(1u32));
         let started = self.started[acc].clone();
         // Products of the next planes follow those that were started last, and nothing else has used the accumulators.
-        let follows = std::mem::replace(&mut self.multiplying, Some(acc)) == Some(acc);
+        let follows = self.multiplying.replace(acc) == Some(acc);
         let add_first = match &started {
             Some(started) if !follows => self.b.set_reg(started.clone().ge(1u32)),
             _ => add,
