@@ -1,7 +1,7 @@
 //! How exact f32 products from planes are, next to multiply-adds in f32 one after another, as an f32 kernel sums them.
 //!
 //! ```text
-//! cargo run --release --example accuracy -- [LARGEST_K] [--promote N] [--json FILE] [--plot FILE.svg]
+//! cargo run --release --example accuracy -- [LARGEST_K] [--promote N] [--compensated] [--json FILE] [--plot FILE.svg]
 //! cargo run --release --example accuracy -- --from FILE --plot FILE.svg
 //! ```
 //!
@@ -38,9 +38,10 @@ const SINGLE: &str = "f32";
 const CUBLAS: [(&str, DType); 2] = [("cuBLAS f32", DType::F32), ("cuBLAS tf32", DType::Tf32)];
 
 /// A K-tile is no deeper than what is promoted at once.
-fn schedule(mode: &str, promote: usize) -> String {
+fn schedule(mode: &str, promote: usize, compensated: bool) -> String {
+    let rounding = if compensated { "compensated" } else { "plain" };
     format!(
-        "emulate({mode}); promote(every = {promote}); tile(64, 64, {}); atom(wgmma(64, 64, 16)); load(tma); stages(3); \
+        "emulate({mode}); promote(every = {promote}, {rounding}); tile(64, 64, {}); atom(wgmma(64, 64, 16)); load(tma); stages(3); \
          specialize(producers = 1)",
         promote.min(64)
     )
@@ -232,13 +233,15 @@ fn redraw(file: &Path, picture: &Path) -> Result<(), Box<dyn Error>> {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let (mut largest, mut promote, mut file, mut picture) = (1024usize, 128usize, None, None);
+    let (mut largest, mut promote, mut compensated) = (1024usize, 128usize, false);
+    let (mut file, mut picture) = (None, None);
     let mut earlier = None;
     let mut args = lexopt::Parser::from_env();
     while let Some(arg) = args.next()? {
         match arg {
             Arg::Value(value) => largest = value.parse()?,
             Arg::Long("promote") => promote = args.value()?.parse()?,
+            Arg::Long("compensated") => compensated = true,
             Arg::Long("from") => earlier = Some(PathBuf::from(args.value()?)),
             Arg::Long("json") => file = Some(PathBuf::from(args.value()?)),
             Arg::Long("plot") => picture = Some(PathBuf::from(args.value()?)),
@@ -258,7 +261,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "{extent} x {extent} x K on {device}: relative error of D, and largest error of an element / (|A| |B| 2^-24)\n"
     );
     let compile = |mode: &&str| -> Result<CompiledGemm, Box<dyn Error>> {
-        Ok(schedule(mode, promote).parse::<Gemm>()?.on(&device)?)
+        Ok(schedule(mode, promote, compensated).parse::<Gemm>()?.on(&device)?)
     };
     let modes = MODES.iter().map(compile).collect::<Result<Vec<_>, _>>()?;
     let libraries = if cublas.is_some() { &CUBLAS[..] } else { &[] };

@@ -173,7 +173,7 @@ impl Run<'_> {
                     self.wait_until(walker, kt, end);
                 }
             }
-            Op::Clear { .. } | Op::Read { .. } | Op::Promote { .. } | Op::Reduce { .. } => {}
+            Op::Clear { .. } | Op::Read { .. } | Op::Promote { .. } | Op::AddRest { .. } | Op::Reduce { .. } => {}
             Op::Tiles { .. } | Op::IfAnyK { .. } | Op::IfChunkEnds { .. } | Op::Loop { .. } => {}
         }
         true

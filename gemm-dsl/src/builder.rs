@@ -2,15 +2,15 @@
 
 use crate::clause::{
     Atom, BatchKind, Clause, Emulation, Expectation, Fetch, LayoutClause, Metric, MulticastClause, PackClause,
-    PrefetchClause, RasterClause, RegistersClause, Relation, SharedClause, SpecializeClause, Spills, SplitKClause,
-    StagedOrder, TileClause, TypesClause, VectorClause, WarpCount,
+    PrefetchClause, PromoteClause, RasterClause, RegistersClause, Relation, SharedClause, SpecializeClause, Spills,
+    SplitKClause, StagedOrder, TileClause, TypesClause, VectorClause, WarpCount,
 };
 use crate::diagnostic::Diagnostic;
 use crate::figure::Figure;
 use crate::grammar::Item;
 use crate::schedule::Schedule;
 use crate::target::Target;
-use crate::terms::{Along, Extent2, FmaOrder, Load, Operands, Pace, Reads, Reduce, Store, Tail};
+use crate::terms::{Along, Extent2, FmaOrder, Load, Operands, Pace, Reads, Reduce, Rounding, Store, Tail};
 use crate::types::{DType, Layouts};
 
 impl Schedule {
@@ -244,7 +244,12 @@ impl Schedule {
 
     /// `promote(every = n)`
     pub fn promote(self, every: u32) -> Schedule {
-        self.clause(Clause::Promote(every))
+        self.clause(Clause::Promote(PromoteClause { every, rounding: None }))
+    }
+
+    /// `promote(every = n, plain | compensated)`
+    pub fn promote_by(self, every: u32, rounding: Rounding) -> Schedule {
+        self.clause(Clause::Promote(PromoteClause { every, rounding: Some(rounding) }))
     }
 
     /// `emulate(bf16x3 | bf16x6 | bf16x9 | f16x3)`

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::epilogue::Epilogue;
 use crate::figure::Figure;
 use crate::target::Target;
-use crate::terms::{Along, Extent2, Fast, FmaOrder, Load, Operands, Pace, Reads, Reduce, Store, Tail};
+use crate::terms::{Along, Extent2, Fast, FmaOrder, Load, Operands, Pace, Reads, Reduce, Rounding, Store, Tail};
 use crate::types::{DType, Layout};
 
 /// One clause of a schedule.
@@ -81,7 +81,7 @@ pub enum Clause {
     /// `store(direct)`
     Store(Store),
     /// `promote(every = 128)`
-    Promote(u32),
+    Promote(PromoteClause),
     /// `emulate(bf16x6)`
     Emulate(Emulation),
     /// `strassen(levels = 1)`
@@ -247,6 +247,15 @@ pub struct PrefetchClause {
     pub steps: u32,
     /// Whether the assembler may move the reads; by default it may.
     pub reads: Option<Reads>,
+}
+
+/// When sums are promoted, and how, as written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PromoteClause {
+    /// Elements of k between two promotions.
+    pub every: u32,
+    /// What becomes of rounding errors; by default they are lost.
+    pub rounding: Option<Rounding>,
 }
 
 /// The rasterisation of the tiles as written.

@@ -175,6 +175,8 @@ pub struct Emulate {
     /// Elements of k whose products are added up by tensor cores before their sum is added to that of the tile: a multiple
     /// of the depth of a K-tile. Where it is that depth, and TMA copies what `wgmma` multiplies, a stage has all planes.
     pub every: u32,
+    /// Whether the rounding errors of these additions are added up as well, in accumulators of their own.
+    pub compensated: bool,
 }
 
 /// Every number that follows from a schedule for one target.

@@ -152,7 +152,7 @@ impl Plan {
         if !self.pack.is_empty() {
             table.row("copied first", &self.clauses.pack);
         }
-        if let Some(Emulate { by, every }) = self.emulate {
+        if let Some(Emulate { by, every, compensated }) = self.emulate {
             let (planes, products) = (by.planes(), by.pairs().len());
             let twice = if planes == ALL_PRODUCTS { ", the last one twice" } else { "" };
             let planes = size(planes - 1) + 1;
@@ -164,7 +164,8 @@ impl Plan {
                 1 => format!("{} K-tiles of planes", products as u32 * every / self.block.k),
                 _ => "a K-tile with all planes".into(),
             };
-            table.row("promoted", format!("every {every} of k, {chunk}"));
+            let rounding = if compensated { ", rounding errors as well" } else { "" };
+            table.row("promoted", format!("every {every} of k, {chunk}{rounding}"));
         }
         match self.atom {
             Atom::Fma | Atom::Mma(..) => self.steps_rows(table),

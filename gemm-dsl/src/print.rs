@@ -128,7 +128,7 @@ impl Display for Clause {
                 Args::default().named("producer", Some(r.producer)).named("consumer", Some(r.consumer))
             }
             Clause::Store(store) => Args::default().value(store.word()),
-            Clause::Promote(every) => Args::default().named("every", Some(every)),
+            Clause::Promote(p) => Args::default().named("every", Some(p.every)).maybe(p.rounding.map(Word::word)),
             Clause::Emulate(emulation) => Args::default().value(emulation.word()),
             Clause::Strassen(levels) => Args::default().named("levels", Some(levels)),
             Clause::Tail(tail) => Args::default().value(tail.word()),

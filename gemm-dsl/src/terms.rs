@@ -267,6 +267,16 @@ pub enum Reads {
     Volatile,
 }
 
+/// What becomes of the rounding errors when sums are added to others in f32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rounding {
+    /// Each addition is rounded to nearest.
+    Plain,
+    /// The rounding errors are added up in a third set of accumulators, and to the sums at the end.
+    Compensated,
+}
+
 /// What keeps the warps of a block in step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]

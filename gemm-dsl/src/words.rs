@@ -3,7 +3,7 @@
 use crate::clause::{BatchKind, Emulation, Metric, Relation, Roles, Spills};
 use crate::epilogue::{Axis, Function};
 use crate::target::Target;
-use crate::terms::{Along, FmaOrder, Load, Operands, Pace, Reads, Reduce, Store, Tail};
+use crate::terms::{Along, FmaOrder, Load, Operands, Pace, Reads, Reduce, Rounding, Store, Tail};
 use crate::types::{DType, Layout};
 
 /// A type whose values are words of the language.
@@ -60,6 +60,7 @@ words!(FmaOrder, "an order",
     "row" => FmaOrder::Row, "snake" => FmaOrder::Snake, "column" => FmaOrder::Column,
     "column_snake" => FmaOrder::ColumnSnake, "diagonal" => FmaOrder::Diagonal, "blocks" => FmaOrder::Blocks);
 words!(Reads, "a kind of reads", "movable" => Reads::Movable, "volatile" => Reads::Volatile);
+words!(Rounding, "a rounding of sums", "plain" => Rounding::Plain, "compensated" => Rounding::Compensated);
 words!(Pace, "a pace", "tile" => Pace::Tile, "free" => Pace::Free);
 words!(Spills, "an answer to spills", "allow" => Spills::Allow, "refuse" => Spills::Refuse);
 words!(Reduce, "a reduction", "serial" => Reduce::Serial, "workspace" => Reduce::Workspace);

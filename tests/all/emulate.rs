@@ -6,18 +6,20 @@ use ptx_gemm_dsl::promise::Line;
 use ptx_gemm_dsl::words::Word;
 use ptx_gemm_runtime::{CompiledGemm, Device, Matrix};
 
-/// Planes that TMA copies, planes that threads copy, and planes that are copied together; and the elements of k between two
-/// promotions.
-const TILES: [(&str, u32); 3] = [
-    ("tile(64, 64, 32); atom(wgmma(64, 64, 16)); load(tma); stages(3); specialize(producers = 1 warp)", EVERY),
-    ("tile(64, 64, 32); warp(32, 32); atom(mma(16, 8, 16)); load(cp_async); stages(3)", EVERY),
-    ("tile(64, 64, 32); atom(wgmma(64, 64, 16)); load(tma); stages(3); specialize(producers = 1 warp)", 32),
+/// Planes that TMA copies, planes that threads copy, and planes that are copied together; the elements of k between two
+/// promotions; and what else `promote` says.
+const TILES: [(&str, u32, &str); 4] = [
+    (BY_TMA, EVERY, ""),
+    ("tile(64, 64, 32); warp(32, 32); atom(mma(16, 8, 16)); load(cp_async); stages(3)", EVERY, ""),
+    (BY_TMA, 32, ""),
+    (BY_TMA, 32, ", compensated"),
 ];
+const BY_TMA: &str = "tile(64, 64, 32); atom(wgmma(64, 64, 16)); load(tma); stages(3); specialize(producers = 1 warp)";
 const EVERY: u32 = 64;
 
-fn gemms(mode: &str) -> [CompiledGemm; 3] {
-    TILES.map(|(tile, every)| {
-        let schedule = format!("emulate({mode}); promote(every = {every}); {tile}").parse().unwrap();
+fn gemms(mode: &str) -> [CompiledGemm; 4] {
+    TILES.map(|(tile, every, rounding)| {
+        let schedule = format!("emulate({mode}); promote(every = {every}{rounding}); {tile}").parse().unwrap();
         CompiledGemm::new(&schedule, &Device::interpreter()).unwrap()
     })
 }
@@ -155,7 +157,7 @@ fn plane_stores<'a>(ptx: &'a str, operand: &str) -> Vec<(usize, &'a str)> {
 
 #[test]
 fn a_forgotten_scale_shows() {
-    let [gemm, other, _] = gemms("f16x3");
+    let [gemm, other, ..] = gemms("f16x3");
     let without = |op: &'static str| {
         move |line: &str| if line.trim_start().starts_with(op) { String::new() } else { line.to_string() }
     };
@@ -178,9 +180,11 @@ fn a_forgotten_scale_shows() {
 
 #[test]
 fn sums_that_are_not_promoted_show() {
-    let without = |line: &str| if line.trim_start().starts_with("add") { String::new() } else { line.to_string() };
-    for gemm in gemms("bf16x6") {
-        assert!(shows(&gemm, "add one set of accumulators to the other", without));
+    for (gemm, (.., rounding)) in gemms("bf16x6").iter().zip(TILES) {
+        // The sum of both, or where it becomes the new one.
+        let word = if rounding.is_empty() { "add" } else { "mov" };
+        let without = |line: &str| if line.trim_start().starts_with(word) { String::new() } else { line.to_string() };
+        assert!(shows(gemm, "add one set of accumulators to the other", without), "{rounding}");
     }
 }
 
@@ -227,7 +231,7 @@ fn element(kind: usize, k: usize, seed: usize) -> f32 {
 fn every_mode_keeps_its_promise_on_the_whole_range() {
     let a = Matrix::from_fn(KINDS, DEPTH, |row, k| element(row, k, 1));
     let b = Matrix::from_fn(DEPTH, KINDS, |k, col| element(col, k, 2));
-    for (mode, tile) in MODES.into_iter().flat_map(|mode| [(mode, 0), (mode, 1), (mode, 2)]) {
+    for (mode, tile) in MODES.into_iter().flat_map(|mode| (0..TILES.len()).map(move |tile| (mode, tile))) {
         let (promise, mode) = (mode.promise(), mode.word());
         let d = gemms(mode)[tile].multiply(&a, &b).unwrap();
         let mut compared = [0; 2];
@@ -263,6 +267,23 @@ fn every_mode_keeps_its_promise_on_the_whole_range() {
             compared[0] += 1;
         }
         assert!(compared.iter().all(|count| *count > 30), "{mode}: {compared:?}");
+    }
+}
+
+/// Sums of chunks that are too small to change the sum so far are lost one by one, unless their rounding errors are kept.
+#[test]
+fn compensated_sums_keep_what_rounding_loses() {
+    const K: usize = 4096;
+    let small = 2f32.powi(-31);
+    let a = Matrix::from_fn(1, K, |_, k| if k == 0 { 1.0 } else { small });
+    let b = Matrix::from_fn(K, 1, |_, _| 1.0f32);
+    let exact = 1.0 + (K - 1) as f64 * f64::from(small);
+    for mode in MODES.map(Word::word) {
+        let [.., plain, compensated] = gemms(mode);
+        let sum = |gemm: &CompiledGemm| gemm.multiply(&a, &b).unwrap().get(0, 0).unwrap();
+        assert_eq!(sum(&plain), 1.0, "{mode}");
+        let error = f64::from(sum(&compensated)) - exact;
+        assert!(error.abs() <= 2f64.powi(-24), "{mode}: {error:e}");
     }
 }
 

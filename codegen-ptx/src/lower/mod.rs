@@ -356,7 +356,8 @@ impl<'a> Lowering<'a> {
                 self.b.origin(note, "clear the accumulators");
                 self.clear(*acc);
             }
-            Op::Promote { from, into } => self.promote(*from, *into, note),
+            Op::Promote { from, into, rest } => self.promote(*from, *into, *rest, note),
+            Op::AddRest { rest, into } => self.add_rest(*rest, *into, note),
             Op::Settle => self.settle(note),
             Op::Retire { steps } => {
                 self.b.origin(note, "wait until the products are complete");
@@ -383,18 +384,59 @@ impl<'a> Lowering<'a> {
         true
     }
 
-    fn promote(&mut self, from: usize, into: usize, note: &Note) {
+    fn promote(&mut self, from: usize, into: usize, rest: Option<usize>, note: &Note) {
         self.b.origin(note, "add one set of accumulators to the other");
         let index = from;
+        let rest = rest.map(|rest| self.acc[rest].clone());
         let (from, into) = (self.acc[from].clone(), self.acc[into].clone());
-        for (from, into) in from.iter().zip(&into) {
-            let args = vec![kernel::Value::Reg(*into), kernel::Value::Reg(*from)];
-            self.b.math(kernel::Math::Add, *into, args);
+        match rest {
+            None => {
+                for (from, into) in from.iter().zip(&into) {
+                    let args = vec![kernel::Value::Reg(*into), kernel::Value::Reg(*from)];
+                    self.b.math(kernel::Math::Add, *into, args);
+                }
+            }
+            Some(rest) => {
+                for ((from, into), rest) in from.iter().zip(&into).zip(&rest) {
+                    self.two_sum(*from, *into, *rest);
+                }
+            }
         }
         match self.started[index].clone() {
             // The next products overwrite them.
             Some(started) => self.b.assign(&started, Expr::Const(0)),
             None => self.b.push(kernel::Op::Clear { dst: from }),
+        }
+    }
+
+    /// Adds a number to another one, and the rounding error to a third (D. E. Knuth, The Art of Computer Programming, volume 2,
+    /// 4.2.2, theorem B).
+    fn two_sum(&mut self, from: Reg, into: Reg, rest: Reg) {
+        let [sum, virtual_from, virtual_into, error] = [(); 4].map(|()| self.b.fresh(self.families.acc));
+        let mut op =
+            |math, dst, a: Reg, b: Reg| self.b.math(math, dst, vec![kernel::Value::Reg(a), kernel::Value::Reg(b)]);
+        op(kernel::Math::Add, sum, into, from);
+        op(kernel::Math::Sub, virtual_from, sum, into);
+        op(kernel::Math::Sub, virtual_into, sum, virtual_from);
+        op(kernel::Math::Sub, virtual_into, into, virtual_into);
+        op(kernel::Math::Sub, error, from, virtual_from);
+        op(kernel::Math::Add, error, error, virtual_into);
+        op(kernel::Math::Add, rest, rest, error);
+        self.b.math(kernel::Math::Mov, into, vec![kernel::Value::Reg(sum)]);
+    }
+
+    /// Adds rounding errors to finite sums: those of an infinite one, or of NaN, are NaN.
+    fn add_rest(&mut self, rest: usize, into: usize, note: &Note) {
+        let (rest, into) = (self.acc[rest].clone(), self.acc[into].clone());
+        self.b.origin(note, "add the rounding errors of finite sums");
+        for (rest, into) in rest.iter().zip(&into) {
+            let [difference, error] = [(); 2].map(|()| self.b.fresh(self.families.acc));
+            self.b.math(kernel::Math::Sub, difference, vec![kernel::Value::Reg(*into), kernel::Value::Reg(*into)]);
+            let finite = self.b.fresh_pred();
+            self.b.push(kernel::Op::IsZero { dst: finite, src: difference });
+            let (yes, no) = (kernel::Value::Reg(*rest), kernel::Value::Const(0.0));
+            self.b.push(kernel::Op::Select { dst: error, pred: finite, yes, no });
+            self.b.math(kernel::Math::Add, *into, vec![kernel::Value::Reg(*into), kernel::Value::Reg(error)]);
         }
     }
 

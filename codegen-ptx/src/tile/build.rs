@@ -14,6 +14,7 @@
 //!   K-tile only once they have started those of the next one, and so return slots one K-tile later.
 //! - Consumers that take turns start products one after the other; each has memory of its own for its tile of D.
 
+mod planes;
 mod roles;
 
 use std::sync::Arc;
@@ -25,15 +26,9 @@ use ptx_gemm_dsl::terms::{Along, Extent2, Fast, Load, Operands, Pace, Reads, Red
 use ptx_gemm_dsl::types::Problem;
 
 use super::{
-    Accumulator, Barrier, Buffer, Digit, Division, Empty, Fetch, Full, Hold, Index, Instruction, Map, Module, Mover,
-    Multiply, Note, Op, Pack, Planes, Program, Ring, Role, Scheduler, Source, Span, Stage, Stager, Statement,
-    WGMMA_ROWS, Walk, Writer,
+    Barrier, Buffer, Digit, Division, Empty, Fetch, Full, Hold, Index, Instruction, Map, Module, Mover, Multiply, Note,
+    Op, Program, Ring, Role, Scheduler, Source, Span, Stage, Stager, Statement, WGMMA_ROWS, Walk, Writer,
 };
-
-/// Extents of the tile that a block of a kernel that packs copies, and its threads: 16 elements for each thread are
-/// enough in flight to fill the memory's bandwidth.
-const PACK_TILE: u32 = 64;
-const PACK_THREADS: u32 = 256;
 
 /// The programs of a plan, one for each of its variants.
 pub fn build(plan: &Plan) -> Module {
@@ -149,7 +144,7 @@ impl<'p> Builder<'p> {
                 division_note: note_if(plan.split_k.is_some() || plan.stream_k, &clauses.split_k),
             },
             packs: self.packs(),
-            walk: plan.emulate.map(|Emulate { by, every }| Walk {
+            walk: plan.emulate.map(|Emulate { by, every, .. }| Walk {
                 chunk: every,
                 pairs: by.pairs(),
                 note: note(&clauses.promote),
@@ -167,79 +162,6 @@ impl<'p> Builder<'p> {
             accumulators: self.accumulators(),
             roles: self.roles(staged),
         }
-    }
-
-    /// The buffers of a slot: of A, then of B, one for each plane that it has.
-    fn buffers(&self) -> Vec<Buffer> {
-        let plan = self.plan;
-        let of_operand = |(name, operand): (&str, &OperandPlan)| -> Vec<Buffer> {
-            let whole = buffer(name, operand, &plan.clauses.shared);
-            let slot_bytes = operand.placement.map_or(0, |placement| placement.slot_bytes);
-            let plane = |plane: u32| {
-                whole.clone().map(|whole| Buffer {
-                    name: format!("{name}{plane}"),
-                    plane: Some(plane),
-                    offset_bytes: whole.offset_bytes + plane * slot_bytes,
-                    ..whole
-                })
-            };
-            match self.together() {
-                true => (0..plan.planes_in_slot).filter_map(plane).collect(),
-                false => whole.into_iter().collect(),
-            }
-        };
-        [("As", &plan.a), ("Bs", &plan.b)].into_iter().flat_map(of_operand).collect()
-    }
-
-    /// Whether a slot has all planes of a K-tile.
-    fn together(&self) -> bool {
-        self.plan.planes_in_slot > 1
-    }
-
-    /// The buffer of an operand, or of one of its planes.
-    fn buffer_of(&self, side: Side, plane: u32) -> usize {
-        let first = if side == Side::A { 0 } else { self.plan.planes_in_slot };
-        (first + plane) as usize
-    }
-
-    /// Operands that are copied first, in the order of the buffers that they are copied into afterwards.
-    fn packs(&self) -> Vec<Pack> {
-        let plan = self.plan;
-        let copied = self.variant.load == Load::Tma || plan.emulate.is_some();
-        let packed = |operand: &&OperandPlan| copied && plan.pack.contains(&operand.side);
-        let pack = |operand: &OperandPlan| Pack {
-            side: operand.side,
-            extent: PACK_TILE,
-            depth: PACK_TILE,
-            fast: operand.placement.map_or(operand.global_fast, |placement| placement.fast),
-            threads: PACK_THREADS,
-            planes: plan.emulate.map(|Emulate { by, .. }| Planes { dtype: by.factor(), count: by.planes() }),
-            note: note(&plan.clauses.pack),
-        };
-        [&plan.a, &plan.b].into_iter().filter(packed).map(pack).collect()
-    }
-
-    /// The sums of a tile, and those of one chunk of k, where they are promoted.
-    fn accumulators(&self) -> Vec<Accumulator> {
-        let clauses = &self.plan.clauses;
-        let set = |name: &str, clause| Accumulator { name: name.into(), map: map(self.plan), note: note(clause) };
-        let sums = set("acc", &clauses.thread);
-        if self.plan.emulate.is_some() { vec![sums, set("part", &clauses.promote)] } else { vec![sums] }
-    }
-
-    /// The set that products are added to.
-    fn summed(&self) -> usize {
-        usize::from(self.plan.emulate.is_some())
-    }
-
-    /// Adds the sums of a chunk to those of the tile, once no products are in flight.
-    fn promote(&self, in_flight: bool) -> Option<Statement> {
-        self.plan.emulate?;
-        let clause = &self.plan.clauses.promote;
-        let mut body: Vec<Statement> = self.retire(0).into_iter().filter(|_| in_flight).collect();
-        body.push(at(Op::Promote { from: self.summed(), into: 0 }, clause));
-        // A K-tile with all planes is a chunk.
-        if self.together() { body.pop() } else { Some(at(Op::IfChunkEnds { body }, clause)) }
     }
 
     fn roles(&self, staged: bool) -> Vec<Role> {
@@ -289,9 +211,11 @@ impl<'p> Builder<'p> {
         if plan.emulate.is_some() {
             body.push(at(Op::Clear { acc: self.summed() }, &clauses.promote));
         }
+        body.extend(self.rest().map(|acc| at(Op::Clear { acc }, &clauses.promote)));
         let staged = matches!(sum.first(), Some(Statement { op: Op::IfAnyK { .. }, .. }));
         body.extend(self.take());
         body.extend(sum);
+        body.extend(self.rest().map(|rest| at(Op::AddRest { rest, into: 0 }, &clauses.promote)));
         let layouts = self.problem.layouts;
         let width = self.variant.d_width;
         // A C with the other layout than D is read element by element.

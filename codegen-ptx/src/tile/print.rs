@@ -214,6 +214,7 @@ pub fn name(op: &Op) -> &'static str {
         Op::Retire { .. } => "retire",
         Op::Steps { .. } => "steps",
         Op::Promote { .. } => "promote",
+        Op::AddRest { .. } => "add",
         Op::Sync => "sync",
         Op::Meet { .. } => "meet",
         Op::Drain => "drain",
@@ -266,7 +267,11 @@ fn head(program: &Program, op: &Op) -> String {
             Span::Tile(range) => format!("{name} {}..{} unroll {unroll}", range.start, range.end),
             Span::All => format!("{name} all unroll {unroll}"),
         },
-        Op::Promote { from, into } => format!("{name} {} into {}", acc(*from), acc(*into)),
+        Op::Promote { from, into, rest } => {
+            let rest = rest.map_or_else(String::new, |rest| format!(" rest {}", acc(rest)));
+            format!("{name} {} into {}{rest}", acc(*from), acc(*into))
+        }
+        Op::AddRest { rest, into } => format!("{name} {} to {}", acc(*rest), acc(*into)),
         Op::Meet { barrier } => format!("{name} {}", program.barriers[*barrier].name),
         Op::Reduce { acc: a, how, .. } => format!("{name} {} {}", acc(*a), how.word()),
         Op::Stage { acc: a, by: Stager::Registers { width }, c_width } => {

@@ -171,8 +171,11 @@ pub enum Op {
     Retire { steps: u32 },
     /// K-steps, `unroll` at a time: fetch and multiply.
     Steps { span: Span, unroll: u32, fetches: Vec<(Fetch, Note)>, multiply: Multiply, multiply_note: Note },
-    /// Adds the accumulators of one set to those of another, element by element, and sets them to zero.
-    Promote { from: usize, into: usize },
+    /// Adds the accumulators of one set to those of another, element by element, and sets them to zero. A third set, if given,
+    /// gets the rounding errors of these additions.
+    Promote { from: usize, into: usize, rest: Option<usize> },
+    /// Adds the rounding errors of earlier promotions to the set that these were made into, where it is finite.
+    AddRest { rest: usize, into: usize },
     /// A barrier of the whole block.
     Sync,
     /// A named barrier.
@@ -276,6 +279,7 @@ impl Op {
             | Op::Retire { .. }
             | Op::Steps { .. }
             | Op::Promote { .. }
+            | Op::AddRest { .. }
             | Op::Sync
             | Op::Meet { .. }
             | Op::Drain

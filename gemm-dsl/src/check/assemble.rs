@@ -7,7 +7,7 @@ use crate::clause::{Atom, Clause, Emulation, SharedClause};
 use crate::plan::{Emulate, Geometry, Plan, Provenance};
 use crate::table::Key;
 use crate::target::Target;
-use crate::terms::{Extent3, Operand, Operands, Pace, Param, Side, Wave};
+use crate::terms::{Extent3, Operand, Operands, Pace, Param, Rounding, Side, Wave};
 use crate::types::Batch;
 
 /// Default number of unrolled K-steps where nothing is staged: the less work one step has, the more steps are unrolled.
@@ -82,7 +82,11 @@ pub(super) fn plan(settings: &Settings, geometry: Geometry, staging: Option<Stag
         multicast: settings.multicast,
         split_k: settings.split_k,
         stream_k: settings.stream_k,
-        emulate: settings.emulation.map(|by| Emulate { by, every: settings.promote }),
+        emulate: settings.emulation.map(|by| Emulate {
+            by,
+            every: settings.promote,
+            compensated: settings.rounding == Some(Rounding::Compensated),
+        }),
         strassen: settings.levels,
         expect: settings.expect.clone(),
         // What one role gives up is for the other role of the same block.

@@ -2,7 +2,7 @@
 
 use crate::check::finding::Findings;
 use crate::check::settings::Settings;
-use crate::clause::{Clause, TileClause};
+use crate::clause::{Clause, PromoteClause, TileClause};
 use crate::limits;
 use crate::table::Key;
 use crate::terms::Operand;
@@ -48,7 +48,7 @@ fn promoted(settings: &Settings, findings: &mut Findings) {
     );
     let finding = findings.error("promote-depth", Key::Promote, &[Key::Tile, Key::Emulate], message);
     for every in limits::EVERY.iter().filter(|every| every.is_multiple_of(depth)) {
-        let text = Clause::Promote(*every).to_string();
+        let text = Clause::Promote(PromoteClause { every: *every, rounding: settings.rounding }).to_string();
         finding.set(&text, format!("{text} is"));
     }
     for k in [64, 32, 16] {

@@ -4,7 +4,7 @@ use crate::check::finding::{Finding, Findings};
 use crate::check::requirements::{self, Requirement};
 use crate::check::settings::Settings;
 use crate::check::staging::{self, Staging};
-use crate::clause::{Clause, SharedClause, Skew, StagedOrder, TileClause};
+use crate::clause::{Clause, PromoteClause, SharedClause, Skew, StagedOrder, TileClause};
 use crate::keys::KeySet;
 use crate::limits;
 use crate::plan::Geometry;
@@ -139,7 +139,8 @@ impl<'a> Needs<'a> {
         }
         if planes > 1 {
             for every in limits::EVERY.iter().filter(|every| **every > self.settings.promote) {
-                let text = Clause::Promote(*every).to_string();
+                let promote = PromoteClause { every: *every, rounding: self.settings.rounding };
+                let text = Clause::Promote(promote).to_string();
                 finding.set(&text, format!("{text} has one plane of each in a stage"));
             }
         }

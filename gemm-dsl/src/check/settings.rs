@@ -12,7 +12,8 @@ use crate::schedule::Schedule;
 use crate::table::Key;
 use crate::target::{MAX_ACCESS_BYTES, Target};
 use crate::terms::{
-    Along, Extent2, Fast, FmaOrder, Load, Operands, Pace, Raster, Reads, Reduce, Side, SplitK, Store, Tail, Wave,
+    Along, Extent2, Fast, FmaOrder, Load, Operands, Pace, Raster, Reads, Reduce, Rounding, Side, SplitK, Store, Tail,
+    Wave,
 };
 use crate::types::{Batch, DType, Layout, Layouts, Orientation, Problem, Types};
 
@@ -52,6 +53,7 @@ pub(super) struct Settings<'s> {
     pub emulation: Option<Emulation>,
     /// Elements of k whose products are added up before they are added to the sum, with `emulation`.
     pub promote: u32,
+    pub rounding: Option<Rounding>,
     /// Tiles of D that the blocks of a cluster compute together.
     pub cluster: Extent2,
     /// Whether the blocks of a cluster share the loads of A and of B.
@@ -100,6 +102,7 @@ impl<'s> Settings<'s> {
             stream_k: false,
             emulation: None,
             promote: PROMOTE,
+            rounding: None,
             cluster: Extent2 { m: 1, n: 1 },
             multicast: [false; 2],
             levels: None,
@@ -214,7 +217,7 @@ impl<'s> Settings<'s> {
             Clause::StreamK => self.stream_k = true,
             Clause::Emulate(emulation) => self.emulation = Some(*emulation),
             Clause::Strassen(levels) => self.levels = Some(*levels),
-            Clause::Promote(every) => self.promote = *every,
+            Clause::Promote(p) => (self.promote, self.rounding) = (p.every, p.rounding),
             Clause::Cluster(extent) => self.cluster = *extent,
             Clause::Multicast(clause) => self.multicast = [clause.a, clause.b].map(|fetch| fetch == Fetch::Multicast),
             Clause::Store(store) => self.store = *store,
@@ -234,7 +237,11 @@ impl<'s> Settings<'s> {
 
     /// Sets of accumulators.
     pub fn sums(&self) -> u32 {
-        if self.emulation.is_some() { 2 } else { 1 }
+        match (self.emulation, self.rounding) {
+            (None, _) => 1,
+            (Some(_), Some(Rounding::Compensated)) => 3,
+            (Some(_), _) => 2,
+        }
     }
 
     /// Warps that only copy.

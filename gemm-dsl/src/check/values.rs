@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 use crate::check::contracts;
 use crate::check::finding::Findings;
 use crate::clause::{
-    Clause, Expectation, PrefetchClause, RasterClause, RegistersClause, SharedClause, Skew, SpecializeClause,
-    SplitKClause, StagedOrder, TileClause, VectorClause, WarpCount,
+    Clause, Expectation, PrefetchClause, PromoteClause, RasterClause, RegistersClause, SharedClause, Skew,
+    SpecializeClause, SplitKClause, StagedOrder, TileClause, VectorClause, WarpCount,
 };
 use crate::limits;
 use crate::schedule::Schedule;
@@ -55,7 +55,7 @@ impl Values<'_> {
             Clause::SplitK(s) => {
                 self.range("n", s.parts, limits::PARTS, |parts| Clause::SplitK(SplitKClause { parts, ..*s }));
             }
-            Clause::Promote(n) if !limits::EVERY.contains(n) => self.every(),
+            Clause::Promote(p) if !limits::EVERY.contains(&p.every) => self.every(*p),
             Clause::Strassen(n) => self.range("levels", *n, limits::LEVELS, Clause::Strassen),
             Clause::Registers(r) => self.registers(*r),
             Clause::Specialize(s) => self.specialize(*s),
@@ -224,12 +224,12 @@ impl Values<'_> {
         }
     }
 
-    fn every(&mut self) {
+    fn every(&mut self, promote: PromoteClause) {
         let message = format!("{}: sums are promoted every 32, 64, 128 or 256 of k", self.clause);
         let finding = self.findings.error("range", self.clause.key(), &[], message);
         finding.item = Some(self.index);
         for every in [128, 64, 32, 256] {
-            let text = Clause::Promote(every).to_string();
+            let text = Clause::Promote(PromoteClause { every, ..promote }).to_string();
             finding.set(&text, format!("such as {text}"));
         }
     }

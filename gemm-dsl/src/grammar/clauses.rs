@@ -1,8 +1,9 @@
 //! The arguments of each clause, one short function or one line per clause.
 
 use crate::clause::{
-    Atom, Clause, Fetch, LayoutClause, MulticastClause, PackClause, PrefetchClause, RasterClause, RegistersClause,
-    SharedClause, Skew, SpecializeClause, SplitKClause, StagedOrder, TileClause, TypesClause, VectorClause, WarpCount,
+    Atom, Clause, Fetch, LayoutClause, MulticastClause, PackClause, PrefetchClause, PromoteClause, RasterClause,
+    RegistersClause, SharedClause, Skew, SpecializeClause, SplitKClause, StagedOrder, TileClause, TypesClause,
+    VectorClause, WarpCount,
 };
 use crate::diagnostic::{Diagnostic, Fix};
 use crate::grammar::args::Args;
@@ -57,7 +58,11 @@ pub(super) fn parse(args: &mut Args, parentheses: bool) -> Option<Clause> {
             Clause::Registers(RegistersClause { producer, consumer: args.int("consumer") })
         }
         "store" => Clause::Store(args.word()?),
-        "promote" => Clause::Promote(args.int("every")),
+        "promote" => {
+            let every = args.int("every");
+            let rounding = args.positional().and_then(|(value, span)| args.word_value(value, span));
+            Clause::Promote(PromoteClause { every, rounding })
+        }
         "emulate" => Clause::Emulate(args.word()?),
         "strassen" => Clause::Strassen(args.int("levels")),
         "tail" => Clause::Tail(args.word()?),

@@ -6,7 +6,7 @@ use super::{Argument, Info, Key, Values, words};
 use crate::clause::{BatchKind, Emulation, Metric, Roles, Spills};
 use crate::limits;
 use crate::target::Target;
-use crate::terms::{Along, FmaOrder, Load, Operands, Pace, Reads, Reduce, Store, Tail};
+use crate::terms::{Along, FmaOrder, Load, Operands, Pace, Reads, Reduce, Rounding, Store, Tail};
 use crate::types::{DType, Layout};
 
 clauses! {
@@ -424,15 +424,20 @@ clauses! {
     /// accumulators. Tensor cores cut off what does not fit an accumulator, always towards zero, so that the error of one
     /// long sum grows with K; the second set is added to in f32, rounded to nearest. It takes as many registers as the first.
     ///
-    /// Where that is the depth of a K-tile, and `load(tma)` fills slots for `atom(wgmma)`, a slot has all planes of its K-tile,
+    /// With `compensated`, a third set of accumulators has the rounding errors of these additions, which are exact numbers
+    /// (D. E. Knuth's two-sum), and the store adds it to the second one: what is left are the tensor cores' own errors within
+    /// `every` elements of k. That costs seven additions instead of one for each element of D.
+    ///
+    /// Where `every` is the depth of a K-tile, and `load(tma)` fills slots for `atom(wgmma)`, a slot has all planes of its K-tile,
     /// and is as many times larger: each plane is copied once for all its products. Otherwise each pair of planes has K-tiles
     /// of its own, and a plane is copied for each of its products.
     promote Promote {
-        syntax: "promote(every = 32 | 64 | 128 | 256)",
+        syntax: "promote(every = 32 | 64 | 128 | 256) or promote(every = n, plain | compensated)",
         summary: "how often the tensor cores' sums are added to those in f32",
         default: "promote(every = 128)",
         arguments: [
             "every" in "promote(every = {})" => Values::OneOf(limits::EVERY),
+            "rounding" in "promote(every = 128, {})" => Values::Words(words::<Rounding>),
         ],
         example: "promote(every = 256)" in "target(sm_90a); tile(128, 128, 64); atom(wgmma(64, 128, 16)); load(tma); stages(3); emulate(bf16x6)",
     }

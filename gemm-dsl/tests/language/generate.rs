@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use ptx_gemm_dsl::Schedule;
 use ptx_gemm_dsl::clause::*;
-use ptx_gemm_dsl::clause::{PackClause, PrefetchClause};
-use ptx_gemm_dsl::terms::{Along, Extent2, Fast, FmaOrder, Load, Operands, Pace, Reads, Reduce, Store, Tail};
+use ptx_gemm_dsl::clause::{PackClause, PrefetchClause, PromoteClause};
+use ptx_gemm_dsl::terms::{Along, Extent2, Fast, FmaOrder, Load, Operands, Pace, Reads, Reduce, Rounding, Store, Tail};
 use ptx_gemm_dsl::words::Word;
 use ptx_gemm_dsl::{DType, Layout, Target};
 
@@ -119,7 +119,8 @@ fn steps() -> impl Strategy<Value = Clause> {
         number().prop_map(Clause::BlocksPerSm),
         word::<Spills>().prop_map(Clause::Spills),
         word::<Tail>().prop_map(Clause::Tail),
-        number().prop_map(Clause::Promote),
+        (number(), maybe(word::<Rounding>()))
+            .prop_map(|(every, rounding)| Clause::Promote(PromoteClause { every, rounding })),
         number().prop_map(Clause::Strassen),
         word::<Emulation>().prop_map(Clause::Emulate),
     ]

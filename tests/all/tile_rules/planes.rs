@@ -19,6 +19,8 @@ const TOGETHER: &str = "emulate(bf16x6); promote(every = 32); tile(64, 64, 32); 
 const FIRST_PLANES: &str = concat!("As1", fetched!(), "Bs1");
 const SECOND_OF_A: &str = concat!("As2", fetched!(), "Bs1");
 const ZEROTH_OF_A: &str = concat!("As0", fetched!(), "Bs1");
+const COMPENSATED: &str = "emulate(bf16x6); promote(every = 32, compensated); tile(64, 64, 32); atom(wgmma(64, 64, 16)); \
+                           load(tma); stages(3); specialize(producers = 1 warp); persistent";
 const SCALED: &str = "emulate(f16x3); tile(64, 64, 64); warp(32, 32); atom(mma(16, 8, 16)); load(tma); stages(3)";
 const COPIED: &str = "emulate(bf16x6); tile(64, 64, 32); warp(32, 32); atom(mma(16, 8, 16)); load(cp_async); stages(3)";
 
@@ -77,6 +79,18 @@ pub(super) const ROWS: &[(&str, &str, &str, &str)] = &[
     (TOGETHER, "promote part into acc", "; nothing", "0 times instead of once"),
     (TOGETHER, "\n            retire ", "\n            ; retire ", "part is used while products are added to it"),
     (TOGETHER, "a 1 b 1, ", "", "the products of planes 1 of A and 1 of B are missing"),
+    (COMPENSATED, "add rest to acc", "; nothing", "the rounding errors of acc have not been added to it"),
+    (COMPENSATED, "add rest to acc", "add rest to part", "the rounding errors of another sum are added"),
+    (COMPENSATED, "add rest to acc", "add rest to rest", "a set of accumulators cannot be added to itself"),
+    (COMPENSATED, "add rest to acc", "add part to acc", "the rounding errors of acc have not been added to it"),
+    (COMPENSATED, "into acc rest rest", "into acc rest acc", "rounding errors need a set of accumulators of their own"),
+    (
+        COMPENSATED,
+        "into acc rest rest",
+        "into acc rest part",
+        "rounding errors need a set of accumulators of their own",
+    ),
+    (COMPENSATED, "clear rest", "; nothing", "rest is used before it is cleared"),
     (PLANES, "entry gemm_tma_v2", "entry split_b", "split_b is the name of a kernel that packs"),
     (
         GROUP,

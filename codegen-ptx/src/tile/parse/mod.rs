@@ -40,7 +40,7 @@
 //!             | ("take" | "pass") turn
 //!             | "copy" ("a" | "b") "[" tile "]" "->" buffer "by" mover
 //!             | "steps" (n ".." n | "all") "unroll" n "{" fetch fetch multiply "}"
-//!             | "clear" acc | "read" acc "<-" "a" "width" n | "promote" acc "into" acc | "sync" | "meet" barrier | "drain"
+//!             | "clear" acc | "read" acc "<-" "a" "width" n | "promote" acc "into" acc ["rest" acc] | "add" acc "to" acc | "sync" | "meet" barrier | "drain"
 //!             | "reduce" acc ("serial" | "workspace") "{" statement* "}"
 //!             | "store" acc "->" "d" "width" n ["c" "width" n]
 //!             | "stage" acc ("width" n | "by" "matrices") ["c" "width" n]

@@ -92,7 +92,17 @@ impl<'t> Parser<'t> {
                     "promote" => {
                         let from = cursor.find("an accumulator", accumulators())?;
                         cursor.word("into")?;
-                        Op::Promote { from, into: cursor.find("an accumulator", accumulators())? }
+                        let into = cursor.find("an accumulator", accumulators())?;
+                        let rest = match cursor.takes(Token::Word("rest")) {
+                            true => Some(cursor.find("an accumulator", accumulators())?),
+                            false => None,
+                        };
+                        Op::Promote { from, into, rest }
+                    }
+                    "add" => {
+                        let rest = cursor.find("an accumulator", accumulators())?;
+                        cursor.word("to")?;
+                        Op::AddRest { rest, into: cursor.find("an accumulator", accumulators())? }
                     }
                     "sync" => Op::Sync,
                     "settle" => Op::Settle,

@@ -80,7 +80,8 @@ pub fn accumulators_of(role: &Role) -> Vec<usize> {
             | Op::Stage { acc, .. }
             | Op::Store { acc, .. } => vec![*acc],
             Op::Steps { multiply, .. } => vec![multiply.acc],
-            Op::Promote { from, into } => vec![*from, *into],
+            Op::Promote { from, into, rest } => [*from, *into].into_iter().chain(*rest).collect(),
+            Op::AddRest { rest, into } => vec![*rest, *into],
             Op::Tiles { .. }
             | Op::IfAnyK { .. }
             | Op::IfChunkEnds { .. }

@@ -316,10 +316,16 @@ fn references(program: &Program) -> Check {
                 | Op::Reduce { acc: a, .. }
                 | Op::Stage { acc: a, .. }
                 | Op::Store { acc: a, .. } => acc(*a)?,
-                Op::Promote { from, into } => {
-                    acc(*from)?;
-                    acc(*into)?;
+                Op::Promote { from, into, rest } => {
+                    [*from, *into].into_iter().chain(*rest).try_for_each(&acc)?;
                     rule(from != into, node.site(), || "a set of accumulators cannot be promoted into itself".into())?;
+                    rule(rest.is_none_or(|rest| rest != *from && rest != *into), node.site(), || {
+                        "rounding errors need a set of accumulators of their own".into()
+                    })?;
+                }
+                Op::AddRest { rest, into } => {
+                    [*rest, *into].into_iter().try_for_each(&acc)?;
+                    rule(rest != into, node.site(), || "a set of accumulators cannot be added to itself".into())?;
                 }
                 Op::Retire { steps } => {
                     rule(*steps <= MAX_IN_FLIGHT, node.site(), || {

@@ -152,6 +152,8 @@ struct Thread<'a> {
     /// Copies that are in registers and not yet in shared memory: (buffer, K-tile).
     staged: Vec<(usize, u32)>,
     terms: Vec<Terms>,
+    /// By set: the set whose rounding errors it has, once it has some.
+    rests: Vec<Option<usize>>,
     /// Products that tensor cores compute meanwhile, the newest last: those of statements that follow each other are one group.
     flight: Vec<Products>,
     /// Whether the last statement started products.
@@ -208,6 +210,7 @@ impl<'a> Block<'a> {
                 groups: vec![Vec::new()],
                 staged: Vec::new(),
                 terms: vec![None; program.accumulators.len()],
+                rests: vec![None; program.accumulators.len()],
                 flight: Vec::new(),
                 multiplies: false,
                 tile: group,
@@ -350,6 +353,7 @@ impl<'a> Block<'a> {
                 self.settled(t, *acc)?;
                 let terms = self.per_tile() * self.k_tiles as usize;
                 self.threads[t].terms[*acc] = Some(vec![0; terms]);
+                self.threads[t].rests[*acc] = None;
             }
             Op::Read { acc, .. } => {
                 // The whole sum, which somebody else has computed.
@@ -381,10 +385,15 @@ impl<'a> Block<'a> {
                 }
                 self.multiply(t, multiply.acc, (span, self.program.pair_of(fetches)), kt)?;
             }
-            Op::Promote { from, into } => {
+            Op::Promote { from, into, rest } => {
                 self.settled(t, *from)?;
                 self.settled(t, *into)?;
                 self.promote(t, *from, *into)?;
+                self.keep_rest(t, *rest, *into)?;
+            }
+            Op::AddRest { rest, into } => {
+                self.settled(t, *into)?;
+                self.add_rest(t, *rest, *into)?;
             }
             Op::Sync => {
                 self.threads[t].blocked = Some(0);
@@ -413,7 +422,7 @@ impl<'a> Block<'a> {
             counts && self.program.scheduler.division != Division::Stream
         });
         match op {
-            Op::Store { .. } | Op::Promote { .. } | Op::Clear { .. } => true,
+            Op::Store { .. } | Op::Promote { .. } | Op::AddRest { .. } | Op::Clear { .. } => true,
             Op::Stage { .. } | Op::Write { .. } | Op::Settle => together,
             Op::Sync => together && self.program.roles.len() == 1,
             Op::Meet { barrier } => {

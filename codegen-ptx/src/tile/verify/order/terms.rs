@@ -79,6 +79,38 @@ impl Block<'_> {
         }
     }
 
+    /// A set gets the rounding errors of a promotion into another one.
+    pub(super) fn keep_rest(&mut self, t: usize, rest: Option<usize>, into: usize) -> Check {
+        let Some(rest) = rest else { return Ok(()) };
+        self.empty(t, rest)?;
+        match self.threads[t].rests[rest].replace(into) {
+            Some(other) if other != into => {
+                Err(self.fault("a set of accumulators has the rounding errors of two sums"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The rounding errors of the promotions into a set are added to it.
+    pub(super) fn add_rest(&mut self, t: usize, rest: usize, into: usize) -> Check {
+        self.empty(t, rest)?;
+        match self.threads[t].rests[rest].take() {
+            Some(other) if other != into => Err(self.fault("the rounding errors of another sum are added")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that a set was cleared, and has no products.
+    fn empty(&self, t: usize, acc: usize) -> Check {
+        self.settled(t, acc)?;
+        let name = &self.program.accumulators[acc].name;
+        match &self.threads[t].terms[acc] {
+            Some(terms) if terms.iter().all(|count| *count == 0) => Ok(()),
+            Some(_) => Err(self.fault(format_args!("{name} has products, and is to have rounding errors alone"))),
+            None => Err(self.fault(format_args!("{name} is used before it is cleared"))),
+        }
+    }
+
     /// Tensor cores start to add products, and to read what they multiply.
     pub(super) fn start(&mut self, t: usize, products: Products, follows: bool) {
         products.reads.iter().for_each(|(buffer, slot)| self.slots[*buffer][*slot].read[t] = READING);
@@ -122,6 +154,9 @@ impl Block<'_> {
         let Some(terms) = &self.threads[t].terms[acc] else {
             return Err(self.fault(format_args!("{name} is read before it is cleared")));
         };
+        if self.threads[t].rests.contains(&Some(acc)) {
+            return Err(self.fault(format_args!("the rounding errors of {name} have not been added to it")));
+        }
         let per_tile = self.per_tile();
         match terms.iter().position(|count| *count != 1) {
             None => Ok(()),

@@ -1,0 +1,94 @@
+//! What a schedule with `emulate` adds: operands that are split into planes, buffers for these, and sums that are promoted.
+
+use ptx_gemm_dsl::plan::{Emulate, OperandPlan};
+use ptx_gemm_dsl::terms::{Load, Side};
+
+use super::super::{Accumulator, Buffer, Op, Pack, Planes, Statement};
+use super::{Builder, at, buffer, map, note};
+
+/// Extents of the tile that a block of a kernel that packs copies, and its threads: 16 elements for each thread are
+/// enough in flight to fill the memory's bandwidth.
+const PACK_TILE: u32 = 64;
+const PACK_THREADS: u32 = 256;
+
+impl Builder<'_> {
+    /// The buffers of a slot: of A, then of B, one for each plane that it has.
+    pub(super) fn buffers(&self) -> Vec<Buffer> {
+        let plan = self.plan;
+        let of_operand = |(name, operand): (&str, &OperandPlan)| -> Vec<Buffer> {
+            let whole = buffer(name, operand, &plan.clauses.shared);
+            let slot_bytes = operand.placement.map_or(0, |placement| placement.slot_bytes);
+            let plane = |plane: u32| {
+                whole.clone().map(|whole| Buffer {
+                    name: format!("{name}{plane}"),
+                    plane: Some(plane),
+                    offset_bytes: whole.offset_bytes + plane * slot_bytes,
+                    ..whole
+                })
+            };
+            match self.together() {
+                true => (0..plan.planes_in_slot).filter_map(plane).collect(),
+                false => whole.into_iter().collect(),
+            }
+        };
+        [("As", &plan.a), ("Bs", &plan.b)].into_iter().flat_map(of_operand).collect()
+    }
+
+    /// Whether a slot has all planes of a K-tile.
+    pub(super) fn together(&self) -> bool {
+        self.plan.planes_in_slot > 1
+    }
+
+    /// The buffer of an operand, or of one of its planes.
+    pub(super) fn buffer_of(&self, side: Side, plane: u32) -> usize {
+        let first = if side == Side::A { 0 } else { self.plan.planes_in_slot };
+        (first + plane) as usize
+    }
+
+    /// Operands that are copied first, in the order of the buffers that they are copied into afterwards.
+    pub(super) fn packs(&self) -> Vec<Pack> {
+        let plan = self.plan;
+        let copied = self.variant.load == Load::Tma || plan.emulate.is_some();
+        let packed = |operand: &&OperandPlan| copied && plan.pack.contains(&operand.side);
+        let pack = |operand: &OperandPlan| Pack {
+            side: operand.side,
+            extent: PACK_TILE,
+            depth: PACK_TILE,
+            fast: operand.placement.map_or(operand.global_fast, |placement| placement.fast),
+            threads: PACK_THREADS,
+            planes: plan.emulate.map(|Emulate { by, .. }| Planes { dtype: by.factor(), count: by.planes() }),
+            note: note(&plan.clauses.pack),
+        };
+        [&plan.a, &plan.b].into_iter().filter(packed).map(pack).collect()
+    }
+
+    /// The sums of a tile, and those of one chunk of k, where they are promoted.
+    pub(super) fn accumulators(&self) -> Vec<Accumulator> {
+        let clauses = &self.plan.clauses;
+        let set = |name: &str, clause| Accumulator { name: name.into(), map: map(self.plan), note: note(clause) };
+        let sums = set("acc", &clauses.thread);
+        let part = self.plan.emulate.map(|_| set("part", &clauses.promote));
+        let rest = self.rest().map(|_| set("rest", &clauses.promote));
+        [Some(sums), part, rest].into_iter().flatten().collect()
+    }
+
+    /// The set that products are added to.
+    pub(super) fn summed(&self) -> usize {
+        usize::from(self.plan.emulate.is_some())
+    }
+
+    /// The set that has the rounding errors of promotions, if there is one.
+    pub(super) fn rest(&self) -> Option<usize> {
+        self.plan.emulate.filter(|emulate| emulate.compensated).map(|_| 2)
+    }
+
+    /// Adds the sums of a chunk to those of the tile, once no products are in flight.
+    pub(super) fn promote(&self, in_flight: bool) -> Option<Statement> {
+        self.plan.emulate?;
+        let clause = &self.plan.clauses.promote;
+        let mut body: Vec<Statement> = self.retire(0).into_iter().filter(|_| in_flight).collect();
+        body.push(at(Op::Promote { from: self.summed(), into: 0, rest: self.rest() }, clause));
+        // A K-tile with all planes is a chunk.
+        if self.together() { body.pop() } else { Some(at(Op::IfChunkEnds { body }, clause)) }
+    }
+}
