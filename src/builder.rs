@@ -31,7 +31,7 @@ pub use ptx_gemm_dsl::epilogue::{Axis, BinaryOp, Epilogue, Expr, Function, Vecto
 pub use ptx_gemm_dsl::figure::Figure;
 pub use ptx_gemm_dsl::plan::{CopyPlan, Geometry, OperandPlan, Placement, Provenance, Variant};
 pub use ptx_gemm_dsl::terms::{
-    Along, Extent2, Extent3, Fast, FmaOrder, Load, Operand, Operands, Pace, Param, Raster, Reads, Reduce, Side, SplitK,
-    Store, Swizzle, Tail, Wave,
+    Along, Extent2, Extent3, Fast, FmaOrder, Load, Operand, Operands, Pace, Param, Raster, Reads, Reduce, Rounding,
+    Side, SplitK, Store, Swizzle, Tail, Wave,
 };
 pub use ptx_gemm_dsl::types::{Layouts, Types};
