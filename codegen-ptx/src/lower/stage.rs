@@ -16,6 +16,14 @@ use super::{Lowered, Lowering, WorkTile, broken, misplaced};
 use crate::kernel::{Arrival, Expr, Op as KernelOp, Reg};
 use crate::tile::{self, Empty, Full, Hold, Index, Mover, Note, Op, Ring, Statement};
 
+/// The set to which a statement adds products of warp groups.
+fn products_of(statement: &Statement) -> Option<usize> {
+    match &statement.op {
+        Op::Steps { multiply, .. } if matches!(multiply.by, tile::Instruction::Wgmma { .. }) => Some(multiply.acc),
+        _ => None,
+    }
+}
+
 /// What a role copies into a ring by its threads.
 fn copies_into<'c>(copies: &'c [Copies], ring: &Ring) -> Vec<&'c Copies> {
     copies.iter().filter(|copies| ring.buffers.contains(&copies.buffer)).collect()
@@ -175,7 +183,7 @@ impl<'a> Lowering<'a> {
             (Op::Copy { tile, .. }, Op::Copy { tile: next, .. }) => tile == next,
             _ => false,
         };
-        let mut rest = body;
+        let (mut rest, mut previous) = (body, None);
         while let Some(statement) = rest.first() {
             let filled = match statement.op {
                 Op::Acquire { ring } => pipeline.rings[ring].boxes.is_some().then_some(ring),
@@ -186,11 +194,13 @@ impl<'a> Lowering<'a> {
                 None => rest.chunk_by(run).next().unwrap_or(rest),
             };
             rest = &rest[run.len()..];
-            let multiplies = |statement: &Statement| matches!(statement.op, Op::Steps { .. });
-            if !multiplies(&run[0]) {
+            // The products of one statement, or of a body, and of the next one are a group if they are added to one set.
+            let products = products_of(&run[0]);
+            if products.is_none() || previous != products {
                 self.multiplying = None;
             }
-            self.more_products = rest.first().is_some_and(multiplies);
+            previous = products;
+            self.more_products = products.is_some() && rest.first().and_then(products_of) == products;
             if let Some(ring) = filled {
                 self.fill_by_tma(pipeline, ring, run)?;
                 continue;

@@ -49,6 +49,11 @@ fn together(program: &Program, walk: &Walk, planes: u32) -> Check {
     if !program.planes_together() {
         return Ok(());
     }
+    let by_threads = program.statements().iter().any(|statement| match statement.op {
+        Op::Copy { by, .. } => !matches!(by, crate::tile::Mover::Tma { .. }),
+        _ => false,
+    });
+    rule(!by_threads, Site::Walk, || "only tma copies all planes of a K-tile to one slot".into())?;
     let depth = program.block.k;
     rule(walk.chunk == depth, Site::Walk, || {
         format!("slots have all planes of a K-tile of {depth}, and chunks of {} are others", walk.chunk)

@@ -154,6 +154,8 @@ struct Thread<'a> {
     terms: Vec<Terms>,
     /// By set: the set whose rounding errors it has, once it has some.
     rests: Vec<Option<usize>>,
+    /// By set: whether it was promoted, and tensor cores have not overwritten it.
+    stale: Vec<bool>,
     /// Products that tensor cores compute meanwhile, the newest last: those of statements that follow each other are one group.
     flight: Vec<Products>,
     /// Whether the last statement started products.
@@ -211,6 +213,7 @@ impl<'a> Block<'a> {
                 staged: Vec::new(),
                 terms: vec![None; program.accumulators.len()],
                 rests: vec![None; program.accumulators.len()],
+                stale: vec![false; program.accumulators.len()],
                 flight: Vec::new(),
                 multiplies: false,
                 tile: group,
@@ -353,7 +356,7 @@ impl<'a> Block<'a> {
                 self.settled(t, *acc)?;
                 let terms = self.per_tile() * self.k_tiles as usize;
                 self.threads[t].terms[*acc] = Some(vec![0; terms]);
-                self.threads[t].rests[*acc] = None;
+                self.clear(t, *acc)?;
             }
             Op::Read { acc, .. } => {
                 // The whole sum, which somebody else has computed.

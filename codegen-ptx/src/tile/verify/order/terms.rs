@@ -56,6 +56,7 @@ impl Block<'_> {
             return Err(self.fault(format_args!("{name} is added to before it is cleared")));
         };
         covered.into_iter().for_each(|term| terms[term] += 1);
+        self.threads[t].stale[acc] = false;
         Ok(())
     }
 
@@ -63,6 +64,7 @@ impl Block<'_> {
         let asynchronous = self.threads[t].nodes.iter().any(
             |node| matches!(node.op, Op::Steps { multiply, .. } if multiply.acc == from && is_asynchronous(node.op)),
         );
+        self.fresh(t, into)?;
         let terms = &mut self.threads[t].terms;
         let added = terms[from].clone();
         // Tensor cores of warp groups overwrite the accumulators with their first products instead of adding to zeros.
@@ -73,6 +75,8 @@ impl Block<'_> {
             (Some(added), Some(sum)) => {
                 sum.iter_mut().zip(&added).for_each(|(sum, added)| *sum += added);
                 terms[from] = Some(vec![0; added.len()]);
+                // Those of tensor cores keep their values until the next products overwrite them.
+                self.threads[t].stale[from] = asynchronous;
                 Ok(())
             }
             _ => Err(self.fault("a set of accumulators is promoted before it is cleared")),
@@ -94,15 +98,38 @@ impl Block<'_> {
     /// The rounding errors of the promotions into a set are added to it.
     pub(super) fn add_rest(&mut self, t: usize, rest: usize, into: usize) -> Check {
         self.empty(t, rest)?;
-        match self.threads[t].rests[rest].take() {
-            Some(other) if other != into => Err(self.fault("the rounding errors of another sum are added")),
-            _ => Ok(()),
+        if self.threads[t].rests[rest].take().is_some_and(|other| other != into) {
+            return Err(self.fault("the rounding errors of another sum are added"));
         }
+        self.fresh(t, into)?;
+        // They are not to be added a second time.
+        self.threads[t].terms[rest] = None;
+        Ok(())
+    }
+
+    /// Checks that a set has not been promoted since its last products were added to it: it still holds these.
+    fn fresh(&self, t: usize, acc: usize) -> Check {
+        if !self.threads[t].stale[acc] {
+            return Ok(());
+        }
+        let name = &self.program.accumulators[acc].name;
+        Err(self.fault(format_args!("{name} has been promoted, and holds its old products until the next ones")))
+    }
+
+    /// Checks that rounding errors of a set are not lost.
+    pub(super) fn clear(&mut self, t: usize, acc: usize) -> Check {
+        let name = &self.program.accumulators[acc].name;
+        if self.threads[t].rests[acc].is_some() {
+            return Err(self.fault(format_args!("{name} is cleared before its rounding errors are added")));
+        }
+        self.threads[t].stale[acc] = false;
+        Ok(())
     }
 
     /// Checks that a set was cleared, and has no products.
     fn empty(&self, t: usize, acc: usize) -> Check {
         self.settled(t, acc)?;
+        self.fresh(t, acc)?;
         let name = &self.program.accumulators[acc].name;
         match &self.threads[t].terms[acc] {
             Some(terms) if terms.iter().all(|count| *count == 0) => Ok(()),
