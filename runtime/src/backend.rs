@@ -24,6 +24,8 @@ pub struct Limits {
     pub threads: u32,
     /// Bytes of shared memory in a block, dynamic shared memory included.
     pub shared_bytes: u32,
+    /// Multiprocessors; in the interpreter, the blocks of a wave.
+    pub multiprocessors: u32,
 }
 
 /// The cost of running a launch.
@@ -142,9 +144,9 @@ pub(crate) trait Backend: Any + fmt::Debug + Send + Sync {
 
 /// A kernel that a device can launch.
 pub(crate) trait Module: fmt::Debug + Send + Sync {
-    /// Blocks of a kernel that the device holds at once, which is the wave of a persistent grid. The kernel is given by
-    /// its index in its entry, and the entry by its index in the interface.
-    fn resident_blocks(&self, entry: usize, kernel: usize) -> Result<u32, Error>;
+    /// Blocks of a kernel that a multiprocessor holds at once. The kernel is given by its index in its entry, and the entry
+    /// by its index in the interface.
+    fn blocks_per_multiprocessor(&self, entry: usize, kernel: usize) -> Result<u32, Error>;
 
     /// The machine code of the kernels of all entries, by name; `None` on a device that does not run machine code.
     fn machine_code(&self) -> Result<Option<BTreeMap<String, MachineCode>>, Error> {

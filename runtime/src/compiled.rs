@@ -106,11 +106,7 @@ impl CompiledGemm {
     fn loaded(kernel: Arc<Kernel>, device: &Device) -> Result<CompiledGemm, Error> {
         fits(kernel.interface(), device.limits(), device.name())?;
         let module = device.module(&kernel)?;
-        let held = |(index, entry): (usize, &Entry)| match entry.main().and_then(|main| main.grid.wave) {
-            Some(Wave::Device) => module.resident_blocks(index, entry.launches.len() - 1),
-            Some(Wave::Blocks(_)) | None => Ok(0),
-        };
-        let resident = kernel.interface().entries.iter().enumerate().map(held).collect::<Result<_, Error>>()?;
+        let resident = resident(&kernel, &*module, device, 0)?;
         let ran = Arc::new(Err("nothing was multiplied".into()));
         let load = |(piece, kernel): &(Piece, Arc<Kernel>)| Ok((*piece, CompiledGemm::loaded(kernel.clone(), device)?));
         let pieces = kernel.pieces().iter().map(load).collect::<Result<_, Error>>()?;
@@ -197,6 +193,26 @@ impl CompiledGemm {
 
     pub(crate) fn module(&self) -> &Arc<dyn Module> {
         &self.module
+    }
+
+    /// The same kernel, whose persistent grid leaves this many multiprocessors to other kernels that run at the same time,
+    /// such as those of a collective: while they hold a multiprocessor, a block of a whole wave has to wait for them, and
+    /// the product for that block. Schedules without a wave, and those that state its size, stay as they are.
+    ///
+    /// ```
+    /// use ptx_gemm_runtime::{CompiledGemm, Device, INTERPRETER_WAVE, Matrix};
+    ///
+    /// let schedule = "tile(16, 16, 8); thread(2, 2); persistent;".parse().unwrap();
+    /// let gemm = CompiledGemm::new(&schedule, &Device::interpreter()).unwrap();
+    /// let (a, b, mut d) = (Matrix::<f32>::zeros(64, 8), Matrix::<f32>::zeros(8, 64), Matrix::<f32>::zeros(64, 64));
+    /// assert_eq!(gemm.multiply_into(&a, &b, &mut d).unwrap().blocks, INTERPRETER_WAVE);
+    /// assert_eq!(gemm.leaving(2).unwrap().multiply_into(&a, &b, &mut d).unwrap().blocks, INTERPRETER_WAVE - 2);
+    /// ```
+    pub fn leaving(&self, multiprocessors: u32) -> Result<CompiledGemm, Error> {
+        let resident = resident(&self.kernel, &*self.module, &self.device, multiprocessors)?;
+        let leaving = |(piece, gemm): &(Piece, CompiledGemm)| Ok((*piece, gemm.leaving(multiprocessors)?));
+        let pieces = self.pieces.iter().map(leaving).collect::<Result<_, Error>>()?;
+        Ok(CompiledGemm { resident, pieces, ..self.clone() })
     }
 
     /// The same kernel on another device.
@@ -382,6 +398,25 @@ impl Run {
     pub(crate) fn nothing() -> Run {
         Run { entry: None, blocks: 0, time: Duration::ZERO, counts: None, notes: Vec::new() }
     }
+}
+
+/// Blocks of each entry's last kernel that a device holds at once on all but `spare` multiprocessors, for entries whose grid
+/// depends on it.
+fn resident(kernel: &Kernel, module: &dyn Module, device: &Device, spare: u32) -> Result<Arc<[u32]>, Error> {
+    let multiprocessors = device.limits().multiprocessors;
+    let held = |(index, entry): (usize, &Entry)| {
+        let grid = entry.main().map(|main| main.grid);
+        match grid.and_then(|grid| grid.wave).zip(grid) {
+            Some((Wave::Device, grid)) => {
+                let each = module.blocks_per_multiprocessor(index, entry.launches.len() - 1)?;
+                // Without one of its multiprocessors a cluster runs nowhere.
+                let spare = spare.saturating_mul(grid.cluster_blocks());
+                Ok(multiprocessors.saturating_sub(spare).max(1) * each)
+            }
+            _ => Ok(0),
+        }
+    };
+    kernel.interface().entries.iter().enumerate().map(held).collect()
 }
 
 /// Checks everything that does not depend on the arguments, for every entry, since a module is loaded as a whole.

@@ -99,8 +99,8 @@ struct FaultyModule {
 }
 
 impl Module for FaultyModule {
-    fn resident_blocks(&self, entry: usize, kernel: usize) -> Result<u32, Error> {
-        self.inner.resident_blocks(entry, kernel)
+    fn blocks_per_multiprocessor(&self, entry: usize, kernel: usize) -> Result<u32, Error> {
+        self.inner.blocks_per_multiprocessor(entry, kernel)
     }
 
     fn launch(&self, launch: &Launch) -> Result<Execution, Error> {
@@ -222,6 +222,7 @@ fn kernels_beyond_a_device_are_refused() {
         target: Some(Target { capability, specific: false }),
         threads,
         shared_bytes,
+        multiprocessors: 1,
     };
     let refused = |clauses: &str, limits: Limits, words: &str| {
         let schedule: Schedule = clauses.parse().unwrap();

@@ -33,8 +33,6 @@ pub(crate) struct Interpreter {
     memory: Arc<Memory>,
     options: InterpreterOptions,
     limits: Limits,
-    /// Blocks of a wave.
-    wave: u32,
     name: String,
     ids: Mutex<HashMap<u64, AllocationId>>,
 }
@@ -42,13 +40,14 @@ pub(crate) struct Interpreter {
 impl Interpreter {
     pub(crate) fn new(options: InterpreterOptions) -> Interpreter {
         // The limits of the newest target; the compiler has checked those of the kernel's own target.
-        let limits = Limits { target: None, threads: 1024, shared_bytes: 227 << 10 };
+        let limits = Limits { target: None, threads: 1024, shared_bytes: 227 << 10, multiprocessors: WAVE };
         let name = format!("the PTX interpreter on {} CPU threads", interp::threads());
-        Interpreter { memory: Arc::default(), options, limits, wave: WAVE, name, ids: Mutex::default() }
+        Interpreter { memory: Arc::default(), options, limits, name, ids: Mutex::default() }
     }
 
     pub(crate) fn of_wave(self, blocks: u32) -> Interpreter {
-        Interpreter { wave: blocks, ..self }
+        let limits = Limits { multiprocessors: blocks, ..self.limits };
+        Interpreter { limits, ..self }
     }
 
     fn failed(&self, what: &str, error: MemoryError) -> DeviceError {
@@ -94,8 +93,8 @@ impl Backend for Interpreter {
     fn load(&self, kernel: &Arc<Kernel>) -> Result<Arc<dyn Module>, Error> {
         let program = Program::from_text(kernel.ptx())?;
         let memory = self.memory.clone();
-        let (options, wave) = (self.options.options, self.wave);
-        Ok(Arc::new(InterpreterModule { kernel: kernel.clone(), program, memory, options, wave }))
+        let options = self.options.options;
+        Ok(Arc::new(InterpreterModule { kernel: kernel.clone(), program, memory, options }))
     }
 
     fn allocate(&self, label: &str, bytes: u64, element: u32, _lifetime: Lifetime) -> Result<u64, Error> {
@@ -242,7 +241,6 @@ struct InterpreterModule {
     program: Program,
     memory: Arc<Memory>,
     options: interp::Options,
-    wave: u32,
 }
 
 /// Blocks of a persistent grid in the interpreter: few, so that each computes several tiles, and the same number on every
@@ -250,8 +248,8 @@ struct InterpreterModule {
 pub const WAVE: u32 = 5;
 
 impl Module for InterpreterModule {
-    fn resident_blocks(&self, _entry: usize, _kernel: usize) -> Result<u32, Error> {
-        Ok(self.wave)
+    fn blocks_per_multiprocessor(&self, _entry: usize, _kernel: usize) -> Result<u32, Error> {
+        Ok(1)
     }
 
     fn launch(&self, launch: &Launch) -> Result<Execution, Error> {

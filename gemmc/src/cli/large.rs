@@ -95,7 +95,7 @@ pub(crate) struct LargeScale {
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) per_host: u64,
     /// Speed between two GPUs of a host, in GB/s and each direction
-    #[arg(long, value_name = "X", default_value_t = 394.0)]
+    #[arg(long, value_name = "X", default_value_t = 135.0)]
     pub(crate) inside: f64,
     /// Speed between a GPU and other hosts, in GB/s and each direction
     #[arg(long, value_name = "X", default_value_t = 50.0)]

@@ -77,6 +77,7 @@ impl Gpu {
             target: Some(Target { capability: major * 10 + minor, specific: false }),
             threads: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
             shared_bytes: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
+            multiprocessors: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?.max(1),
         };
         let model = format!("{name}, compute capability {major}.{minor}");
         let build = driver::build(driver);

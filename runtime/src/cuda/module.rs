@@ -87,25 +87,19 @@ impl CudaModule {
 }
 
 impl Module for CudaModule {
-    fn resident_blocks(&self, entry: usize, kernel: usize) -> Result<u32, Error> {
+    fn blocks_per_multiprocessor(&self, entry: usize, kernel: usize) -> Result<u32, Error> {
         let Function { handle, threads, dynamic_bytes, ref resident, .. } = self.entries[entry][kernel];
         if let Some(&blocks) = resident.get() {
             return Ok(blocks);
         }
         self.shared.enter()?;
         // SAFETY: a function of a loaded module.
-        let per_processor = unsafe {
+        let blocks = unsafe {
             result::occupancy::max_active_block_per_multiprocessor(handle, threads as i32, dynamic_bytes as usize)
         };
-        let per_processor =
-            per_processor.map_err(|error| self.shared.failed("cuOccupancyMaxActiveBlocksPerMultiprocessor", error))?;
-        let processors = self
-            .shared
-            .context
-            .attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
-            .map_err(|error| self.shared.failed("cuDeviceGetAttribute", error))?;
-        let blocks = (per_processor.max(1) * processors.max(1)) as u32;
-        Ok(*resident.get_or_init(|| blocks))
+        let blocks =
+            blocks.map_err(|error| self.shared.failed("cuOccupancyMaxActiveBlocksPerMultiprocessor", error))?;
+        Ok(*resident.get_or_init(|| blocks.max(1) as u32))
     }
 
     fn machine_code(&self) -> Result<Option<BTreeMap<String, MachineCode>>, Error> {

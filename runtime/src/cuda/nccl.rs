@@ -47,15 +47,25 @@ pub(crate) struct Group {
     pub(crate) index: usize,
 }
 
-/// The fields of `ncclConfig_t` of version 2.14. Later versions see from `size` and `version` that the others are missing,
-/// and take their defaults (NCCL User Guide, "ncclConfig_t").
+/// The fields of `ncclConfig_t` of version 2.17. Later versions see from `size` and `version` that the others are missing,
+/// and take their defaults; earlier ones read as many as they know (NCCL User Guide, "ncclConfig_t").
 #[repr(C)]
 struct Config {
     size: usize,
     magic: u32,
     version: u32,
     blocking: i32,
+    cluster: i32,
+    min_blocks: i32,
+    max_blocks: i32,
+    network: *const c_void,
+    share: i32,
 }
+
+/// The version of [`Config`].
+const CONFIG: u32 = 21700;
+/// A field of a configuration that is left to NCCL.
+const UNDEFINED: i32 = i32::MIN;
 
 /// Looks for the library, whose functions cudarc would miss with a panic.
 fn load() -> Result<(), DistributedError> {
@@ -140,11 +150,13 @@ impl Drop for Communicator {
 }
 
 impl Communicators {
-    /// Connects this process to those of its row and its column, whose order is the same everywhere.
+    /// Connects this process to those of its row and its column, whose order is the same everywhere. A broadcast has
+    /// `channels` blocks at most, from version 2.17 on.
     pub(crate) fn new(
         device: &Device,
         rank: usize,
         [row, column]: [Group; 2],
+        channels: u32,
         check: Check<'_>,
         patience: Duration,
     ) -> Result<Communicators, DistributedError> {
@@ -159,8 +171,8 @@ impl Communicators {
         let (_, first) = result::stream::get_priority_range().map_err(failed("cuCtxGetStreamPriorityRange"))?;
         let exchange = shared.context.new_stream_with_priority(first).map_err(failed("cuStreamCreateWithPriority"))?;
         let compute = shared.context.new_stream().map_err(failed("cuStreamCreate"))?;
-        let row = connect(&row, rank, check, patience)?;
-        let column = connect(&column, rank, check, patience)?;
+        let row = connect(&row, rank, channels, check, patience)?;
+        let column = connect(&column, rank, channels, check, patience)?;
         Ok(Communicators { shared, rank, row, column, exchange, compute })
     }
 
@@ -364,10 +376,26 @@ fn settle(
     }
 }
 
-fn connect(group: &Group, rank: usize, check: Check<'_>, patience: Duration) -> Result<Communicator, DistributedError> {
+fn connect(
+    group: &Group,
+    rank: usize,
+    channels: u32,
+    check: Check<'_>,
+    patience: Duration,
+) -> Result<Communicator, DistributedError> {
     let mut id = nccl::ncclUniqueId { internal: [0; 128] };
     id.internal.iter_mut().zip(&group.name).for_each(|(to, from)| *to = *from as _);
-    let mut config = Config { size: size_of::<Config>(), magic: 0xcafe_beef, version: OLDEST as u32, blocking: 0 };
+    let mut config = Config {
+        size: size_of::<Config>(),
+        magic: 0xcafe_beef,
+        version: CONFIG,
+        blocking: 0,
+        cluster: UNDEFINED,
+        min_blocks: UNDEFINED,
+        max_blocks: channels as i32,
+        network: std::ptr::null(),
+        share: UNDEFINED,
+    };
     let mut communicator = Communicator(std::ptr::null_mut());
     // SAFETY: the library is loaded. The configuration begins as `ncclConfig_t` does, and says how long it is.
     let status = unsafe {

@@ -8,6 +8,21 @@ use crate::device::{Device, DeviceKind};
 use crate::large::site::{Between, Site};
 use crate::large::{Action, Operation};
 
+/// Blocks of NCCL's kernels, of which each occupies a multiprocessor. A broadcast runs beside a product that takes many times
+/// as long, and needs only a part of the links' speed.
+const CHANNELS: u32 = 4;
+
+/// Multiprocessors that a product on a grid of processes leaves to the exchange.
+///
+/// A block of a persistent grid whose multiprocessor is taken waits for the broadcast, which waits for the slowest process;
+/// and then it computes its tiles while the others have nothing left to do.
+pub(super) fn multiprocessors(device: &Device, grid: [usize; 2]) -> u32 {
+    match device.kind() {
+        DeviceKind::Cuda(_) if grid != [1, 1] => CHANNELS,
+        DeviceKind::Cuda(_) | DeviceKind::Interpreter => 0,
+    }
+}
+
 /// How panels travel between processes.
 #[derive(Debug)]
 pub(super) enum Links {
@@ -56,7 +71,7 @@ fn nccl(world: &World, device: &Device, plan: &Plan, product: u64) -> Result<Lin
     };
     let groups = [group(Operand::A)?, group(Operand::B)?];
     let check = || world.store().check();
-    let communicators = Communicators::new(device, rank, groups, &check, world.patience())?;
+    let communicators = Communicators::new(device, rank, groups, CHANNELS, &check, world.patience())?;
     Ok(Links::Nccl(Box::new(communicators)))
 }
 

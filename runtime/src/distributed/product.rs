@@ -87,7 +87,8 @@ impl<'w> Distributed<'w> {
         }
         let request = request(&self.sums, self.tile, [m, n, k], [rows, cols], self.depth);
         let gemms = self.sums.schedules().iter().map(|schedule| CompiledGemm::new(schedule, &self.device));
-        let gemms: Vec<CompiledGemm> = gemms.collect::<Result<_, _>>()?;
+        let spare = exchange::multiprocessors(&self.device, [rows, cols]);
+        let gemms: Vec<CompiledGemm> = gemms.map(|gemm| gemm?.leaving(spare)).collect::<Result<_, _>>()?;
         let workspace = |m, n, k| gemms.iter().map(|gemm| gemm.workspace_bytes(m, n, k, 1)).max().unwrap_or(0);
         Ok(Plan::new(request, &workspace)?)
     }
@@ -133,7 +134,9 @@ impl<'w> Distributed<'w> {
         };
         world.agree(&format!("{product}.plan"), &format!("{:?}, depth {}, on {kind}", plan.request, plan.depth))?;
         let (buffers, operations) = (plan.buffers(rank), plan.operations(rank));
-        let needs = Needs { operations: &operations, buffers: &buffers, workspace_bytes: plan.workspace_bytes };
+        let spare = exchange::multiprocessors(&self.device, plan.request.grid);
+        let workspace_bytes = plan.workspace_bytes;
+        let needs = Needs { operations: &operations, buffers: &buffers, workspace_bytes, spare };
         let mut site = Site::new(&self.device, needs, &self.sums, &constants, [0, 0])?;
         load(&site, &plan, rank, Operand::A, layouts.a, a)?;
         load(&site, &plan, rank, Operand::B, layouts.b, b)?;

@@ -68,7 +68,7 @@ impl Site {
         for operation in needs.operations {
             let Action::Multiply(Product { part, .. }) = operation.action else { continue };
             if let (None, Some(schedule)) = (kernels.get(&part), sums.schedule(part)) {
-                kernels.insert(part, CompiledGemm::new(schedule, device)?);
+                kernels.insert(part, CompiledGemm::new(schedule, device)?.leaving(needs.spare)?);
             }
         }
         let mut memory = BTreeMap::new();

@@ -179,7 +179,7 @@ impl World {
         let site = |rank: usize| {
             let (buffers, operations) = (plan.buffers(rank), plan.operations(rank));
             let workspace_bytes = plan.workspace_bytes;
-            let needs = Needs { operations: &operations, buffers: &buffers, workspace_bytes };
+            let needs = Needs { operations: &operations, buffers: &buffers, workspace_bytes, spare: 0 };
             let device = Device::interpreter_with(options.clone());
             let site = Site::new(&device, needs, &sums, &Constants::default(), [0, 0]).unwrap();
             load(&site, &plan, rank, Operand::A, Layout::Row, &mut tiles(a)).unwrap();

@@ -177,6 +177,8 @@ pub(crate) struct Needs<'p> {
     pub(crate) operations: &'p [Operation],
     pub(crate) buffers: &'p BTreeMap<Buffer, Allocation>,
     pub(crate) workspace_bytes: u64,
+    /// Multiprocessors that its products leave to what runs beside them.
+    pub(crate) spare: u32,
 }
 
 /// A product as copies, launches and events.
@@ -276,7 +278,9 @@ impl Plan {
     }
 
     pub(super) fn needs(&self) -> Needs<'_> {
-        Needs { operations: &self.operations, buffers: &self.buffers, workspace_bytes: self.workspace_bytes }
+        let workspace_bytes = self.workspace_bytes;
+        // Copies need no multiprocessors.
+        Needs { operations: &self.operations, buffers: &self.buffers, workspace_bytes, spare: 0 }
     }
 
     /// Bytes that it uses on each device.

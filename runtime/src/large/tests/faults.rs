@@ -116,8 +116,8 @@ struct FaultyModule {
 }
 
 impl Module for FaultyModule {
-    fn resident_blocks(&self, entry: usize, kernel: usize) -> Result<u32, Error> {
-        self.inner.resident_blocks(entry, kernel)
+    fn blocks_per_multiprocessor(&self, entry: usize, kernel: usize) -> Result<u32, Error> {
+        self.inner.blocks_per_multiprocessor(entry, kernel)
     }
 
     fn launch(&self, launch: &Launch) -> Result<Execution, Error> {
