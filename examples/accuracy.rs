@@ -1,14 +1,17 @@
 //! How exact f32 products from planes are, next to multiply-adds in f32 one after another, as an f32 kernel sums them.
 //!
 //! ```text
-//! cargo run --release --example accuracy -- [LARGEST_K] [--promote N] [--compensated] [--json FILE] [--plot FILE.svg]
+//! cargo run --release --example accuracy -- [LARGEST_K] [--promote N] [--compensated] [--draws N] [--data WORD] \
+//!     [--json FILE] [--plot FILE.svg]
 //! cargo run --release --example accuracy -- --from FILE --plot FILE.svg
 //! ```
 //!
-//! On a GPU, where D is larger and a sample of it is summed again, cuBLAS multiplies as well: f32, and operands rounded to tf32.
+//! `--data` is `normal`, `uniform` or `log-normal`; without it, all of them. On a GPU, where D is larger and a sample of it is summed again, cuBLAS multiplies as well: f32, and operands rounded to tf32.
 //!
 //! For each kind of data and each K: the relative error of D in the Frobenius norm, against sums in f64, and the largest error
-//! of an element relative to `|A| |B|`, in units of 2^-24. The file has a row for each kind, K and method, so that rows of
+//! of an element relative to `|A| |B|`, in units of 2^-24. With several draws of A and B, the geometric mean of the first, so
+//! that the quotient of two methods is the mean of their quotients: one element can be most of the norm of log-normal data,
+//! and whether a method rounds it luckily says little. The file has a row for each kind, K and method, so that rows of
 //! other methods can be added, and the plot shows the first of the two errors.
 
 use std::error::Error;
@@ -163,18 +166,27 @@ struct Row {
     largest: f64,
 }
 
-/// A kind of data in words.
-fn headed(kind: &str) -> String {
-    let word = match kind {
+/// A kind of data in a word.
+fn word(kind: &str) -> &'static str {
+    match kind {
         "N(0, 1)" => "normal",
         "U(0, 1)" => "uniform",
         _ => "log-normal",
-    };
-    format!("{word}: {kind}")
+    }
+}
+
+/// How it was measured.
+struct Setting {
+    /// Rows and columns of D.
+    extent: usize,
+    promote: usize,
+    compensated: bool,
+    draws: u64,
 }
 
 /// The plot of the errors in the norm.
-fn plot(device: &str, (extent, promote): (usize, usize), rows: &[Row]) -> Errors {
+fn plot(device: &str, setting: &Setting, rows: &[Row]) -> Errors {
+    let Setting { extent, promote, compensated, draws } = setting;
     let mut methods: Vec<&str> = Vec::new();
     for row in rows {
         if !methods.contains(&&*row.method) {
@@ -204,15 +216,20 @@ fn plot(device: &str, (extent, promote): (usize, usize), rows: &[Row]) -> Errors
     Errors {
         title: "How far f32 products are from exact ones".into(),
         text: format!(
-            "{}; D is {extent} × {extent}, sums of K products, promoted every {promote} of K. Each point is the error of D relative \
-             to D, in the Frobenius norm, next to sums in f64: lower is better. Elements of A and B are drawn from the \
-             distribution above each panel.{}",
-            device,
-            if coincide { " emulate(bf16x9) has the errors of emulate(bf16x6)." } else { "" }
+            "{device}; D is {extent} × {extent}, sums of K products, promoted every {promote} of K{}. Each point is the error of D \
+             relative to D, in the Frobenius norm, next to sums in f64{}: lower is better. Elements of A and B are drawn from \
+             the distribution above each panel.{}",
+            if *compensated { ", with their rounding errors" } else { "" },
+            if *draws > 1 { format!(", the geometric mean of {draws} draws") } else { String::new() },
+            if coincide { " emulate(bf16x9) is close to emulate(bf16x6), and left out." } else { "" }
         ),
         x: "K, the number of products in a sum".into(),
         y: "relative error of D".into(),
-        panels: KINDS.iter().map(|(kind, _)| (headed(kind), lines(kind))).collect(),
+        panels: KINDS
+            .iter()
+            .filter(|(kind, _)| rows.iter().any(|row| row.kind == *kind))
+            .map(|(kind, _)| (format!("{}: {kind}", word(kind)), lines(kind)))
+            .collect(),
     }
 }
 
@@ -226,8 +243,14 @@ fn redraw(file: &Path, picture: &Path) -> Result<(), Box<dyn Error>> {
     };
     let read = || {
         let rows: Option<Vec<Row>> = file["rows"].as_array()?.iter().map(row).collect();
-        let extents = (whole(&file["m"])?, whole(&file["promote"])?);
-        Some(plot(&text(&file["device"])?, extents, &rows?))
+        // Files of before had one draw, and promoted without rounding errors.
+        let setting = Setting {
+            extent: whole(&file["m"])?,
+            promote: whole(&file["promote"])?,
+            compensated: file["compensated"].as_bool().unwrap_or(false),
+            draws: file["draws"].as_u64().unwrap_or(1),
+        };
+        Some(plot(&text(&file["device"])?, &setting, &rows?))
     };
     Ok(fs::write(picture, errors(&read().ok_or("it is not a file of this example")?, Scheme::Auto))?)
 }
@@ -235,13 +258,15 @@ fn redraw(file: &Path, picture: &Path) -> Result<(), Box<dyn Error>> {
 fn main() -> Result<(), Box<dyn Error>> {
     let (mut largest, mut promote, mut compensated) = (1024usize, 128usize, false);
     let (mut file, mut picture) = (None, None);
-    let mut earlier = None;
+    let (mut earlier, mut draws, mut data) = (None, 1u64, None);
     let mut args = lexopt::Parser::from_env();
     while let Some(arg) = args.next()? {
         match arg {
             Arg::Value(value) => largest = value.parse()?,
             Arg::Long("promote") => promote = args.value()?.parse()?,
             Arg::Long("compensated") => compensated = true,
+            Arg::Long("draws") => draws = args.value()?.parse()?,
+            Arg::Long("data") => data = Some(args.value()?.parse::<String>()?),
             Arg::Long("from") => earlier = Some(PathBuf::from(args.value()?)),
             Arg::Long("json") => file = Some(PathBuf::from(args.value()?)),
             Arg::Long("plot") => picture = Some(PathBuf::from(args.value()?)),
@@ -268,22 +293,30 @@ fn main() -> Result<(), Box<dyn Error>> {
     let methods: Vec<&str> =
         [SINGLE].into_iter().chain(MODES).chain(libraries.iter().map(|(method, _)| *method)).collect();
     let mut rows = Vec::new();
-    for kind in KINDS {
+    for kind in KINDS.into_iter().filter(|(kind, _)| data.as_ref().is_none_or(|data| word(kind) == data)) {
         println!("{:24}{}", kind.0, methods.iter().map(|method| format!("{method:>22}")).collect::<String>());
         for k in std::iter::successors(Some(256), |k| Some(k * 4)).take_while(|k| *k <= largest) {
-            let (a, b) = (matrix(kind, extent, k, 1), matrix(kind, k, extent, 2));
-            let reference = Reference::of(&a, &b);
-            let mut errors = vec![reference.sampled(&reference.single)];
-            for mode in &modes {
-                errors.push(reference.errors(&mode.multiply(&a, &b)?));
-            }
-            if let Some((cublas, queue)) = &cublas {
-                for (_, operands) in libraries {
-                    errors.push(reference.errors(&by_cublas((cublas, queue), &device, (&a, &b), *operands)?));
+            // Sums of the logarithms of norms, and the largest errors.
+            let mut all = vec![(0.0, 0.0f64); methods.len()];
+            for draw in 0..draws {
+                let (a, b) = (matrix(kind, extent, k, 2 * draw + 1), matrix(kind, k, extent, 2 * draw + 2));
+                let reference = Reference::of(&a, &b);
+                let mut errors = vec![reference.sampled(&reference.single)];
+                for mode in &modes {
+                    errors.push(reference.errors(&mode.multiply(&a, &b)?));
+                }
+                if let Some((cublas, queue)) = &cublas {
+                    for (_, operands) in libraries {
+                        errors.push(reference.errors(&by_cublas((cublas, queue), &device, (&a, &b), *operands)?));
+                    }
+                }
+                for (all, (norm, largest)) in all.iter_mut().zip(errors) {
+                    *all = (all.0 + norm.ln(), all.1.max(largest));
                 }
             }
             let mut line = format!("  K = {k:<18}");
-            for ((norm, largest), method) in errors.into_iter().zip(&methods) {
+            for ((logarithms, largest), method) in all.into_iter().zip(&methods) {
+                let norm = (logarithms / draws as f64).exp();
                 line.push_str(&format!("{norm:>12.2e}{:>10.2}", largest * (1u64 << 24) as f64));
                 rows.push(Row { kind: kind.0.into(), k, method: method.to_string(), norm, largest });
             }
@@ -292,7 +325,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!();
     }
     if let Some(path) = picture {
-        fs::write(path, errors(&plot(device.name(), (extent, promote), &rows), Scheme::Auto))?;
+        let setting = Setting { extent, promote, compensated, draws };
+        fs::write(path, errors(&plot(device.name(), &setting, &rows), Scheme::Auto))?;
     }
     if let Some(path) = file {
         let row = |row: &Row| {
@@ -307,7 +341,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             "m": extent,
             "n": extent,
             "promote": promote,
-            "norm": "relative error of D in the Frobenius norm",
+            "compensated": compensated,
+            "draws": draws,
+            "norm": "relative error of D in the Frobenius norm, the geometric mean of the draws",
             "largest": "largest error of an element of D relative to its |A| |B|",
             "rows": all,
         });

@@ -25,7 +25,7 @@ pub const WAVE: RangeInclusive<u32> = 1..=65_535;
 /// Parts of K.
 pub const PARTS: RangeInclusive<u32> = 1..=1024;
 /// Elements of k between two promotions.
-pub const EVERY: &[u32] = &[32, 64, 128, 256];
+pub const EVERY: &[u32] = &[16, 32, 64, 128, 256];
 /// Levels of `strassen`.
 pub const LEVELS: RangeInclusive<u32> = 1..=2;
 /// Blocks of a cluster along one dimension, and all of them.

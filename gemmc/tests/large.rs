@@ -101,7 +101,7 @@ fn products_across_processes_are_extrapolated() {
     let number = |index: usize, name: &str| processes[index][name].as_f64().expect("a number");
     // 2 x 65536^3 at 55 TFLOP/s, and 16 GiB for each matrix; then a quarter of it, over NVLink.
     assert!((10.2..10.5).contains(&number(0, "seconds")) && number(0, "exchange") == 0.0, "{json}");
-    assert!((2.5..2.7).contains(&number(2, "seconds")) && number(2, "exchange") < 0.1, "{json}");
+    assert!((2.5..2.7).contains(&number(2, "seconds")) && number(2, "exchange") < 0.15, "{json}");
     assert!(number(2, "device_bytes") < 0.3 * number(0, "device_bytes"));
     // In the end the network binds.
     assert!(number(10, "exchange") > number(10, "products") && number(10, "efficiency") < 0.6, "{json}");

@@ -307,11 +307,12 @@ const GROUP_TYPES: [&str; 8] = [
 const SUMS_IN_F16: &str = "a = f16, b = f16, acc = f16, d = f16";
 
 /// f32 products from planes; K-tiles divide what is promoted at once.
-const EMULATED: [&str; 11] = [
+const EMULATED: [&str; 12] = [
     "emulate(bf16x9)",
     "emulate(bf16x6)",
     "emulate(bf16x6); promote(every = 64)",
     "emulate(bf16x6); promote(every = 32)",
+    "emulate(bf16x6); promote(every = 16)",
     "emulate(bf16x6); promote(every = 32, compensated)",
     "emulate(bf16x3); promote(every = 128, compensated)",
     "emulate(bf16x3)",

@@ -225,10 +225,10 @@ impl Values<'_> {
     }
 
     fn every(&mut self, promote: PromoteClause) {
-        let message = format!("{}: sums are promoted every 32, 64, 128 or 256 of k", self.clause);
+        let message = format!("{}: sums are promoted every 16, 32, 64, 128 or 256 of k", self.clause);
         let finding = self.findings.error("range", self.clause.key(), &[], message);
         finding.item = Some(self.index);
-        for every in [128, 64, 32, 256] {
+        for every in [128, 64, 32, 16, 256] {
             let text = Clause::Promote(PromoteClause { every, ..promote }).to_string();
             finding.set(&text, format!("such as {text}"));
         }

@@ -432,7 +432,7 @@ clauses! {
     /// and is as many times larger: each plane is copied once for all its products. Otherwise each pair of planes has K-tiles
     /// of its own, and a plane is copied for each of its products.
     promote Promote {
-        syntax: "promote(every = 32 | 64 | 128 | 256) or promote(every = n, plain | compensated)",
+        syntax: "promote(every = 16 | 32 | 64 | 128 | 256) or promote(every = n, plain | compensated)",
         summary: "how often the tensor cores' sums are added to those in f32",
         default: "promote(every = 128)",
         arguments: [
