@@ -328,6 +328,12 @@ fn emulated(percent: u32) -> impl Strategy<Value = Option<(&'static str, &'stati
     maybe(percent, (of(&EMULATED), of(&EMULATED_TYPES)))
 }
 
+/// The depth of K-tiles, or the next smaller one that divides what is promoted at once.
+fn dividing(depth: u32, emulate: &str) -> u32 {
+    let every = emulate.split("every = ").nth(1).and_then(|text| text.split([',', ')']).next()?.parse::<u32>().ok());
+    (1..=depth).rev().find(|depth| every.unwrap_or(128).is_multiple_of(*depth)).unwrap_or(depth)
+}
+
 /// The batch of a schedule; planes are not for groups.
 fn batch_of(batch: Option<&'static str>, emulated: bool) -> Option<&'static str> {
     if emulated { batch.map(|_| "batch(strided)") } else { batch }
@@ -384,7 +390,7 @@ fn of_warps() -> impl Strategy<Value = String> {
             let batch = batch_of(batch, emulated.is_some());
             let copies = emulated.map_or(copies.to_string(), |(emulate, _)| format!("{of_planes}; {emulate}"));
             let types = emulated.map_or(types, |(_, types)| types);
-            let depth = if emulated.is_some() && depth == 48 { 64 } else { depth };
+            let depth = emulated.map_or(depth, |(emulate, _)| dividing(depth, emulate));
             let mut clauses = vec![
                 format!("types({types})"),
                 format!("tile({}, {}, {depth}); warp({m}, {n})", m * rows, n * columns),
@@ -473,10 +479,10 @@ fn of_warp_groups() -> impl Strategy<Value = String> {
             let batch = batch_of(batch, emulated.is_some());
             clustered(&mut others, clusters.filter(|_| batch != Some("batch(grouped)")));
             let types = emulated.map_or(types, |(_, types)| types);
-            // Two sets of accumulators leave room for fewer columns, and K-tiles divide what is promoted at once.
+            // Two sets of accumulators leave room for fewer columns.
             let (columns, most) = if emulated.is_some() { (columns.min(96), 96) } else { (columns, 256) };
             let n = columns * if columns * parts <= most { parts } else { 1 };
-            let depth = if emulated.is_some() && depth == 48 { 64 } else { depth };
+            let depth = emulated.map_or(depth, |(emulate, _)| dividing(depth, emulate));
             let pingpong = roles.as_ref().is_some_and(|roles| roles.contains("pingpong"));
             if pingpong {
                 in_turn(&mut others, clusters.is_some());
