@@ -64,8 +64,9 @@ impl Landmarks {
         let along = |extent: u32, of_map: fn(&Map) -> [u32; 3]| {
             maps().flat_map(of_map).filter(|&extent| extent > 0).chain([extent]).map(|e| e as usize).collect()
         };
-        // Of planes, a K-tile of every pair takes a slot, and a chunk's K-tiles are a round of their own.
-        let pairs = program.walk.as_ref().map_or(1, |walk| walk.pairs.len().max(1));
+        // Of planes, a K-tile of every pair takes a slot, unless they are together; and a chunk's K-tiles are a round of their
+        // own.
+        let pairs = program.planes_apart().map_or(1, |walk| walk.pairs.len().max(1));
         let chunk = program.walk.as_ref().map(|walk| (walk.chunk / block.k.max(1)) as usize);
         let rings = program.rings.iter().map(|ring| (ring.depth.max(1) as usize).div_ceil(pairs));
         let mut slots: BTreeSet<usize> = rings.chain(chunk.filter(|k_tiles| *k_tiles > 0)).collect();
@@ -225,6 +226,16 @@ mod tests {
         assert_eq!(landmarks.slots.into_iter().collect::<Vec<_>>(), [3]);
         assert_eq!(landmarks.unroll.into_iter().collect::<Vec<_>>(), [4]);
         assert!(landmarks.widths.contains(&4));
+    }
+
+    #[test]
+    fn planes_together_take_one_slot() {
+        let slots = |clauses: &str| {
+            let clauses = format!("emulate(bf16x6); tile(64, 64, 32); atom(wgmma(64, 64, 16)); load(tma); {clauses}");
+            Landmarks::of(&kernel(&clauses).programs().entries[0]).slots.into_iter().collect::<Vec<_>>()
+        };
+        assert_eq!(slots("promote(every = 32); stages(4);"), [1, 4]);
+        assert_eq!(slots("promote(every = 64); stages(8);"), [2]);
     }
 
     #[test]

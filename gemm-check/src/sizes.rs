@@ -106,7 +106,7 @@ pub(crate) fn rare(kernel: &Kernel) -> Vec<Size> {
 /// Sizes at which a persistent block computes two tiles, each with a K-tile more than the ring has slots.
 pub(crate) fn refilled(kernel: &Kernel) -> Vec<Size> {
     let size = |landmarks: &Landmarks| {
-        let ([m, _, k], slots) = (landmarks.tile, landmarks.slots.first()?);
+        let ([m, _, k], slots) = (landmarks.tile, landmarks.slots.last()?);
         Some(landmarks.suited(Size::new((landmarks.turns * landmarks.wave? + 1) * m, 3, slots * k + 1)))
     };
     of_kernel(kernel).iter().filter_map(size).collect()

@@ -425,16 +425,13 @@ impl<'a> Lowering<'a> {
         self.b.math(kernel::Math::Mov, into, vec![kernel::Value::Reg(sum)]);
     }
 
-    /// Adds finite rounding errors to finite sums: those of an infinite one, or of NaN, are NaN.
+    /// Adds the rounding errors of finite sums: those of an infinite one, or of NaN, are NaN.
     fn add_rest(&mut self, rest: usize, into: usize, note: &Note) {
         let (rest, into) = (self.acc[rest].clone(), self.acc[into].clone());
         self.b.origin(note, "add the rounding errors of finite sums");
         for (rest, into) in rest.iter().zip(&into) {
-            let [difference, other, error] = [(); 3].map(|()| self.b.fresh(self.families.acc));
-            self.b.math(kernel::Math::Sub, difference, vec![kernel::Value::Reg(*into), kernel::Value::Reg(*into)]);
-            self.b.math(kernel::Math::Sub, other, vec![kernel::Value::Reg(*rest), kernel::Value::Reg(*rest)]);
-            let both = vec![kernel::Value::Reg(difference), kernel::Value::Reg(other)];
-            self.b.math(kernel::Math::Add, difference, both);
+            let [difference, error] = [(); 2].map(|()| self.b.fresh(self.families.acc));
+            self.b.math(kernel::Math::Sub, difference, vec![kernel::Value::Reg(*rest), kernel::Value::Reg(*rest)]);
             let finite = self.b.fresh_pred();
             self.b.push(kernel::Op::IsZero { dst: finite, src: difference });
             let (yes, no) = (kernel::Value::Reg(*rest), kernel::Value::Const(0.0));

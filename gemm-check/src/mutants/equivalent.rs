@@ -49,8 +49,11 @@ fn waits_for_more(mutant: &Mutant) -> bool {
 
 /// Whether a constant that was a multiple of 16 is larger by 1.
 fn one_more(mutant: &Mutant) -> bool {
-    let last = |text: &str| text.rsplit(' ').next().and_then(|number| number.parse::<u32>().ok());
-    last(&mutant.after).zip(last(&mutant.before)).is_some_and(|(after, before)| before % 16 == 0 && after == before + 1)
+    let words = |text: &str| text.split([' ', ',']).map(str::to_string).collect::<Vec<_>>();
+    let (before, after) = (words(&mutant.before), words(&mutant.after));
+    let different = before.iter().zip(&after).find(|(before, after)| before != after);
+    let numbers = different.and_then(|(before, after)| before.parse::<u32>().ok().zip(after.parse::<u32>().ok()));
+    numbers.is_some_and(|(before, after)| before % 16 == 0 && after == before + 1)
 }
 
 /// Whether fewer numbers fulfil a comparison with a constant than before, or the same multiples of 2.

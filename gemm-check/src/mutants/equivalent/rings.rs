@@ -17,11 +17,19 @@ fn computes_one_tile(entry: &Entry) -> bool {
 pub(super) const FAMILIES: &[Family] = &[
     Family {
         kinds: &[MutantKind::Constant],
-        is: |mutant| matches!(mutant.op, Opcode::Add { .. } | Opcode::Mov(_)) && one_more(mutant),
+        is: |mutant| matches!(mutant.op, Opcode::Add { .. } | Opcode::Sub { .. } | Opcode::Mov(_)) && one_more(mutant),
         notes: &["matrix descriptor of", "advance to the next slot", "first slots to read and to fill"],
         entry: any,
         certain: false,
         reason: "a descriptor holds an address without its lowest four bits",
+    },
+    Family {
+        kinds: &[MutantKind::MovedSync, MutantKind::DeletedSync],
+        is: |mutant| matches!(mutant.op, Opcode::BarSync),
+        notes: &["synchronise the threads of `store`"],
+        entry: computes_one_tile,
+        certain: false,
+        reason: "a block that computes one tile writes the parts of D in shared memory once, which nobody has read before",
     },
     Family {
         kinds: &[MutantKind::DeletedSync, MutantKind::Bound, MutantKind::Constant],
