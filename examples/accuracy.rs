@@ -6,7 +6,8 @@
 //! cargo run --release --example accuracy -- --from FILE --plot FILE.svg
 //! ```
 //!
-//! `--data` is `normal`, `uniform` or `log-normal`; without it, all of them. On a GPU, where D is larger and a sample of it is summed again, cuBLAS multiplies as well: f32, and operands rounded to tf32.
+//! `--data` is `normal`, `uniform` or `log-normal`; without it, all of them. On a GPU, where D is larger and a sample of it is
+//! summed again, cuBLAS multiplies as well: f32, and operands rounded to tf32.
 //!
 //! For each kind of data and each K: the relative error of D in the Frobenius norm, against sums in f64, and the largest error
 //! of an element relative to `|A| |B|`, in units of 2^-24. With several draws of A and B, the geometric mean of the first, so
@@ -16,6 +17,7 @@
 
 use std::error::Error;
 use std::fs;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use lexopt::{Arg, ValueExt};
@@ -175,6 +177,12 @@ fn word(kind: &str) -> &'static str {
     }
 }
 
+/// The kind that a word stands for.
+fn kind_of(text: &str) -> Result<&'static str, &'static str> {
+    let kind = KINDS.iter().map(|(kind, _)| *kind).find(|kind| word(kind) == text);
+    kind.ok_or("data are normal, uniform or log-normal")
+}
+
 /// How it was measured.
 struct Setting {
     /// Rows and columns of D.
@@ -243,7 +251,7 @@ fn redraw(file: &Path, picture: &Path) -> Result<(), Box<dyn Error>> {
     };
     let read = || {
         let rows: Option<Vec<Row>> = file["rows"].as_array()?.iter().map(row).collect();
-        // Files of before had one draw, and promoted without rounding errors.
+        // Older files lack these two: they had one draw, and no rounding errors.
         let setting = Setting {
             extent: whole(&file["m"])?,
             promote: whole(&file["promote"])?,
@@ -265,8 +273,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             Arg::Value(value) => largest = value.parse()?,
             Arg::Long("promote") => promote = args.value()?.parse()?,
             Arg::Long("compensated") => compensated = true,
-            Arg::Long("draws") => draws = args.value()?.parse()?,
-            Arg::Long("data") => data = Some(args.value()?.parse::<String>()?),
+            Arg::Long("draws") => draws = args.value()?.parse_with(|text| text.parse::<NonZeroU64>())?.get(),
+            Arg::Long("data") => data = Some(args.value()?.parse_with(kind_of)?),
             Arg::Long("from") => earlier = Some(PathBuf::from(args.value()?)),
             Arg::Long("json") => file = Some(PathBuf::from(args.value()?)),
             Arg::Long("plot") => picture = Some(PathBuf::from(args.value()?)),
@@ -293,7 +301,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let methods: Vec<&str> =
         [SINGLE].into_iter().chain(MODES).chain(libraries.iter().map(|(method, _)| *method)).collect();
     let mut rows = Vec::new();
-    for kind in KINDS.into_iter().filter(|(kind, _)| data.as_ref().is_none_or(|data| word(kind) == data)) {
+    for kind in KINDS.into_iter().filter(|(kind, _)| data.is_none_or(|data| data == *kind)) {
         println!("{:24}{}", kind.0, methods.iter().map(|method| format!("{method:>22}")).collect::<String>());
         for k in std::iter::successors(Some(256), |k| Some(k * 4)).take_while(|k| *k <= largest) {
             // Sums of the logarithms of norms, and the largest errors.

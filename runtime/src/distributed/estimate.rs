@@ -22,8 +22,7 @@ pub struct Network {
 
 impl Network {
     /// Hosts of eight H200s: what the blocks of a broadcast move over NVLink, as measured; a network of 400 Gbit/s for each
-    /// GPU by its nominal speed; and 10 us from
-    /// process to process, which is assumed.
+    /// GPU by its nominal speed; and 10 us from process to process, which is assumed.
     pub const H200: Network = Network { per_host: 8, inside: 135e9, between: 50e9, latency: 10e-6 };
 }
 

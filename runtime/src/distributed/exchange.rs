@@ -8,8 +8,8 @@ use crate::device::{Device, DeviceKind};
 use crate::large::site::{Between, Site};
 use crate::large::{Action, Operation};
 
-/// Blocks of NCCL's kernels, of which each occupies a multiprocessor. A broadcast runs beside a product that takes many times
-/// as long, and needs only a part of the links' speed.
+/// Blocks of NCCL's kernels; each occupies a multiprocessor. A broadcast has as much time as the product beside it, which is
+/// many times what it needs, so a part of the links' speed is enough.
 const CHANNELS: u32 = 4;
 
 /// Multiprocessors that a product on a grid of processes leaves to the exchange.

@@ -177,7 +177,7 @@ pub(crate) struct Needs<'p> {
     pub(crate) operations: &'p [Operation],
     pub(crate) buffers: &'p BTreeMap<Buffer, Allocation>,
     pub(crate) workspace_bytes: u64,
-    /// Multiprocessors that its products leave to what runs beside them.
+    /// Multiprocessors that its products do not occupy, for kernels that run at the same time.
     pub(crate) spare: u32,
 }
 
