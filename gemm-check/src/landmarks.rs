@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use ptx_gemm_dsl::Layout;
 use ptx_gemm_dsl::target::WARP;
-use ptx_gemm_dsl::terms::{Along, Operand, Side, Tail, Wave};
+use ptx_gemm_dsl::terms::{Along, Fast, Operand, Side, Tail, Wave};
 use ptx_gemm_dsl::types::{Orientation, Problem};
 use ptx_gemm_runtime::interface::{Entry, Grid};
 use ptx_gemm_runtime::tile::{Accumulator, Map, Op, Program, Stager, Writer};
@@ -35,13 +35,25 @@ pub(crate) struct Landmarks {
     pub(crate) streamed: Option<(usize, usize)>,
     /// Steps of the unrolled bodies.
     pub(crate) unroll: BTreeSet<usize>,
-    /// Extents of the tiles in which operands are packed, along m or n and along k, and rows that a block copies at a time.
-    pub(crate) packs: Vec<(Side, [usize; 2], usize)>,
+    /// Operands that are packed.
+    pub(crate) packs: Vec<Packed>,
     /// Elements of the accesses to global memory.
     pub(crate) widths: BTreeSet<usize>,
     /// The numbers that m, n and k must be multiples of for this entry to accept a product of packed matrices; 1 where
     /// another entry accepts what this one does not.
     granules: [usize; 3],
+}
+
+/// An operand that is packed.
+#[derive(Clone, Debug)]
+pub(crate) struct Packed {
+    pub(crate) side: Side,
+    /// Extents of the tile that a block copies, along m or n and along k.
+    pub(crate) tile: [usize; 2],
+    /// Rows that it copies at a time.
+    pub(crate) rows: usize,
+    /// The dimension that is contiguous, where the vectors around are read (`Pack::around`).
+    pub(crate) around: Option<Fast>,
 }
 
 /// The landmarks of every entry of a kernel, in order.
@@ -111,7 +123,12 @@ impl Landmarks {
             packs: program
                 .packs
                 .iter()
-                .map(|pack| (pack.side, [pack.extent, pack.depth].map(|e| e as usize), (pack.threads / WARP) as usize))
+                .map(|pack| Packed {
+                    side: pack.side,
+                    tile: [pack.extent, pack.depth].map(|extent| extent as usize),
+                    rows: (pack.threads / WARP) as usize,
+                    around: pack.around(program).then(|| program.problem.layouts.fast(pack.side)),
+                })
                 .collect(),
             widths,
             granules: [1; 3],
@@ -136,7 +153,7 @@ impl Landmarks {
             m: self.n,
             n: self.m,
             band: (group, along),
-            packs: self.packs.into_iter().map(|(side, tile, warps)| (other(side), tile, warps)).collect(),
+            packs: self.packs.into_iter().map(|packed| Packed { side: other(packed.side), ..packed }).collect(),
             ..self
         }
     }

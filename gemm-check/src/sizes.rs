@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use ptx_gemm_dsl::types::Batch;
 use ptx_gemm_runtime::Kernel;
 
-use crate::landmarks::{Landmarks, of_kernel};
+use crate::landmarks::{Landmarks, Packed, of_kernel};
 use crate::size::Size;
 use crate::suite::BATCH;
-use ptx_gemm_dsl::terms::{Along, Side, Wave};
+use ptx_gemm_dsl::terms::{Along, Fast, Side, Wave};
 
 /// The sizes that cover every edge of every entry: each interesting extent of one dimension combined with awkward ones
 /// of the other two, the whole tile and its multiples, and empty products. For an entry without guards these are
@@ -217,11 +217,14 @@ pub(crate) fn begun_by_one(kernel: &Kernel) -> Option<(u32, Size)> {
 /// The most blocks of a wave that are worth a run in the interpreter.
 const WIDEST: usize = 64;
 
+/// Elements of 16 bits that a thread packs at once.
+const VECTOR: usize = 8;
+
 /// Operands that are packed: their last row is in each of the rows that a warp copies, and their last column in each of
 /// the columns, and there is a second tile. A warp copies 32 columns at a time: the last column is among the first ones of
 /// those in rows copied by a pass of the same parity as `turn`, and otherwise among the others.
 fn packed(landmarks: &Landmarks, turn: usize, sizes: &mut BTreeSet<Size>) {
-    for &(side, [extent, depth], rows) in &landmarks.packs {
+    for &Packed { side, tile: [extent, depth], rows, around } in &landmarks.packs {
         let mut insert = |own: usize, k: usize| {
             sizes.insert(match side {
                 Side::A => Size::new(own, 3, k),
@@ -239,6 +242,13 @@ fn packed(landmarks: &Landmarks, turn: usize, sizes: &mut BTreeSet<Size>) {
         insert(extent, 32);
         insert(2 * extent - 1, 2 * depth - 1);
         insert(2 * extent + 1, depth + 1);
+        // The second tile of each row is inside with a vector on each side, or lacks one element of that.
+        for (fast, past) in around.into_iter().flat_map(|fast| [(fast, VECTOR), (fast, VECTOR - 1)]) {
+            match fast {
+                Fast::K => insert(extent, 2 * depth + past),
+                Fast::Mn => insert(2 * extent + past, depth),
+            }
+        }
     }
 }
 

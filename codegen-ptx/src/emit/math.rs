@@ -35,6 +35,7 @@ impl Emitter<'_> {
             Math::Div => Opcode::Div { rnd, ty },
             Math::Neg => Opcode::Neg(ty),
             Math::Abs => Opcode::Abs(ty),
+            Math::CopySign => Opcode::CopySign(ty),
             Math::Floor => Opcode::Cvt { rnd: Rounding::Rmi, sat: false, to: ty, from: ty },
             Math::Exp2 => Opcode::Approx { function: Approx::Ex2, ty },
             Math::Reciprocal => Opcode::Approx { function: Approx::Rcp, ty },

@@ -122,13 +122,15 @@ pub struct Address {
     pub offset: i64,
 }
 
-/// Whether the memory that follows a global access is going to be read.
+/// Whether the memory of a global access, or what follows it, is going to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Locality {
     /// Unknown.
     Unknown,
     /// The next K-tiles read it, so it may be prefetched.
     NextTiles,
+    /// It, and what is loaded, is read once, so that the L2 cache should rather keep other data.
+    Once,
 }
 
 /// When an arrival at an mbarrier takes effect.
@@ -192,6 +194,8 @@ pub enum Math {
     Neg,
     /// |x|
     Abs,
+    /// |y| with the sign of x
+    CopySign,
     /// smaller, NaN if either is NaN
     Min,
     /// larger, NaN if either is NaN

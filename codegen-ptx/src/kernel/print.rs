@@ -106,11 +106,15 @@ impl Printer<'_> {
             }
             Op::Set { dst, value } => format!("{} = {}", self.reg(*dst), self.expr(value)),
             Op::Load { memory, dst, address, guard, locality, reads } => {
-                let ahead = if *locality == Locality::NextTiles { " and ahead" } else { "" };
+                let locality = match locality {
+                    Locality::Unknown => "",
+                    Locality::NextTiles => " and ahead",
+                    Locality::Once => " once",
+                };
                 let (space, within) = self.place(memory);
                 let (dst, address, guard) = (self.regs(dst), self.address(address), self.guard(guard));
                 let volatile = if *reads == Reads::Volatile { " volatile" } else { "" };
-                format!("{dst} = load{volatile} {space} {address}{within}{ahead}{guard}")
+                format!("{dst} = load{volatile} {space} {address}{within}{locality}{guard}")
             }
             Op::Store { memory, src, address, guard } => {
                 let (space, within) = self.place(memory);
@@ -328,6 +332,7 @@ fn math_name(op: Math) -> &'static str {
         Math::Fma => "fma",
         Math::Neg => "neg",
         Math::Abs => "abs",
+        Math::CopySign => "copysign",
         Math::Min => "min",
         Math::Max => "max",
         Math::Floor => "floor",

@@ -3,13 +3,18 @@
 //!
 //! A block copies one tile, in vectors: a thread has [`VECTOR_BYTES`] of the operand that lie next to each other. Rows of the
 //! copy begin at multiples of that and are padded, so that its vectors are always written whole. Those of the matrix are read
-//! whole if the tile is inside and they are aligned, otherwise element by element, with zeros outside. A matrix that is copied
-//! for its alignment alone is always read by elements.
+//! whole if the tile is inside and they are aligned, otherwise element by element, with zeros outside.
+//!
+//! Vectors of a matrix that is copied for its alignment alone begin anywhere. Elements of 16 bits are then cut out of the two
+//! aligned vectors around them, if the tile and a vector on each side of its rows are inside (`lower/pack/around.rs`). Wider
+//! elements are read one by one.
 //!
 //! If the kernel transposes, the tile passes through shared memory: it is read along the dimension that is contiguous in the
 //! matrix, and written along the one that is contiguous in the copy, so that both use whole lines. Rows in shared memory are
 //! an odd number of elements apart, and a warp reads and writes four of them, a line of 128 bytes of each: so its elements are
 //! in different banks in both orders.
+
+mod around;
 
 use ptx_gemm_dsl::terms::{Fast, Param, Reads};
 use ptx_gemm_dsl::types::{Batch, DType};
@@ -32,6 +37,13 @@ const LINE_VECTORS: u32 = 128 / VECTOR_BYTES;
 
 /// The largest number of bf16.
 const LARGEST_BF16: f64 = 3.389_531_389_251_535_5e38;
+
+/// The smallest numbers of bf16 and f16, 2^-133 and 2^-24.
+const SMALLEST_BF16: f64 = 9.183_549_615_799_121e-41;
+const SMALLEST_F16: f64 = 5.960_464_477_539_063e-8;
+
+/// 2^127, by which the smallest number of f32 is larger than those.
+const LARGEST_POWER: f64 = 1.701_411_834_604_692_3e38;
 
 /// Lowers the kernel that copies an operand for a program that was verified.
 pub(crate) fn lower(program: &Program, pack: &Pack) -> Lowered<Kernel> {
@@ -83,6 +95,8 @@ struct Tile {
     /// Elements left from there along the operand's own dimension, and along k.
     own_left: Expr,
     k_left: Expr,
+    /// The dimension that is contiguous in the matrix: its extent, and where the tile begins.
+    run: (Expr, Expr),
     /// Bytes from one plane of the copy to the next.
     plane: Expr,
     /// The scale of the tile's first row or column, if these are scaled.
@@ -95,6 +109,10 @@ impl Packing<'_> {
         let note = &self.pack.note;
         let matrix = self.program.problem.layouts.fast(self.pack.side);
         let read = self.vectors(matrix, &tile);
+        if self.pack.around(self.program) {
+            self.copy_around(&read, &tile)?;
+            return Ok(self.b.finish());
+        }
         let values = self.read(&read, &tile)?;
         if matrix == self.pack.fast {
             self.write(&read, &values, &tile)?;
@@ -242,8 +260,10 @@ impl Packing<'_> {
             let mut planes = vec![values.clone()];
             if let (Some(family), Some(of)) = (self.planes, pack.planes) {
                 let scales = scales.as_ref().map(|scales| &scales[index]);
-                let values = scales.map_or_else(|| values.clone(), |scales| self.scaled(values, scales));
-                let split: Vec<Vec<Reg>> = values.iter().map(|value| self.split(*value, family, of)).collect();
+                let scaled = scales.map_or_else(|| values.clone(), |scales| self.scaled(values, scales));
+                let pairs = values.iter().zip(&scaled);
+                let split: Vec<Vec<Reg>> =
+                    pairs.map(|(value, scaled)| self.split(*value, *scaled, family, of)).collect();
                 planes = (0..of.count as usize).map(|plane| split.iter().map(|parts| parts[plane]).collect()).collect();
             }
             self.b.origin(note, if self.planes.is_some() { "write the planes" } else { "write the copy" });
@@ -300,24 +320,31 @@ impl Packing<'_> {
         values.iter().zip(scales).map(times).collect()
     }
 
-    /// The planes of one element, the largest first: each is what the ones before leave of it, rounded to nearest.
+    /// The planes of one element, the largest first: each is what the ones before leave of it, once scaled, rounded to nearest.
     ///
     /// A number that would round to infinity is cut to the largest of the planes' type instead, and the rest of it is in
     /// the next plane. Infinity is in the last plane, which is only multiplied by first planes, with 1 in the first: so
     /// infinity times a number is never infinity times the zeros of its other planes, and infinity times infinity is
     /// infinity. NaN is in the first and in the last plane. A fourth plane is the third with 0 in place of these.
-    fn split(&mut self, value: Reg, family: kernel::Family, Planes { dtype, count }: Planes) -> Vec<Reg> {
-        let most = if dtype == DType::F16 { 65504.0 } else { LARGEST_BF16 };
+    ///
+    /// A number that would round to 0 is the smallest of the planes' type instead, which the next plane takes back: infinity
+    /// times it is infinity. Scaling may have made it 0, so that it is the element itself which says whether it is one.
+    fn split(&mut self, element: Reg, value: Reg, family: kernel::Family, Planes { dtype, count }: Planes) -> Vec<Reg> {
+        let (least, most) = if dtype == DType::F16 { (SMALLEST_F16, 65504.0) } else { (SMALLEST_BF16, LARGEST_BF16) };
         self.b.origin(&self.pack.note, "planes of an element");
-        let [difference, high, low, bounded] = [(); 4].map(|()| self.b.fresh(self.values));
+        let [difference, high, size, low, magnitude, bounded] = [(); 6].map(|()| self.b.fresh(self.values));
         self.b.math(Math::Sub, difference, vec![Value::Reg(value), Value::Reg(value)]);
         let finite = self.b.fresh_pred();
         self.b.push(Op::IsZero { dst: finite, src: difference });
         let yes = Value::Const(most);
         self.b.push(Op::Select { dst: high, pred: finite, yes, no: Value::Const(1.0) });
-        self.b.math(Math::Neg, low, vec![Value::Reg(high)]);
-        self.b.math(Math::Min, bounded, vec![Value::Reg(value), Value::Reg(high)]);
-        self.b.math(Math::Max, bounded, vec![Value::Reg(bounded), Value::Reg(low)]);
+        self.b.math(Math::Abs, size, vec![Value::Reg(element)]);
+        self.b.math(Math::Mul, low, vec![Value::Reg(size), Value::Const(LARGEST_POWER)]);
+        self.b.math(Math::Min, low, vec![Value::Reg(low), Value::Const(least)]);
+        self.b.math(Math::Abs, magnitude, vec![Value::Reg(value)]);
+        self.b.math(Math::Max, magnitude, vec![Value::Reg(magnitude), Value::Reg(low)]);
+        self.b.math(Math::Min, magnitude, vec![Value::Reg(magnitude), Value::Reg(high)]);
+        self.b.math(Math::CopySign, bounded, vec![Value::Reg(element), Value::Reg(magnitude)]);
         let (mut planes, mut rest, mut rounded) = (Vec::new(), value, bounded);
         let distinct = count.min(3);
         for plane in 0..distinct {
@@ -381,6 +408,8 @@ impl Packing<'_> {
         let k0 = self.b.set((k_tile * pack.depth).min(k.clone()));
         let own_left = self.b.set(own.clone() - own0.clone());
         let k_left = self.b.set(k.clone() - k0.clone());
+        let fast = program.problem.layouts.fast(pack.side);
+        let run_from = if fast == Fast::K { (k.clone(), k0.clone()) } else { (own.clone(), own0.clone()) };
         let (bytes, copied) = (self.element, self.copied);
         self.b.origin(note, "its first element, and the distance of rows");
         let ld = self.argument(&Param::Ld(operand))?;
@@ -390,7 +419,7 @@ impl Packing<'_> {
             let stride = self.argument(&Param::BatchStride(operand))?;
             from = self.b.set(from + product.clone().wide() * (stride * bytes));
         }
-        let from = self.first(from, program.problem.layouts.fast(pack.side), (&own0, &k0), (&pitch, bytes));
+        let from = self.first(from, fast, (&own0, &k0), (&pitch, bytes));
         self.b.origin(note, "the same of the copy");
         let mut scales = Expr::Const(0);
         if pack.scales() {
@@ -413,7 +442,7 @@ impl Packing<'_> {
             to = self.b.set(to + product.wide() * matrix);
         }
         let to = self.first(to, pack.fast, (&own0, &k0), (&packed_pitch, copied));
-        Ok(Tile { from: (from, pitch), to: (to, packed_pitch), own_left, k_left, plane, scales })
+        Ok(Tile { from: (from, pitch), to: (to, packed_pitch), own_left, k_left, run: run_from, plane, scales })
     }
 
     /// The address of a tile's first element.

@@ -117,6 +117,13 @@ impl Pack {
         program.problem.layouts.fast(self.side) != self.fast
     }
 
+    /// Whether rows are copied as they are, for their alignment alone, and in elements of 16 bits: they are then read by the
+    /// aligned vectors around, since reading such elements one by one takes longer than the memory does.
+    pub fn around(&self, program: &Program) -> bool {
+        let bytes = program.problem.types.of(self.side.operand()).bytes();
+        self.planes.is_none() && !self.transposes(program) && bytes == 2
+    }
+
     /// Shared memory of a block, in bytes: for a tile that is transposed.
     pub fn shared_bytes(&self, program: &Program) -> u32 {
         if !self.transposes(program) {

@@ -23,6 +23,8 @@ pub struct Topic {
     pub clause: &'static str,
     /// What it says, in Markdown.
     pub text: fn() -> String,
+    /// What it shows in Markdown, and the address of a picture of it.
+    pub picture: Option<(&'static str, &'static str)>,
 }
 
 impl Topic {
@@ -40,6 +42,7 @@ pub static TOPICS: &[Topic] = &[
         title: "Types",
         clause: "types",
         text: types,
+        picture: None,
     },
     Topic {
         name: "layout",
@@ -47,6 +50,7 @@ pub static TOPICS: &[Topic] = &[
         title: "Layouts",
         clause: "layout",
         text: || LAYOUT.into(),
+        picture: None,
     },
     Topic {
         name: "epilogue",
@@ -54,6 +58,7 @@ pub static TOPICS: &[Topic] = &[
         title: "The epilogue",
         clause: "epilogue",
         text: epilogue,
+        picture: None,
     },
     Topic {
         name: "targets",
@@ -61,6 +66,7 @@ pub static TOPICS: &[Topic] = &[
         title: "Targets",
         clause: "target",
         text: targets,
+        picture: None,
     },
     Topic {
         name: "emulation",
@@ -68,6 +74,7 @@ pub static TOPICS: &[Topic] = &[
         title: "Errors of emulated products",
         clause: "emulate",
         text: emulation,
+        picture: Some(("Errors over K on an H200", "../bench/results/accuracy/h200.svg")),
     },
     Topic {
         name: "strassen_errors",
@@ -75,6 +82,7 @@ pub static TOPICS: &[Topic] = &[
         title: "Errors of Strassen's algorithm",
         clause: "strassen",
         text: || format!("{OF_SUMS}\n```text\n{OF_QUADRANTS}```\n{MIXED}"),
+        picture: None,
     },
 ];
 
@@ -129,9 +137,10 @@ relative to that one (normwise in each row of A and column of B): elements below
 2^-40 of it vanish. The scales are powers of two, and exact: to multiply a row of A or a column of B by a power of two multiplies
 D by it, bit for bit, as long as no element leaves the normal numbers of f32.
 
-Infinity and NaN give what multiply-adds in f32 give, with one exception: infinity times an element that vanishes is NaN.
-Elements that bf16 would round to infinity are finite, and their products as large as in f32. `docs/performance.md` has a plot
-of errors over K.
+Infinity and NaN give what multiply-adds in f32 give: infinity times an element is infinity, however small that is. Elements that
+bf16 would round to infinity are finite, and their products as large as in f32. Where a sum of finite products exceeds f32, D is
+infinite or NaN; with planes of bf16 the sign of that infinity says nothing, since the products of small planes, of either sign,
+are the first to exceed it. `docs/performance.md` has plots of errors over K.
 ";
 
 fn state(works: bool) -> String {

@@ -161,11 +161,11 @@ impl<'k> Analysis<'k> {
         if let Expr::Max(a, b) = x
             && **b == *y
         {
-            // The number of elements left, if any: never below 0.
+            // The number of elements left, if any: never below 0, and at most `a`.
             let (a, b) = (self.evaluate(a, assume, depth)?, self.evaluate(b, assume, depth)?);
             let (lo, hi) = (a.lo.saturating_sub(b.hi), a.hi.saturating_sub(b.lo));
             let rest = Known::between(lo, hi, gcd(a.multiple, b.multiple), a.wide || b.wide);
-            let rest = Known { counts: a.counts, ..rest };
+            let rest = Known { counts: a.counts, under: a.under, ..rest };
             return Ok(a.left.map_or(rest, |(dim, _)| rest.left_of(dim, NOWHERE, 0)));
         }
         let numbers = (self.number_of(x), self.number_of(y));

@@ -132,7 +132,7 @@ impl Structure<'_> {
                 self.typed(*pred, Type::Pred)?;
                 self.known(*dst)?;
                 let ty = self.kernel.ty(*dst);
-                rule(!ty.is_narrow(), || format!("a selection of {ty:?}"))?;
+                rule(!ty.is_narrow() || ty == Type::Pair, || format!("a selection of {ty:?}"))?;
                 [yes, no].into_iter().try_for_each(|value| self.value(value, ty))?;
                 self.define_data(*dst).map(drop)
             }
@@ -194,7 +194,7 @@ impl Structure<'_> {
         let takes = match op {
             Math::Mov | Math::Neg | Math::Abs | Math::Convert | Math::First | Math::Second => 1,
             Math::Floor | Math::Exp2 | Math::Reciprocal | Math::ReciprocalOfNormal => 1,
-            Math::Add | Math::Sub | Math::Mul | Math::Div | Math::Min | Math::Max => 2,
+            Math::Add | Math::Sub | Math::Mul | Math::Div | Math::Min | Math::Max | Math::CopySign => 2,
             Math::Pair | Math::ConvertPair(_) => 2,
             Math::Fma => 3,
         };
@@ -207,7 +207,7 @@ impl Structure<'_> {
             Math::Pair => ty == Type::Pair,
             Math::ConvertPair(to) => ty == Type::Pair && matches!(to, Type::F16 | Type::Bf16),
             Math::First | Math::Second => matches!(ty, Type::F16 | Type::Bf16),
-            Math::Floor | Math::Exp2 | Math::Reciprocal | Math::ReciprocalOfNormal => ty == Type::F32,
+            Math::Floor | Math::Exp2 | Math::Reciprocal | Math::ReciprocalOfNormal | Math::CopySign => ty == Type::F32,
             _ => !ty.is_narrow(),
         };
         rule(legal, || format!("{op:?} of {ty:?}"))?;

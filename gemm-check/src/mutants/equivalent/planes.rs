@@ -1,4 +1,5 @@
-//! Families of edits that are not faults in kernels that split operands into planes, scale them, and multiply planes in pairs.
+//! Families of edits that are not faults in kernels that copy operands, split them into planes, scale them, and multiply planes in
+//! pairs.
 
 use ptx_gemm_runtime::ptx::instruction::Opcode;
 
@@ -12,6 +13,22 @@ fn one_less(mutant: &Mutant) -> bool {
 }
 
 pub(super) const FAMILIES: &[Family] = &[
+    Family {
+        kinds: BOUNDS,
+        is: compares,
+        notes: &["the vectors around, if the tile and one on each side of its rows are inside"],
+        entry: any,
+        certain: false,
+        reason: "elements are read one by one instead; or only the element of the next row is read as well that is not wanted",
+    },
+    Family {
+        kinds: &[MutantKind::Bound],
+        is: |mutant| compares(mutant) && one_less(mutant),
+        notes: &["cut this thread's vectors out of them"],
+        entry: any,
+        certain: true,
+        reason: "elements of 16 bits are at even bytes, none of which is between the two bounds",
+    },
     Family {
         kinds: IN_INDICES,
         is: |mutant| mutant.loops == 0,
