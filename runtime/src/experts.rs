@@ -111,7 +111,7 @@ mod tests {
         let experts: Vec<Expert<'_, '_>> =
             rows.iter().zip(&named).map(|(&rows, vectors)| Expert { rows, b: &ones, vectors }).collect();
         let call = ExpertsCall { a: &x, d: &d, experts: &experts, scalars: &[] };
-        gemm.prepare_experts(&call).unwrap().enqueue(StreamHandle(0)).unwrap();
+        gemm.prepare_experts(&call).unwrap().enqueue(StreamHandle(0), false).unwrap();
         let mut result = Matrix::zeros(12, 3);
         d.download(&mut result).unwrap();
         let of = |i: usize, j: usize| {

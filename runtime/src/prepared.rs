@@ -114,6 +114,8 @@ impl Prepared<'_> {
     /// The same with an operand that stays as it is at the first launch, such as the weights of a layer: what that launch copies
     /// of it into the workspace, packed or in planes, later ones use again. Nothing changes where it is used as it is, or with
     /// `strassen`, whose launches share a workspace.
+    ///
+    /// A graph that is recorded before the first launch has all of that in it, and copies the operand each time it runs.
     pub fn keeping(mut self, operand: Operand) -> Self {
         let steps = self.again.take().or_else(|| self.ready.as_ref().map(|ready| ready.steps.clone()));
         self.again = steps.map(|mut steps| {
@@ -126,12 +128,18 @@ impl Prepared<'_> {
         self
     }
 
-    pub(crate) fn enqueue(&self, stream: StreamHandle) -> Result<(), Error> {
+    /// Whether what stays the same has yet to be copied.
+    pub(crate) fn copies_first(&self) -> bool {
+        self.again.is_some() && !self.launched.load(Relaxed)
+    }
+
+    /// Enqueues the launches; `recorded`: on a stream that only records them, so that nothing has been copied afterwards.
+    pub(crate) fn enqueue(&self, stream: StreamHandle, recorded: bool) -> Result<(), Error> {
         let Some(ready) = &self.ready else { return Ok(()) };
         let again = self.again.as_ref().filter(|_| self.launched.load(Relaxed));
         let steps = again.unwrap_or(&ready.steps);
         steps.iter().try_for_each(|step| step.module.enqueue(&step.launch, stream))?;
-        self.launched.store(true, Relaxed);
+        self.launched.fetch_or(!recorded, Relaxed);
         Ok(())
     }
 }
@@ -201,7 +209,7 @@ mod tests {
         let (a, b, d) = (of(1.0), of(2.0), of(0.0));
         let call = ResidentCall { a: &a, b: &b, c: None, d: &d, vectors: &[], scalars: &[] };
         let product = |prepared: &Prepared<'_>| {
-            prepared.enqueue(StreamHandle(0)).unwrap();
+            prepared.enqueue(StreamHandle(0), false).unwrap();
             first(&d)
         };
         let kept = gemm.prepare_resident(&call).unwrap().keeping(Operand::B);
@@ -210,5 +218,10 @@ mod tests {
         b.overwrite(&Matrix::from_fn(8, 8, |_, _| 5.0f32)).unwrap();
         assert_eq!(product(&kept), 8.0 * 3.0 * 2.0);
         assert_eq!(product(&gemm.prepare_resident(&call).unwrap()), 8.0 * 3.0 * 5.0);
+        // What is recorded has not run: the first launch copies.
+        let kept = gemm.prepare_resident(&call).unwrap().keeping(Operand::B);
+        kept.enqueue(StreamHandle(0), true).unwrap();
+        b.overwrite(&Matrix::from_fn(8, 8, |_, _| 7.0f32)).unwrap();
+        assert_eq!(product(&kept), 8.0 * 3.0 * 7.0);
     }
 }

@@ -136,7 +136,7 @@ impl Queue {
         &self.name
     }
 
-    fn check(&self, call: &'static str, result: Result<(), DriverError>) -> Result<(), Error> {
+    fn check<T>(&self, call: &'static str, result: Result<T, DriverError>) -> Result<T, Error> {
         Ok(result.map_err(|error| failure(call, &self.name, error))?)
     }
 }
@@ -147,7 +147,13 @@ impl Enqueue for Prepared<'_> {
             let device = self.device().name().into();
             return Err(DeviceError::OtherContext { what: "the queue", device }.into());
         }
-        Prepared::enqueue(self, StreamHandle(queue.stream.cu_stream() as usize))
+        let records = |status| status != sys::CUstreamCaptureStatus_enum::CU_STREAM_CAPTURE_STATUS_NONE;
+        // Only a first launch needs to know.
+        let recorded = match self.copies_first() {
+            true => records(queue.check("cuStreamIsCapturing", queue.stream.capture_status())?),
+            false => false,
+        };
+        Prepared::enqueue(self, StreamHandle(queue.stream.cu_stream() as usize), recorded)
     }
 }
 

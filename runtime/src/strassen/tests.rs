@@ -288,8 +288,8 @@ fn matrices_on_the_device() {
     let [in_a, in_b, d] = &resident;
     let call = ResidentCall { a: in_a, b: in_b, c: None, d, vectors: &[], scalars: &[] };
     let prepared = gemm.prepare_resident(&call).unwrap();
-    prepared.enqueue(StreamHandle(0)).unwrap();
-    prepared.enqueue(StreamHandle(0)).unwrap();
+    prepared.enqueue(StreamHandle(0), false).unwrap();
+    prepared.enqueue(StreamHandle(0), false).unwrap();
     let mut back = Matrix::from_fn(40, 40, |_, _| 0.0);
     d.download(&mut back).unwrap();
     assert_eq!(back, gemm.multiply(&a, &b).unwrap());
