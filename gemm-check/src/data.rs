@@ -31,6 +31,11 @@ pub enum Data {
     /// Like exact data, with -infinity in a quarter of the elements of half of the rows of A and of the columns of B, in
     /// groups of four: each element of a vector is -infinity somewhere. Integers are the same as for exact data.
     Negative,
+    /// For products from planes: lines (rows of A, columns of B) of an element of 2^100 and zeros, every fourth of which is 2^-140
+    /// instead, and lines of integers, every fourth of which is -infinity instead. Of every four lines each has these in
+    /// another place, and each follows four of another kind: so -infinity times 2^-140 must not be taken for -infinity times
+    /// the zero next to it, whatever the planes of 2^-140 are. Integers are the same as for exact data.
+    Vanishing,
     /// Integers in 1..=10: every partial sum is exact as long as 100 K < 2^24, and so any order of summation gives the
     /// same bits, and every dropped, doubled or misplaced product shows. For a D of 16 bits they have both signs, and up
     /// to 3 in magnitude for bf16, so that most sums are numbers of that type; the others must be rounded to nearest even.
@@ -60,7 +65,7 @@ impl Values {
             Data::Exact if types.acc == DType::F16 => signed(&mut numbers, 2),
             Data::Exact if types.d == DType::Bf16 => signed(&mut numbers, 3),
             Data::Exact if types.d == DType::F16 => signed(&mut numbers, 10),
-            Data::Exact | Data::Infinite | Data::Negative => numbers.next_in(1, 10) as f64,
+            Data::Exact | Data::Infinite | Data::Negative | Data::Vanishing => numbers.next_in(1, 10) as f64,
             Data::Random | Data::Special | Data::Nans | Data::Peaks if dtype.is_integer() => {
                 numbers.next_in(low, 10) as f64
             }
@@ -128,6 +133,24 @@ impl Values {
                 5 => {}
                 _ => self.elements[index] = round(dtype, self.elements[index] * PEAK),
             }
+        }
+        self
+    }
+
+    /// The same with the elements of [`Data::Vanishing`] in the rows, or in the columns; integers stay as they are.
+    pub(crate) fn with_vanishing(mut self, dtype: DType, in_rows: bool) -> Values {
+        let cols = self.cols;
+        for (index, value) in self.elements.iter_mut().enumerate().filter(|_| !dtype.is_integer()) {
+            let (row, col) = (index / cols, index % cols);
+            let (line, at) = if in_rows { (row, col) } else { (col, row) };
+            let (first, own) = (at < 4, at % 4 == line % 4);
+            *value = match line % 8 < 4 {
+                true if first && at == (line + 1) % 4 => 2f64.powi(100),
+                true if !first && own => 2f64.powi(-140),
+                true => 0.0,
+                false if !first && own => f64::NEG_INFINITY,
+                false => *value,
+            };
         }
         self
     }

@@ -312,7 +312,7 @@ impl Input {
                     values.with_infinities(dtype, seed, f64::NEG_INFINITY, negative)
                 }
                 (Data::Special | Data::Infinite | Data::Negative, None) => values,
-                (Data::Random | Data::Exact | Data::Nans | Data::Peaks, _) => values,
+                (Data::Random | Data::Exact | Data::Nans | Data::Peaks | Data::Vanishing, _) => values,
             }
         };
         // Sums of quadrants take what is not finite to elements that do not depend on it.
@@ -337,6 +337,13 @@ impl Input {
             };
             a.iter_mut().for_each(|values| peaks(values, types.a, true));
             b.iter_mut().for_each(|values| peaks(values, types.b, false));
+        }
+        if data == Data::Vanishing && reads_acc && levels.is_none() {
+            let vanishing = |values: &mut Values, dtype, in_rows| {
+                *values = std::mem::take(values).with_vanishing(dtype, in_rows);
+            };
+            a.iter_mut().for_each(|values| vanishing(values, types.a, true));
+            b.iter_mut().for_each(|values| vanishing(values, types.b, false));
         }
         if let (Some(of), None, Data::Exact, true) = (emulated, levels, data, reads_acc) {
             a.iter_mut().zip(&mut b).for_each(|(a, b)| planes::fill(a, b, of));

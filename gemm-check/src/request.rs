@@ -107,6 +107,11 @@ impl Request {
         Request { data: Data::Negative, ..Request::random(m, n, k) }
     }
 
+    /// Infinities, and elements that their planes make vanish, packed matrices, seed 0.
+    pub fn vanishing(m: usize, n: usize, k: usize) -> Request {
+        Request { data: Data::Vanishing, ..Request::random(m, n, k) }
+    }
+
     /// The same with every row aligned for the widest access, whatever the extents: the entries with wide accesses run,
     /// and reach the edges.
     pub fn aligned(self) -> Request {

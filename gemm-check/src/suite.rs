@@ -156,9 +156,21 @@ pub(crate) fn rounding_requests(kernel: &Kernel, Size { m, n, k }: Size) -> Vec<
     [random.aligned()].into_iter().chain(padded).chain(narrow).chain(whole).collect()
 }
 
-/// Products whose rows of A and columns of B have their largest element in any place, where a kernel looks for it to scale
-/// them, with aligned rows and without; the same of products with -infinity in each element of a vector, which their planes
-/// have a value of their own for; and products whose k ends in each of these places.
+/// For kernels that split operands into planes, products with -infinity in each element of each vector of a thread, which their
+/// planes have a value of their own for, and with elements that their planes make vanish, with aligned rows and without.
+pub(crate) fn plane_requests(kernel: &Kernel) -> Vec<Request> {
+    if kernel.levels().is_some() || kernel.interface().entries.iter().all(|entry| entry.emulated.is_none()) {
+        return Vec::new();
+    }
+    let problem = kernel.problem();
+    // A whole tile of a split kernel: each vector of each thread.
+    let of = [Request::negative(64, 64, 64), Request::vanishing(64, 64, 64)];
+    let of = of.map(|request| with_scalars(problem, request, &WHOLE, 0));
+    of.into_iter().flat_map(|request| [request.clone().aligned(), request.padded(problem, 1)]).collect()
+}
+
+/// For kernels that scale rows of A and columns of B, products with the largest element of these in any place, where a kernel
+/// looks for it, with aligned rows and without; and products whose k ends in each of these places.
 pub(crate) fn peak_requests(kernel: &Kernel) -> Vec<Request> {
     let planes = kernel.programs().entries.iter().flat_map(|program| &program.packs);
     if kernel.levels().is_some() || !planes.into_iter().any(Pack::scales) {
@@ -169,10 +181,7 @@ pub(crate) fn peak_requests(kernel: &Kernel) -> Vec<Request> {
     // A few rows and columns, which end within each of the elements that a thread reads one after another: one has its peak
     // there, and what follows the last one is out of bounds.
     let ends = (0..32).map(|run| with_scalars(problem, Request::peaks(4, 4, 32 * run + 5), &WHOLE, 0));
-    // Small ones are enough: the planes of each element of a vector are computed by instructions of their own.
-    let negative = with_scalars(problem, Request::negative(16, 16, 40), &WHOLE, 0);
-    let both = [negative, peaks].map(|request| [request.clone().aligned(), request.padded(problem, 1)]);
-    both.into_iter().flatten().chain(ends).collect()
+    [peaks.clone().aligned(), peaks.padded(problem, 1)].into_iter().chain(ends).collect()
 }
 
 /// Products of which one operand alone is packed, where operands are packed for their alignment: nothing else writes what

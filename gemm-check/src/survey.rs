@@ -45,6 +45,7 @@ impl fmt::Display for Finding {
             Data::Special => "NaN-and-infinity",
             Data::Infinite => "part-infinite integer",
             Data::Negative => "part-negative-infinite integer",
+            Data::Vanishing => "vanishing and infinite",
             Data::Exact => "exact integer",
         };
         write!(f, "m = {m}, n = {n}, k = {k}, {data} data")?;

@@ -21,7 +21,7 @@ use crate::request::Request;
 use crate::size::Size;
 use crate::sizes::{begun_by_one, every_end, halved, products, rare, refilled};
 use crate::suite::{
-    end_requests, exact_requests, nan_requests, needs_alignment, packed_alone_requests, peak_requests,
+    end_requests, exact_requests, nan_requests, needs_alignment, packed_alone_requests, peak_requests, plane_requests,
     rounding_requests,
 };
 use crate::{check, edge_requests, edge_sizes};
@@ -187,7 +187,8 @@ impl Products {
             ends.clear();
         }
         // What only these show would otherwise wait for all that is costly.
-        let peaks = peak_requests(kernel).into_iter().map(plainly);
+        let of_planes = plane_requests(kernel).into_iter().chain(peak_requests(kernel));
+        let peaks = of_planes.map(plainly);
         let thorough = peaks.chain(turns(costly).flat_map(of_edge)).chain(turns(ends).flat_map(of_end));
         let of_wide = begun_by_one.into_iter().flat_map(|(_, size)| end_requests(kernel, size, 0));
         let thorough = thorough.chain(of_wide.map(|request| (request, Place::Wide)));
