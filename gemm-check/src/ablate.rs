@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ptx_gemm_dsl::clause::Clause;
+use ptx_gemm_dsl::plan::Emulate;
 use ptx_gemm_dsl::table::Key;
 use ptx_gemm_dsl::{Schedule, Target};
 use ptx_gemm_runtime::interp::Checks;
@@ -30,7 +31,8 @@ const STEPS: u32 = 3;
 const LARGE: usize = 128 * 256;
 
 /// Words that are interchangeable.
-const WORDS: [&[&str]; 13] = [
+const WORDS: [&[&str]; 14] = [
+    &["emulate(bf16x3)", "emulate(bf16x6)", "emulate(bf16x9)", "emulate(f16x3)"],
     &["along = n", "along = m", "along = z"],
     &["load(registers)", "load(cp_async)", "load(tma)"],
     &["operands(registers)", "operands(shared)"],
@@ -91,12 +93,32 @@ pub fn variants(schedule: &Schedule, target: Option<Target>) -> Vec<Variant> {
                 None => schedule.clone().without(clause.key()),
                 Some(text) => replaced(schedule, clause.key(), text),
             };
-            if !all.iter().any(|known| known.schedule == schedule) {
-                all.push(Variant { clause: written.clone(), changed, schedule });
+            add(&mut all, &written, changed, schedule);
+        }
+        if let Clause::Emulate(_) = clause {
+            for changed in promotions(schedule, target) {
+                let schedule = Schedule::new().text(&format!("{}{changed};", schedule.clone().without(Key::Promote)));
+                add(&mut all, "promote", Some(changed), schedule);
             }
         }
     }
     all
+}
+
+fn add(all: &mut Vec<Variant>, clause: &str, changed: Option<String>, schedule: Schedule) {
+    if !all.iter().any(|known| known.schedule == schedule) {
+        all.push(Variant { clause: clause.into(), changed, schedule });
+    }
+}
+
+/// Other ways to promote sums, also where the schedule does not say how: half as often and twice, and with the other rounding.
+fn promotions(schedule: &Schedule, target: Option<Target>) -> Vec<String> {
+    let Some(Emulate { every, compensated, .. }) = schedule.plan(target).ok().and_then(|plan| plan.emulate) else {
+        return Vec::new();
+    };
+    let written =
+        |every, compensated| format!("promote(every = {every}{})", if compensated { ", compensated" } else { "" });
+    vec![written(every / 2, compensated), written(2 * every, compensated), written(every, !compensated)]
 }
 
 /// Excludes clauses that say what is computed rather than how, and contracts, which describe a schedule and are not
@@ -306,6 +328,22 @@ mod tests {
         assert!(
             all.iter().enumerate().all(|(i, v)| v.schedule != own && all[..i].iter().all(|o| o.schedule != v.schedule))
         );
+    }
+
+    #[test]
+    fn planes_and_promotion_are_varied_and_cost_error() {
+        let own = schedule("emulate(bf16x6); tile(64, 64, 64); atom(mma(16, 8, 16)); warp(32, 32);");
+        let (figures, ablated) = ablate(&own, None, None, Duration::ZERO).unwrap();
+        let error = |name: &str| {
+            let one = ablated.iter().find(|one| one.variant.name() == name);
+            one.unwrap_or_else(|| panic!("{name}")).figures.as_ref().unwrap().relative_error.unwrap()
+        };
+        let own = figures.relative_error.unwrap();
+        assert!(error("emulate(bf16x3)") > 5.0 * own, "{own:e}");
+        let of = ["emulate(bf16x9)", "emulate(f16x3)", "promote(every = 64)", "promote(every = 256)"].map(error);
+        assert!(of[0] < 1.1 * own && of[1] > 1.1 * own, "{own:e}, {of:?}");
+        assert!(of[2] < own && own < of[3], "{own:e}, {of:?}");
+        error("promote(every = 128, compensated)");
     }
 
     #[test]

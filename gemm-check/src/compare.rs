@@ -19,6 +19,8 @@ pub struct Outcome {
     pub compared: usize,
     /// Whether everything around the elements of D is unchanged.
     pub padding_intact: bool,
+    /// The sums of the squares of the errors and of the references, where both are finite.
+    squares: [f64; 2],
 }
 
 /// An element that is wrong.
@@ -38,7 +40,7 @@ pub struct Mismatch {
 
 impl Outcome {
     pub(crate) fn new(run: Run) -> Outcome {
-        Outcome { run, max_error: 0.0, worst: None, compared: 0, padding_intact: true }
+        Outcome { run, max_error: 0.0, worst: None, compared: 0, padding_intact: true, squares: [0.0; 2] }
     }
 
     /// Whether every element is within its bound and nothing else was written.
@@ -46,10 +48,20 @@ impl Outcome {
         self.max_error <= 1.0 && self.padding_intact
     }
 
+    /// The Frobenius norm of D - reference, relative to that of the reference; infinite elements and NaN do not count.
+    pub fn relative_error(&self) -> f64 {
+        let [errors, references] = self.squares;
+        if errors == 0.0 { 0.0 } else { (errors / references).sqrt() }
+    }
+
     /// Takes one element into account.
     pub(crate) fn compare(&mut self, row: usize, col: usize, got: f64, reference: Estimate, stored: Rounding) {
         let ratio = ratio(got, reference, stored);
         self.compared += 1;
+        if got.is_finite() && reference.value.is_finite() {
+            self.squares[0] += (got - reference.value).powi(2);
+            self.squares[1] += reference.value.powi(2);
+        }
         if ratio > self.max_error {
             self.max_error = ratio;
             if ratio > 1.0 {

@@ -50,6 +50,8 @@ pub struct Profile {
     pub formula_bytes: u64,
     /// The largest error, in units of its bound.
     pub max_error: f64,
+    /// The Frobenius norm of the error, relative to that of D.
+    pub relative_error: f64,
     /// Whether every element was right.
     pub is_right: bool,
 }
@@ -85,6 +87,7 @@ impl Profile {
     pub(crate) fn loaded(gemm: &CompiledGemm, size: Size) -> Result<Profile, CheckError> {
         let outcome = check(gemm, &request(size))?;
         let (max_error, is_right) = (outcome.max_error, outcome.is_right());
+        let relative_error = outcome.relative_error();
         let counts = outcome.run.counts.unwrap_or_default();
         let cost = counts.cost.unwrap_or_default();
         let entry = outcome.run.entry.unwrap_or_default();
@@ -97,6 +100,7 @@ impl Profile {
             cost,
             formula_bytes: ran.map_or(0, |program| formula_bytes(program, size)),
             max_error,
+            relative_error,
             is_right,
         })
     }

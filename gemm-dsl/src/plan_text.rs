@@ -340,7 +340,10 @@ impl Plan {
         match &self.problem.asked_param(param) {
             Param::Matrix(operand) => (operand.name().into(), format!("u64, address of {}", types.of(*operand))),
             Param::Map(operand) => {
-                (format!("map_{}", operand.name()), format!("128 bytes, tensor map of {}", types.of(*operand)))
+                // Of planes, where the operand is split.
+                let planes = self.emulate.filter(|_| matches!(operand, Operand::A | Operand::B));
+                let dtype = planes.map_or(types.of(*operand), |emulate| emulate.by.factor());
+                (format!("map_{}", operand.name()), format!("128 bytes, tensor map of {dtype}"))
             }
             Param::Vector(index) => {
                 let vector = epilogue.vectors.get(*index);

@@ -23,6 +23,9 @@ use crate::strassen::plan::Piece;
 use crate::view::AnyRef;
 use crate::work::{self, Work};
 
+/// What figures and messages call the workspace.
+pub const WORKSPACE: &str = "the workspace";
+
 /// A schedule, or a tile program, compiled and loaded on a device. Cheap to clone, and shared freely between threads.
 #[derive(Clone, Debug)]
 pub struct CompiledGemm {
@@ -371,7 +374,7 @@ impl CompiledGemm {
             return Ok(None);
         }
         let (what, align) = match work.list().is_empty() {
-            true => ("the workspace", WORKSPACE_ALIGN),
+            true => (WORKSPACE, WORKSPACE_ALIGN),
             false => ("the list of products", RECORD_ALIGN),
         };
         let chunks = work.bytes.div_ceil(align.into());

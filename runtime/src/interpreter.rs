@@ -120,7 +120,7 @@ impl Backend for Interpreter {
             .write(address, &zeros)
             .and_then(|()| self.memory.clear_zero_after(address))
             .and_then(|()| self.memory.set_zero_after(address, bytes));
-        Ok(written.map_err(|error| self.failed("the workspace", error))?)
+        Ok(written.map_err(|error| self.failed(crate::WORKSPACE, error))?)
     }
 
     fn upload(&self, address: u64, matrix: AnyRef<'_>) -> Result<(), Error> {

@@ -4,6 +4,9 @@ use serde::Serialize;
 
 use super::{Figures, table};
 
+/// Units of the error: the unit roundoff of f32, 2^-24.
+const UNITS: f64 = (1u64 << 24) as f64;
+
 /// One number.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Measure {
@@ -57,6 +60,7 @@ impl Figures {
                 3,
             ),
             figure("SASS loads, main loop", "SASS loads", "per FMA", sass.map(|of| of.loads_per_fma()), 4),
+            figure("error by the Frobenius norm", "error/u", "2^-24", self.relative_error.map(|of| of * UNITS), 3),
             figure("SASS operands reused", "reuse %", "% of FMA", sass.map(|of| 100.0 * of.reuse_share()), 1),
         ]
     }

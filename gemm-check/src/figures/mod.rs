@@ -114,6 +114,8 @@ pub struct Figures {
     pub not_assembled: Option<String>,
     /// The largest error, in units of its bound.
     pub max_error: f64,
+    /// The Frobenius norm of the error, relative to that of D, where operands are split into planes.
+    pub relative_error: Option<f64>,
     /// Whether every element was right.
     pub ok: bool,
     /// Advice on bad figures, with the clauses to look at.
@@ -271,6 +273,7 @@ impl Figures {
             assembled: None,
             not_assembled: None,
             max_error: profile.max_error,
+            relative_error: program.filter(|program| program.walk.is_some()).map(|_| profile.relative_error),
             ok: profile.is_right,
             advice: Vec::new(),
         };

@@ -27,7 +27,11 @@ impl fmt::Display for Figures {
             "{} for {}: {m} x {n} x {k} in {} blocks of {} threads",
             self.entry, self.target, self.blocks, self.threads
         )?;
-        writeln!(f, "counted by the interpreter; the result is {right}, {:.3} of the bound\n", self.max_error)?;
+        write!(f, "counted by the interpreter; the result is {right}, {:.3} of the bound", self.max_error)?;
+        match self.relative_error {
+            Some(error) => writeln!(f, ", off by {error:.2e} in the Frobenius norm\n")?,
+            None => f.write_str("\n\n")?,
+        }
         self.lines(f)?;
         self.shared_memory(f)?;
         self.global_memory(f)?;

@@ -89,7 +89,7 @@ impl Site {
         }
         let chunks = needs.workspace_bytes.div_ceil(WORKSPACE_ALIGN.into());
         let workspace = (chunks > 0)
-            .then(|| backend::Buffer::new(backend, "the workspace", chunks, WORKSPACE_ALIGN, Lifetime::Kept))
+            .then(|| backend::Buffer::new(backend, crate::WORKSPACE, chunks, WORKSPACE_ALIGN, Lifetime::Kept))
             .transpose()?;
         let scalars = constants.scalars.clone();
         Ok(Site { device: device.clone(), kernels, memory, vectors, scalars, workspace, origin })
