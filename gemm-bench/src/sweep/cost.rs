@@ -45,7 +45,7 @@ use ptx_gemm::builder::Atom;
 use ptx_gemm_dsl::plan::{OperandPlan, STREAM_DEPTH, Variant};
 use ptx_gemm_dsl::sample::{SAMPLE_TILES, Sample};
 use ptx_gemm_dsl::terms::{Fast, Operands, Reduce, Tail};
-use ptx_gemm_dsl::types::Orientation;
+use ptx_gemm_dsl::types::{DType, Orientation};
 use serde::{Deserialize, Serialize};
 
 use crate::suites::Size;
@@ -214,6 +214,16 @@ struct Demand {
     latency: f64,
 }
 
+/// What planes make of a schedule's work.
+struct PlaneWork {
+    /// Products of a K-tile for each that it has otherwise.
+    products: f64,
+    /// K-tiles for each that there is otherwise.
+    turns: f64,
+    /// Bytes of the operands that are copied for a K-tile, relative to those of the operands as they are.
+    copied: f64,
+}
+
 impl Demand {
     /// The greatest demand, and its resource.
     fn most(&self) -> (Bound, f64) {
@@ -237,6 +247,7 @@ impl Model<'_> {
         let tiles = size.m.div_ceil(plan.block.m as usize) * size.n.div_ceil(plan.block.n as usize);
         let blocks = (tiles * size.batch) as f64 * f64::from(parts);
         let k_tiles = (size.k as f64 / f64::from(plan.block.k.max(1)) / f64::from(parts)).ceil().max(1.0);
+        let k_tiles = k_tiles * self.planes().turns;
         let resident = plan.resident_blocks(self.variant);
         let demand = self.demand();
         let per_wave = f64::from(gpu.processors * resident);
@@ -306,7 +317,8 @@ impl Model<'_> {
         let staged = plan.a.placement.is_some();
         let once = f64::from(plan.block.m * plan.a.dtype.bytes() + plan.block.n * plan.b.dtype.bytes())
             * f64::from(plan.block.k);
-        let l2 = if staged { sectors * SECTOR } else { once.min(sectors * SECTOR) } / gpu.l2_bytes_per_clock;
+        let copied = self.planes().copied;
+        let l2 = copied * if staged { sectors * SECTOR } else { once.min(sectors * SECTOR) } / gpu.l2_bytes_per_clock;
         let spilled = self.spilled() * fma * 2.0 * WARP * f64::from(plan.problem.types.acc.bytes()) / SPILL_BYTES;
         let list = [
             (Bound::Math, math),
@@ -320,7 +332,7 @@ impl Model<'_> {
 
     /// Cycles and instructions of the products of a K-tile, which has `fma` multiply-adds of warps.
     fn products(&self, fma: f64) -> (f64, f64) {
-        let (gpu, elements) = (self.gpu, fma * WARP);
+        let (gpu, elements) = (self.gpu, fma * WARP * self.planes().products);
         let [by_group, by_warp] = gpu.tensor_per_clock;
         let at_once = |m: u32, n: u32, k: u32| f64::from(m) * f64::from(n) * f64::from(k);
         match self.plan.atom {
@@ -394,18 +406,38 @@ impl Model<'_> {
         waits * gpu.latencies[0] + blocks * ((stored + sums) / gpu.l2_bytes_per_clock + staged)
     }
 
-    /// Cycles in which operands are copied first: a launch each, which reads and writes the operand.
+    /// How much more work a K-tile is, and how many more there are, where operands are split into planes.
+    fn planes(&self) -> PlaneWork {
+        let plan = self.plan;
+        let Some(emulate) = &plan.emulate else { return PlaneWork { products: 1.0, turns: 1.0, copied: 1.0 } };
+        let pairs = emulate.by.pairs().len() as f64;
+        let narrow = f64::from(emulate.by.factor().bytes()) / f64::from(plan.a.dtype.bytes());
+        match plan.planes_in_slot {
+            0 | 1 => PlaneWork { products: 1.0, turns: pairs, copied: narrow },
+            planes => PlaneWork { products: pairs, turns: 1.0, copied: narrow * f64::from(planes) },
+        }
+    }
+
+    /// Cycles in which operands are copied first: a launch each, which reads and writes the operand; or a launch that reads it and
+    /// writes its planes, and before that one that only reads it, if it is scaled.
     fn packing(&self) -> f64 {
         let (plan, gpu, Size { m, n, k, batch }) = (self.plan, self.gpu, self.size);
         let launch = gpu.launch_us * 1e3 * gpu.clock_ghz + 2.0 * gpu.latencies[0];
         let cycles = |operand: &OperandPlan, own: usize| {
+            let elements = (own * k * batch) as f64;
+            if let Some(emulate) = &plan.emulate {
+                let launches = if emulate.by.factor() == DType::F16 { 2.0 } else { 1.0 };
+                let planes = f64::from(emulate.by.planes() * emulate.by.factor().bytes());
+                let bytes = elements * (launches * f64::from(operand.dtype.bytes()) + planes);
+                return launches * launch + bytes / gpu.dram_bytes_per_clock;
+            }
             let run = if operand.global_fast == Fast::K { k } else { own };
             let same = operand.placement.is_none_or(|placement| placement.fast == operand.global_fast);
             let aligned = (run * operand.dtype.bytes() as usize).is_multiple_of(TMA_BYTES);
             if !plan.pack.contains(&operand.side) || same && aligned {
                 return 0.0;
             }
-            let bytes = (own * k * batch) as f64 * f64::from(operand.dtype.bytes());
+            let bytes = elements * f64::from(operand.dtype.bytes());
             launch + 2.0 * bytes / gpu.dram_bytes_per_clock
         };
         cycles(&plan.a, m) + cycles(&plan.b, n)
