@@ -28,8 +28,9 @@ pub enum Data {
     /// is multiplied by the zero that replaces an element outside the matrix, the sum is NaN instead of infinite.
     /// Integers are the same as for exact data.
     Infinite,
-    /// Like exact data, with -infinity in a quarter of the elements of half of the rows of A and of the columns of B, in
-    /// groups of four: each element of a vector is -infinity somewhere. Integers are the same as for exact data.
+    /// Like exact data, with one -infinity in half of the rows of A and of the columns of B, in groups of four. In a matrix of 64
+    /// rows and columns each element of four, along either dimension, is -infinity in each 16 lines across. Integers are the same
+    /// as for exact data.
     Negative,
     /// For products from planes: lines (rows of A, columns of B) of an element of 2^100 and zeros, every fourth of which is 2^-140
     /// instead, and lines of integers, every fourth of which is -infinity instead. Of every four lines each has these in
@@ -83,19 +84,25 @@ impl Values {
     }
 
     /// The same with an infinity in place of a quarter of the elements of the chosen lines; integers stay as they are.
-    pub(crate) fn with_infinities(
-        mut self,
-        dtype: DType,
-        seed: u64,
-        infinity: f64,
-        chosen: fn(usize, usize) -> bool,
-    ) -> Values {
+    pub(crate) fn with_infinities(mut self, dtype: DType, seed: u64, chosen: fn(usize, usize) -> bool) -> Values {
         let mut numbers = SplitMix64::new(seed);
         let cols = self.cols;
         for (index, value) in self.elements.iter_mut().enumerate().filter(|_| !dtype.is_integer()) {
             if chosen(index / cols, index % cols) && numbers.next_in(0, 3) == 0 {
-                *value = infinity;
+                *value = f64::INFINITY;
             }
+        }
+        self
+    }
+
+    /// The same with the elements of [`Data::Negative`] in the rows, or in the columns, whose number is chosen; integers stay as they
+    /// are.
+    pub(crate) fn with_negative(mut self, dtype: DType, in_rows: bool, chosen: fn(usize) -> bool) -> Values {
+        let (lines, length) = if in_rows { (self.rows, self.cols) } else { (self.cols, self.rows) };
+        for line in (0..lines).filter(|line| length > 0 && !dtype.is_integer() && chosen(*line)) {
+            let at = (16 * (line / 8) + 5 * (line % 4)) % length;
+            let index = if in_rows { line * self.cols + at } else { at * self.cols + line };
+            self.elements[index] = f64::NEG_INFINITY;
         }
         self
     }

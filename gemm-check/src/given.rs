@@ -247,8 +247,8 @@ pub(crate) struct Input {
 /// Whether an element, by row and column, may be infinite where data have infinities.
 type Chosen = fn(usize, usize) -> bool;
 
-/// What special data put into a matrix: the first element, and the lines of infinities and of their negatives.
-type Specials = (f64, Chosen, Chosen);
+/// What special data put into a matrix: the first element, and the lines of infinities.
+type Specials = (f64, Chosen);
 
 fn even_rows(row: usize, _: usize) -> bool {
     row.is_multiple_of(2)
@@ -256,14 +256,6 @@ fn even_rows(row: usize, _: usize) -> bool {
 
 fn odd_columns(_: usize, col: usize) -> bool {
     !col.is_multiple_of(2)
-}
-
-fn groups_of_rows(row: usize, _: usize) -> bool {
-    row % 8 < 4
-}
-
-fn groups_of_columns(_: usize, col: usize) -> bool {
-    col % 8 >= 4
 }
 
 fn nowhere(_: usize, _: usize) -> bool {
@@ -304,22 +296,16 @@ impl Input {
             let values = Values::generate(data, dtype, types, rows, cols, seed);
             match (data, special) {
                 _ if !is_read => values.poisoned(dtype),
-                (Data::Special, Some((first, ..))) => values.beginning_with(first, dtype),
-                (Data::Infinite, Some((_, infinite, _))) => {
-                    values.with_infinities(dtype, seed, f64::INFINITY, infinite)
-                }
-                (Data::Negative, Some((.., negative))) => {
-                    values.with_infinities(dtype, seed, f64::NEG_INFINITY, negative)
-                }
-                (Data::Special | Data::Infinite | Data::Negative, None) => values,
-                (Data::Random | Data::Exact | Data::Nans | Data::Peaks | Data::Vanishing, _) => values,
+                (Data::Special, Some((first, _))) => values.beginning_with(first, dtype),
+                (Data::Infinite, Some((_, infinite))) => values.with_infinities(dtype, seed, infinite),
+                (Data::Special | Data::Infinite, None) => values,
+                (Data::Random | Data::Exact | Data::Nans | Data::Peaks | Data::Vanishing | Data::Negative, _) => values,
             }
         };
         // Sums of quadrants take what is not finite to elements that do not depend on it.
-        let special =
-            |first, infinite: Chosen, negative: Chosen| levels.is_none().then_some((first, infinite, negative));
-        let in_a = special(f64::NAN, even_rows, groups_of_rows);
-        let in_b = special(f64::INFINITY, odd_columns, groups_of_columns);
+        let special = |first, infinite: Chosen| levels.is_none().then_some((first, infinite));
+        let in_a = special(f64::NAN, even_rows);
+        let in_b = special(f64::INFINITY, odd_columns);
         let sizes: Vec<Size> = (0..request.products()).map(|product| request.size(product)).collect();
         let mut a: Vec<Values> = sizes.iter().map(|size| values(types.a, size.m, size.k, in_a, reads_acc)).collect();
         let mut b: Vec<Values> = sizes.iter().map(|size| values(types.b, size.k, size.n, in_b, reads_acc)).collect();
@@ -338,6 +324,12 @@ impl Input {
             a.iter_mut().for_each(|values| peaks(values, types.a, true));
             b.iter_mut().for_each(|values| peaks(values, types.b, false));
         }
+        if data == Data::Negative && reads_acc && levels.is_none() {
+            a.iter_mut()
+                .for_each(|values| *values = std::mem::take(values).with_negative(types.a, true, |row| row % 8 < 4));
+            b.iter_mut()
+                .for_each(|values| *values = std::mem::take(values).with_negative(types.b, false, |col| col % 8 >= 4));
+        }
         if data == Data::Vanishing && reads_acc && levels.is_none() {
             let vanishing = |values: &mut Values, dtype, in_rows| {
                 *values = std::mem::take(values).with_vanishing(dtype, in_rows);
@@ -348,11 +340,11 @@ impl Input {
         if let (Some(of), None, Data::Exact, true) = (emulated, levels, data, reads_acc) {
             a.iter_mut().zip(&mut b).for_each(|(a, b)| planes::fill(a, b, of));
         }
-        let in_c = Some((f64::NAN, nowhere as Chosen, nowhere as Chosen));
+        let in_c = Some((f64::NAN, nowhere as Chosen));
         let with_c = sizes.iter().filter(|_| epilogue.uses_c());
         let c = with_c.map(|size| values(types.c, size.m, size.n, in_c, reads_c)).collect();
         let extent = |size: Size, axis| if axis == ptx_gemm_dsl::epilogue::Axis::M { size.m } else { size.n };
-        let in_vector = Some((f64::NEG_INFINITY, nowhere as Chosen, nowhere as Chosen));
+        let in_vector = Some((f64::NEG_INFINITY, nowhere as Chosen));
         let mut vector = |size: Size, axis| values(types.epilogue(), 1, extent(size, axis), in_vector, true).elements;
         // A batch without products has vectors as well.
         let sets = if problem.batch == Batch::Grouped { sizes } else { vec![request.size(0)] };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ptx_gemm_codegen::tile::interface::{Entry, WORKSPACE_ALIGN};
+use ptx_gemm_codegen::tile::interface::{Entry, WORKSPACE, WORKSPACE_ALIGN};
 use ptx_gemm_codegen::tile::record::RECORD_ALIGN;
 use ptx_gemm_codegen::{Interface, tile};
 use ptx_gemm_dsl::terms::Wave;
@@ -22,9 +22,6 @@ use crate::shape::Laid;
 use crate::strassen::plan::Piece;
 use crate::view::AnyRef;
 use crate::work::{self, Work};
-
-/// What figures and messages call the workspace.
-pub const WORKSPACE: &str = "the workspace";
 
 /// A schedule, or a tile program, compiled and loaded on a device. Cheap to clone, and shared freely between threads.
 #[derive(Clone, Debug)]

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use ptx_gemm_codegen::tile;
+use ptx_gemm_codegen::tile::interface::WORKSPACE;
 use ptx_gemm_interp::{self as interp, AllocationId, Arg, Memory, MemoryError, Program, TensorMap, TensorMapArgs};
 
 use crate::backend::{Backend, Counts, Execution, Lifetime, Limits, Module, Output, StreamHandle};
@@ -120,7 +121,7 @@ impl Backend for Interpreter {
             .write(address, &zeros)
             .and_then(|()| self.memory.clear_zero_after(address))
             .and_then(|()| self.memory.set_zero_after(address, bytes));
-        Ok(written.map_err(|error| self.failed(crate::WORKSPACE, error))?)
+        Ok(written.map_err(|error| self.failed(WORKSPACE, error))?)
     }
 
     fn upload(&self, address: u64, matrix: AnyRef<'_>) -> Result<(), Error> {

@@ -60,7 +60,7 @@ pub use arguments::{DeviceMatrix, DeviceVector};
 pub use backend::{Counts, Limits};
 pub use batch::MatrixBatch;
 pub use call::Call;
-pub use compiled::{CompiledGemm, DeviceCall, Run, WORKSPACE};
+pub use compiled::{CompiledGemm, DeviceCall, Run};
 pub use contracts::{Assembler, Assembly, Contract, MachineCode};
 pub use device::{Device, DeviceKind};
 pub use element::Element;

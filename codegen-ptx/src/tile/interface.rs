@@ -25,6 +25,9 @@ pub const FLAG_BYTES: u32 = 4;
 /// Bytes of a scale and its inverse.
 pub const SCALE_BYTES: u32 = 8;
 
+/// What figures and messages call the workspace.
+pub const WORKSPACE: &str = "the workspace";
+
 /// Alignment of the partial sums in the workspace, in bytes.
 pub const WORKSPACE_ALIGN: u32 = 256;
 

@@ -2,8 +2,9 @@
 
 use ptx_gemm_dsl::clause::Metric;
 use ptx_gemm_dsl::terms::Operand;
+use ptx_gemm_runtime::Kernel;
+use ptx_gemm_runtime::interface::WORKSPACE;
 use ptx_gemm_runtime::tile::{Op, Program, Source};
-use ptx_gemm_runtime::{Kernel, WORKSPACE};
 use serde::Serialize;
 
 use super::{BufferFigures, Figures, OperandFigures};

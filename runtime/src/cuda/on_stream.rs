@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::{CUresult, CUstreamCaptureStatus_enum as Capture};
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut, SyncOnDrop, result};
-use ptx_gemm_codegen::tile::interface::WORKSPACE_ALIGN;
+use ptx_gemm_codegen::tile::interface::{WORKSPACE, WORKSPACE_ALIGN};
 use ptx_gemm_dsl::terms::Operand;
 use ptx_gemm_dsl::{DType, Layout};
 
@@ -184,7 +184,7 @@ impl<'a> OnStream<'a> {
     /// Memory for split-K and packed operands, at least [`CompiledGemm::workspace_bytes`] long, used by no other launch at the same time.
     /// Without it memory is allocated on the stream, and released there.
     pub fn workspace(mut self, bytes: &'a mut CudaSlice<u8>) -> OnStream<'a> {
-        self.note_context(crate::WORKSPACE, bytes.stream());
+        self.note_context(WORKSPACE, bytes.stream());
         let len = bytes.len();
         let (address, guard) = bytes.device_ptr_mut(self.order());
         self.workspace = Some((DeviceVector { address, len }, self.keep(guard)));
@@ -275,7 +275,7 @@ impl<'a> OnStream<'a> {
             return Err(ArgumentError::WorkspaceInCapture { needed }.into());
         }
         let shared = &self.gpu.shared;
-        let (device, what) = (self.gemm.device().name().to_string(), crate::WORKSPACE.to_string());
+        let (device, what) = (self.gemm.device().name().to_string(), WORKSPACE.to_string());
         // SAFETY: the kernel reads only what it has written there, except for the flags, which are zeroed.
         let own = unsafe { self.stream.alloc::<u8>(needed as usize) };
         let own = own.map_err(|error| match error.0 {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ptx_gemm_codegen::tile::interface::WORKSPACE_ALIGN;
+use ptx_gemm_codegen::tile::interface::{WORKSPACE, WORKSPACE_ALIGN};
 use ptx_gemm_dsl::epilogue::Axis;
 use ptx_gemm_dsl::{DType, Layout};
 
@@ -89,7 +89,7 @@ impl Site {
         }
         let chunks = needs.workspace_bytes.div_ceil(WORKSPACE_ALIGN.into());
         let workspace = (chunks > 0)
-            .then(|| backend::Buffer::new(backend, crate::WORKSPACE, chunks, WORKSPACE_ALIGN, Lifetime::Kept))
+            .then(|| backend::Buffer::new(backend, WORKSPACE, chunks, WORKSPACE_ALIGN, Lifetime::Kept))
             .transpose()?;
         let scalars = constants.scalars.clone();
         Ok(Site { device: device.clone(), kernels, memory, vectors, scalars, workspace, origin })
