@@ -13,6 +13,8 @@ mod table;
 
 use std::time::{Duration, Instant};
 
+use ptx_gemm::builder::Atom;
+use ptx_gemm::large::plan::Rates;
 use ptx_gemm::large::{Arguments, Large, LargeError};
 use ptx_gemm::{DType, Device, DeviceKind, Error, PinnedMatrix, Schedule, Shape};
 use serde::{Deserialize, Serialize};
@@ -138,13 +140,28 @@ fn matrices(device: &Device, shape: Shape) -> Result<(Pinned, Pinned, Pinned), E
 
 type Pinned = PinnedMatrix<f32>;
 
+/// TFLOP/s that an H200 keeps up in large products by a schedule's kind of kernel, roughly: see `docs/performance.md`.
+pub fn assumed_tflops(plan: &ptx_gemm::Plan) -> f64 {
+    let types = plan.problem.types;
+    match (plan.emulate.map(|emulate| emulate.by.pairs().len()), plan.atom) {
+        // By the products of bf16 or f16 for each of f32.
+        (Some(products), _) => 800.0 / products as f64,
+        (None, Atom::Fma) if types.acc == DType::F64 => 30.0,
+        (None, Atom::Fma) => 55.0,
+        // Tensor cores take the same time for a byte of any type.
+        (None, Atom::Mma(..)) => 700.0 / f64::from(types.a.bytes()),
+        (None, Atom::Wgmma(..)) => 1400.0 / f64::from(types.a.bytes()),
+    }
+}
+
 fn product(
     (name, schedule): (&str, &Schedule),
     devices: &[Device],
     (a, b, d): (&Pinned, &Pinned, &mut Pinned),
     rows: &[Row],
 ) -> Result<Row, LargeError> {
-    let large = Large::new(schedule)?.devices(devices);
+    let rates = schedule.plan(None).map(|plan| Rates::h200(assumed_tflops(&plan) * 1e12));
+    let large = rates.into_iter().fold(Large::new(schedule)?.devices(devices), Large::rates);
     let mut times = Vec::new();
     let interpreted = devices.iter().any(|device| device.kind() == DeviceKind::Interpreter);
     while times.len() < RUNS {

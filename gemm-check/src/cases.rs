@@ -62,3 +62,27 @@ pub fn tuned() -> impl ExactSizeIterator<Item = Case> {
 pub fn case(name: &str) -> Option<Case> {
     cases().chain(tuned()).find(|case| case.name == name)
 }
+
+#[cfg(test)]
+mod tests {
+    use ptx_gemm_dsl::sums::Sums;
+    use ptx_gemm_dsl::types::{Batch, DType};
+
+    use super::{cases, tuned};
+
+    /// Sums are wider than D, and a tile of them may not fit where that of D does.
+    #[test]
+    fn every_schedule_is_summed_slab_by_slab() {
+        for case in cases().chain(tuned()) {
+            let schedule = case.schedule().unwrap();
+            let problem = schedule.problem().unwrap();
+            // Groups are no single product, and sums in f16 are not added up across slabs.
+            if problem.batch == Batch::Grouped || problem.types.acc == DType::F16 {
+                continue;
+            }
+            for part in Sums::of(&schedule).unwrap().schedules() {
+                assert!(part.plan(None).is_ok(), "{}: {part}: {:?}", case.name, part.plan(None).err());
+            }
+        }
+    }
+}

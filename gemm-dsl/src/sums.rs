@@ -27,6 +27,7 @@ use crate::epilogue::{BinaryOp, Epilogue, Expr};
 use crate::plan::Plan;
 use crate::schedule::Schedule;
 use crate::table::Key;
+use crate::target::Target;
 use crate::types::{Batch, DType, Layouts, Problem};
 
 /// Which of a block's launches.
@@ -68,6 +69,9 @@ pub struct Sums {
 
 impl Sums {
     /// The schedules for a given one, which has been checked.
+    ///
+    /// D of the sums may be wider than the schedule's. A part that is not legal with the way in which D leaves, or with the widths of
+    /// accesses to C and D, has their defaults.
     pub fn of(schedule: &Schedule) -> Result<Sums, Diagnostics> {
         let problem = schedule.problem()?;
         let mut schedules = vec![schedule.clone()];
@@ -75,15 +79,17 @@ impl Sums {
             // Contracts are about the schedule as it was written.
             let base = schedule.clone().without(Key::Expect);
             let parts = Part::ALL.into_iter().skip(1).zip(epilogues);
-            schedules.extend(parts.map(|(part, epilogue)| base.clone().with(changes(&problem, part, &epilogue))));
+            schedules.extend(parts.map(|(part, epilogue)| {
+                let wanted = base.clone().with(changes(&problem, part, &epilogue));
+                legal(wanted, None)
+            }));
         }
         Ok(Sums { problem, schedules })
     }
 
     /// Those for a given schedule with `strassen`, which has this plan.
     ///
-    /// D of the sums may be wider than the schedule's. Where a part is not legal with the way in which D leaves, or with the
-    /// widths of accesses to C and D, it has their defaults.
+    /// The same holds for a part that is not legal.
     pub fn of_quadrants(schedule: &Schedule, plan: &Plan) -> Sums {
         let problem = plan.problem.asked();
         let base = schedule.clone().without(Key::Expect).without(Key::Strassen);
@@ -91,7 +97,7 @@ impl Sums {
         let parts = [Part::First, Part::Middle].into_iter().chain(last).zip(of_acc(&problem.epilogue));
         let of_part = |(part, epilogue): (Part, Epilogue)| {
             let wanted = base.clone().with(changes(&problem, part, &epilogue));
-            if wanted.plan(Some(plan.target)).is_ok() { wanted } else { plain(wanted) }
+            legal(wanted, Some(plan.target))
         };
         let schedules = std::iter::once(base.clone()).chain(parts.map(of_part)).collect();
         Sums { problem, schedules }
@@ -140,6 +146,11 @@ fn changes(problem: &Problem, part: Part, epilogue: &Epilogue) -> Schedule {
 /// which is a factor of nothing in a sum.
 pub fn takes_sums(epilogue: &Epilogue) -> bool {
     !epilogue.uses_c() && epilogue.scalars.is_empty()
+}
+
+/// The schedule if it is legal, and otherwise with the defaults of what depends on the type of D.
+fn legal(schedule: Schedule, target: Option<Target>) -> Schedule {
+    if schedule.plan(target).is_ok() { schedule } else { plain(schedule) }
 }
 
 /// The schedule with the defaults of what depends on the type of D.

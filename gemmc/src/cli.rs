@@ -20,7 +20,7 @@ mod target;
 
 use std::ffi::OsString;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 use ptx_gemm::Target;
 
 use target::target;
@@ -114,6 +114,12 @@ pub(crate) enum Command {
     /// Every PTX file of a folder with its launch files, on the interpreter and on a GPU, bit by bit; random tensor maps as well
     #[command(hide = true)]
     SecondOpinion(SecondOpinion),
+}
+
+/// The arguments of gemmc. A plan of a large product can do without a schedule.
+pub(crate) fn command() -> clap::Command {
+    let optional = |plan: clap::Command| plan.mut_group("schedule", |group| group.required(false));
+    Cli::command().mut_subcommand("large", |large| large.mut_subcommand("plan", optional))
 }
 
 /// A schedule in one of its three forms, or tile programs.

@@ -14,7 +14,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, FromArgMatches, ValueEnum};
+use clap::{FromArgMatches, ValueEnum};
 
 use crate::cli::{Cli, Command};
 use crate::reply::{Failure, Format, Reply};
@@ -24,7 +24,7 @@ fn main() -> ExitCode {
     // Also needed for clap's errors, and therefore before it.
     let format = if args.iter().any(|arg| arg == "--json") { Format::Json } else { Format::Text };
     colors(&args);
-    let parsed = numbers_may_be_negative(Cli::command()).try_get_matches_from(&args);
+    let parsed = numbers_may_be_negative(cli::command()).try_get_matches_from(&args);
     let outcome = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => dispatch(&cli.command, format),
         Err(error) => match error.kind() {

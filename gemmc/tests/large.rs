@@ -56,6 +56,45 @@ fn a_plan_says_what_binds() {
 }
 
 #[test]
+fn a_plan_needs_no_schedule_and_says_what_it_assumes() {
+    let plan = |more: &[&str]| answers(&[&["plan", "--devices", "4"], &SIZES[..], more].concat());
+    assert_eq!(plan(&[]), plan(&["nn_128x256_tma"]));
+    for (schedule, tflops) in [("nn_128x256_tma", "55"), ("bf16_128x256", "700"), ("f16x3_128x128", "266")] {
+        let text = plan(&[schedule]);
+        assert!(text.contains(&format!("assumed    {tflops}")), "{schedule}: {text}");
+    }
+    let text = plan(&["--tflops", "12"]);
+    assert!(text.contains("assumed    12 TFLOP/s of each device"), "{text}");
+}
+
+#[test]
+fn arguments_without_a_meaning_are_refused() {
+    let huge = "18446744073709551615";
+    for (argument, value, allowed) in [
+        ("--devices", huge, "up to 64"),
+        ("--ring", "1000000", "up to 64"),
+        ("--tflops", "0", "above 0"),
+        ("--tflops", "-3", "above 0"),
+        ("--tflops", "nan", "above 0"),
+    ] {
+        let output = large(&[&["plan", argument, value], &SIZES[..]].concat());
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && stderr.contains(allowed), "{argument} {value}: {stderr}");
+    }
+    for argument in ["--inside", "--between", "--latency", "--tflops"] {
+        let output = large(&["scale", "naive", "-m", "64", "-n", "64", "-k", "64", argument, "-4"]);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && stderr.contains("above 0"), "{argument}: {stderr}");
+    }
+}
+
+#[test]
+fn nothing_to_sum_is_checked_too() {
+    let text = answers(&["run", "-e", SMALL[1], "-m", "10", "-n", "50", "-k", "0", "--interp", "2", "--check"]);
+    assert!(text.contains("right"), "{text}");
+}
+
+#[test]
 fn operations_are_listed() {
     let text = answers(&[&["plan", "--operations", "--devices", "2", "--depth", "32"], &SMALL[..]].concat());
     assert!(text.contains("device 1 exchange  copy") && text.contains("device 0 download  copy sums"), "{text}");

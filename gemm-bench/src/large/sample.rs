@@ -16,6 +16,9 @@ const BLOCK: usize = 8;
 const BLOCKS: usize = 12;
 /// Random vectors.
 const VECTORS: usize = 2;
+/// How far sums of random terms of either sign stray, in units of the root of the sum of their squares: the largest of all
+/// partial sums exceeds this with a probability below 2 exp(-SPREAD^2 / 2), 3e-8 (Hoeffding's inequality for the maximum).
+const SPREAD: f64 = 6.0;
 
 /// Fills with random numbers, on every core.
 pub fn fill<T: Element>(elements: &mut [T], seed: u64) {
@@ -76,6 +79,10 @@ impl Checked {
 impl<T: Element> Host<'_, T> {
     /// Compares the corners of D and some blocks of it element by element, and for a plain product D t with A (B t) for vectors
     /// t of signs; `seed` says which.
+    ///
+    /// The elements of A and B have to be random with the mean 0, as [`fill`] makes them. Each addition of a sum is then off by at
+    /// most a unit roundoff of a partial sum, and none of these is larger than [`SPREAD`] times the root of the sum of the
+    /// squares of all terms. A bound by their magnitudes would be so wide at large K that products could be missing.
     pub fn check(&self, seed: u64) -> Checked {
         let mut checked = Checked::default();
         let (m, n) = (self.d.1.rows, self.d.1.cols);
@@ -105,7 +112,8 @@ impl<T: Element> Host<'_, T> {
     fn element(&self, row: usize, col: usize, checked: &mut Checked) {
         let k = self.a.1.cols;
         let terms = (0..k).map(|k| at(self.a, row, k) * at(self.b, k, col));
-        let (sum, magnitude) = terms.fold((0.0, 0.0), |(sum, all), x| (sum + x, all + f64::abs(x)));
+        let (sum, magnitude, squares) =
+            terms.fold((0.0, 0.0, 0.0), |(sum, all, squares), x| (sum + x, all + f64::abs(x), squares + x * x));
         let (stored, got) = (Rounding::of(self.problem.types.d), at(self.d, row, col));
         if self.problem.types.acc == DType::I32 {
             // Small integers: exact in f64, as long as nothing wraps around.
@@ -116,7 +124,8 @@ impl<T: Element> Host<'_, T> {
         }
         let acc = Rounding::of(self.problem.types.acc);
         // One more rounding for each slab, of which there are fewer than terms.
-        let acc_estimate = Estimate::accumulated(sum, magnitude, 2 * k + 2, acc, false);
+        let partial = magnitude.min(SPREAD * squares.sqrt());
+        let acc_estimate = Estimate::accumulated(sum, partial, 2 * k + 2, acc, false);
         let c = self.c.map_or(0.0, |c| at(c, row, col));
         let operands = Operands { acc: acc_estimate, c, row, col, scalars: &self.scalars, vectors: &self.vectors };
         let reference = evaluate(&self.problem.epilogue, &operands, acc, APPROXIMATE).stored(stored);
@@ -131,15 +140,19 @@ impl<T: Element> Host<'_, T> {
         let mut numbers = SplitMix64::new(seed);
         let signs: Vec<f64> = (0..n).map(|_| if numbers.next_u64() & 1 == 0 { 1.0 } else { -1.0 }).collect();
         let of_b = lines(self.b, &signs);
-        let magnitude_b: Vec<f64> = lines_of(self.b, |x, _| x.abs(), &signs);
         let of_d = lines(self.d, &signs);
         let expected = lines(self.a, &of_b);
-        let magnitudes = lines_of(self.a, |x, y| x.abs() * y, &magnitude_b);
-        let acc = Rounding::of(self.problem.types.acc);
+        // Errors of the elements of a row have either sign as well, so that the squares of their bounds add up.
+        let squares_b = lines_of(self.b, |x, _| x * x, &signs);
+        let squares = lines_of(self.a, |x, y| x * x * y, &squares_b);
+        let squares_d = lines_of(self.d, |x, _| x * x, &signs);
+        let (acc, stored) = (Rounding::of(self.problem.types.acc), Rounding::of(self.problem.types.d));
         // The sums here are in f64, whose own error counts where the product is f64 as well.
         let here = Rounding::of(DType::F64).gamma(n + k + 2);
-        for ((got, want), magnitude) in of_d.iter().zip(&expected).zip(&magnitudes) {
-            checked.compare(*got, *want, (acc.gamma(2 * k + 2) + here) * magnitude + acc.tiny * n as f64);
+        for (((got, want), squares), squares_d) in of_d.iter().zip(&expected).zip(&squares).zip(&squares_d) {
+            let summed = SPREAD * (acc.gamma(2 * k + 2) + here) * squares.sqrt();
+            let bound = SPREAD * (summed + stored.gamma(1) * squares_d.sqrt()) + acc.tiny * n as f64;
+            checked.compare(*got, *want, bound);
             checked.sums += 1;
         }
     }
@@ -161,6 +174,9 @@ fn lines_of<T: Element>(
     by: &[f64],
 ) -> Vec<f64> {
     let mut sums = vec![0.0; shape.rows];
+    if shape.cols == 0 {
+        return sums;
+    }
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     let share = shape.rows.div_ceil(threads).max(1);
     let term = &term;
@@ -189,4 +205,72 @@ fn lines_of<T: Element>(
         }
     });
     sums
+}
+
+#[cfg(test)]
+mod tests {
+    use ptx_gemm::{Layout, Problem, Schedule, Shape};
+
+    use super::{Host, fill};
+
+    const DEPTH: usize = 65_536;
+    const ROWS: usize = 16;
+
+    fn problem() -> Problem {
+        "tile(16, 16, 8); thread(2, 2);".parse::<Schedule>().unwrap().problem().unwrap()
+    }
+
+    fn largest_error(of: impl Fn(usize, usize, &dyn Fn(usize, usize, usize) -> f64) -> f64) -> f64 {
+        let shapes = [(ROWS, DEPTH), (DEPTH, ROWS), (ROWS, ROWS)].map(|(m, n)| Shape::packed(m, n, Layout::Row));
+        let mut operands = [vec![0f32; ROWS * DEPTH], vec![0f32; ROWS * DEPTH]];
+        (1..).zip(&mut operands).for_each(|(seed, elements)| fill(elements, seed));
+        let [a, b] = &operands;
+        let term = |row: usize, col: usize, k: usize| f64::from(a[row * DEPTH + k]) * f64::from(b[k * ROWS + col]);
+        let d: Vec<f32> = (0..ROWS * ROWS).map(|index| of(index / ROWS, index % ROWS, &term) as f32).collect();
+        let problem = problem();
+        let host = Host {
+            problem: &problem,
+            a: (a, shapes[0]),
+            b: (b, shapes[1]),
+            c: None,
+            d: (&d, shapes[2]),
+            scalars: Vec::new(),
+            vectors: Vec::new(),
+        };
+        host.check(3).max_error
+    }
+
+    /// What a sum in f32 gives is right in any order; a slab that is missing, or added twice, and elements that are wrong, are not.
+    #[test]
+    fn a_slab_that_is_missing_is_found() {
+        let all =
+            |row, col, term: &dyn Fn(usize, usize, usize) -> f64| (0..DEPTH).map(|k| term(row, col, k)).sum::<f64>();
+        assert!(largest_error(all) < 1e-3);
+        let in_f32 = |row, col, term: &dyn Fn(usize, usize, usize) -> f64| {
+            f64::from((0..DEPTH).rev().fold(0f32, |sum, k| sum + term(row, col, k) as f32))
+        };
+        assert!(largest_error(in_f32) < 0.5);
+        for slab in [4096, 2048] {
+            let part =
+                |row, col, term: &dyn Fn(usize, usize, usize) -> f64| (0..slab).map(|k| term(row, col, k)).sum::<f64>();
+            assert!(largest_error(|row, col, term| all(row, col, term) - part(row, col, term)) > 2.0, "{slab} missing");
+            assert!(largest_error(|row, col, term| all(row, col, term) + part(row, col, term)) > 2.0, "{slab} twice");
+        }
+        assert!(largest_error(|_, _, _| 0.0) > 2.0);
+        let one = |row, col, term: &dyn Fn(usize, usize, usize) -> f64| {
+            all(row, col, term) + if (row, col) == (3, 5) { 100.0 } else { 0.0 }
+        };
+        assert!(largest_error(one) > 1.0);
+    }
+
+    #[test]
+    fn nothing_to_sum_is_zero() {
+        let (problem, empty) = (problem(), Vec::<f32>::new());
+        let shape = |rows, cols| Shape::packed(rows, cols, Layout::Row);
+        let d = [0f32; 12];
+        let (a, b, d) = ((&empty[..], shape(3, 0)), (&empty[..], shape(0, 4)), (&d[..], shape(3, 4)));
+        let host = Host { problem: &problem, a, b, c: None, d, scalars: Vec::new(), vectors: Vec::new() };
+        let checked = host.check(1);
+        assert!(checked.max_error == 0.0 && checked.compared > 12 && checked.sums > 0);
+    }
 }

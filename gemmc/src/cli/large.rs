@@ -41,7 +41,7 @@ pub(crate) struct Sizes {
     #[arg(long, value_name = "ELEMENTS")]
     pub(crate) depth: Option<usize>,
     /// Slabs that a device holds at once
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = slabs)]
     pub(crate) ring: Option<usize>,
     /// Strips in which a block of D is finished
     #[arg(long, value_name = "COUNT")]
@@ -49,9 +49,9 @@ pub(crate) struct Sizes {
     /// Everything through the host, also where devices are linked
     #[arg(long)]
     pub(crate) no_links: bool,
-    /// Speed of one device in TFLOP/s, for the estimate
-    #[arg(long, value_name = "X", default_value_t = 55.0)]
-    pub(crate) tflops: f64,
+    /// Speed of one device in TFLOP/s, for the estimate [default: about what an H200 reaches by such a schedule]
+    #[arg(long, value_name = "X", value_parser = positive)]
+    pub(crate) tflops: Option<f64>,
     /// Value of any scalar of the epilogue [default: 0 for beta, else 1]
     #[arg(long, value_name = "NAME=X", value_parser = super::run::assignment, allow_hyphen_values = true)]
     pub(crate) set: Vec<(String, f64)>,
@@ -62,7 +62,7 @@ pub(crate) struct LargePlan {
     #[command(flatten)]
     pub(crate) sizes: Sizes,
     /// The number of devices
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = devices)]
     pub(crate) devices: usize,
     /// Every copy, launch and event as well
     #[arg(long)]
@@ -88,20 +88,20 @@ pub(crate) struct LargeScale {
     /// Depth of a panel of K [default: what gives every process a panel, at most 2048]
     #[arg(long, value_name = "ELEMENTS")]
     pub(crate) depth: Option<usize>,
-    /// Speed of one GPU in TFLOP/s
-    #[arg(long, value_name = "X", default_value_t = 55.0)]
-    pub(crate) tflops: f64,
+    /// Speed of one GPU in TFLOP/s [default: about what an H200 reaches by such a schedule]
+    #[arg(long, value_name = "X", value_parser = positive)]
+    pub(crate) tflops: Option<f64>,
     /// GPUs of a host
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) per_host: u64,
     /// Speed between two GPUs of a host, in GB/s and each direction
-    #[arg(long, value_name = "X", default_value_t = 135.0)]
+    #[arg(long, value_name = "X", default_value_t = 135.0, value_parser = positive)]
     pub(crate) inside: f64,
     /// Speed between a GPU and other hosts, in GB/s and each direction
-    #[arg(long, value_name = "X", default_value_t = 50.0)]
+    #[arg(long, value_name = "X", default_value_t = 50.0, value_parser = positive)]
     pub(crate) between: f64,
     /// Time from one process of a broadcast to the next, in microseconds
-    #[arg(long, value_name = "X", default_value_t = 10.0)]
+    #[arg(long, value_name = "X", default_value_t = 10.0, value_parser = positive)]
     pub(crate) latency: f64,
     /// Every broadcast, launch and event of the last process of the largest number as well
     #[arg(long)]
@@ -113,10 +113,10 @@ pub(crate) struct LargeRun {
     #[command(flatten)]
     pub(crate) sizes: Sizes,
     /// GPUs to use, from number 0 on [default: 1]
-    #[arg(long, value_name = "N", conflicts_with = "interp")]
+    #[arg(long, value_name = "N", conflicts_with = "interp", value_parser = devices)]
     pub(crate) devices: Option<usize>,
     /// Interpreters to use, instead of GPUs
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = devices)]
     pub(crate) interp: Option<usize>,
     /// Compare with A (B t) for random vectors t where the epilogue is plain, and blocks of D element by element
     #[arg(long)]
@@ -150,6 +150,29 @@ pub(crate) enum OnFailureName {
 }
 
 /// Reads a number of bytes with an optional unit.
+/// The most devices of a host that a plan is made for; more than any host has.
+const MOST_DEVICES: usize = 64;
+/// The most slabs in a ring: far more than copies need to run ahead.
+const MOST_SLABS: usize = 64;
+
+fn devices(text: &str) -> Result<usize, String> {
+    up_to(text, MOST_DEVICES)
+}
+
+fn slabs(text: &str) -> Result<usize, String> {
+    up_to(text, MOST_SLABS)
+}
+
+fn up_to(text: &str, most: usize) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| (0..=most).contains(number));
+    number.ok_or_else(|| format!("a whole number up to {most}, such as 4"))
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
+    number.ok_or_else(|| "a finite number above 0, such as 55".into())
+}
+
 fn bytes(text: &str) -> Result<u64, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);

@@ -4,15 +4,19 @@ use std::time::Instant;
 
 use ptx_gemm::large::{Arguments, Large, LargeRun, OnFailure, Plan, plan};
 use ptx_gemm::{DType, Device, Element, PinnedMatrix, Problem, Schedule, Shape};
+use ptx_gemm_check::case;
 use serde_json::{Value, json};
 
 use crate::cli::{self, LargeCommand, OnFailureName, Place, Sizes};
 use crate::progress;
 use crate::reply::{Failure, Format, Reply, Status};
 use crate::source::{self, Loaded};
-use ptx_gemm_bench::large::{Checked, Host, fill};
+use ptx_gemm_bench::large::{Checked, Host, assumed_tflops, fill};
 
 mod scale;
+
+/// The schedule of a plan that names none: the fastest one of f32 that adds in f32.
+const DEFAULT: &str = "nn_128x256_tma";
 
 /// Bytes of a device in a plan without one: nine tenths of an H200's memory.
 const BUDGET: u64 = 141 * (1 << 30) / 10 * 9;
@@ -26,10 +30,11 @@ pub(crate) fn run(args: &cli::Large, format: Format) -> Result<Reply, Failure> {
 }
 
 fn planned(args: &cli::LargePlan) -> Result<Reply, Failure> {
-    let (large, _) = large(&args.sizes)?;
+    let (large, schedule) = large(&args.sizes)?;
     let Sizes { m, n, k, budget, .. } = args.sizes;
     let plan = large.plan_for(args.devices, budget.unwrap_or(BUDGET), m, n, k)?;
     let mut text = plan.to_string();
+    text.push_str(&format!("assumed    {} TFLOP/s of each device\n", tflops(args.sizes.tflops, &schedule)?));
     if args.operations {
         text.push('\n');
         plan.operations.iter().for_each(|operation| text.push_str(&format!("{operation}\n")));
@@ -41,7 +46,7 @@ fn planned(args: &cli::LargePlan) -> Result<Reply, Failure> {
 fn large(sizes: &Sizes) -> Result<(Large, Schedule), Failure> {
     let schedule = schedule(&sizes.compile)?;
     let tuning = plan::Tuning { depth: sizes.depth, ring: sizes.ring, strips: sizes.strips };
-    let rates = plan::Rates::h200(sizes.tflops * 1e12);
+    let rates = plan::Rates::h200(tflops(sizes.tflops, &schedule)? * 1e12);
     let large = Large::new(&schedule)?.tuning(tuning).rates(rates);
     let large = if sizes.no_links { large.links(plan::Links::Host) } else { large };
     let values: Vec<f64> = scalars(sizes, &schedule.problem()?).into_iter().map(|(_, value)| value).collect();
@@ -49,7 +54,19 @@ fn large(sizes: &Sizes) -> Result<(Large, Schedule), Failure> {
     Ok((sizes.budget.iter().fold(large, |large, &budget| large.budget(budget)), schedule))
 }
 
+/// The speed of a device that an estimate assumes.
+fn tflops(given: Option<f64>, schedule: &Schedule) -> Result<f64, Failure> {
+    Ok(match given {
+        Some(given) => given,
+        None => assumed_tflops(&schedule.plan(None)?),
+    })
+}
+
 fn schedule(compile: &cli::Compile) -> Result<Schedule, Failure> {
+    let named = compile.source.source.is_some() || compile.source.clauses.is_some();
+    if let Some(case) = case(DEFAULT).filter(|_| !named) {
+        return Ok(case.schedule()?);
+    }
     let Loaded::Schedule { schedule, .. } = source::load(compile)? else {
         let message = "a large product is divided by changing its schedule, and a .tile file has none";
         return Err(Failure::refused("large", message));

@@ -9,8 +9,9 @@ use crate::reply::{Failure, Reply};
 
 pub(super) fn run(args: &cli::LargeScale) -> Result<Reply, Failure> {
     let schedule = super::schedule(&args.compile)?;
+    let tflops = super::tflops(args.tflops, &schedule)?;
     let sizes @ [m, n, k] = [args.m, args.n, args.k];
-    let rates = Rates::h200(args.tflops * 1e12);
+    let rates = Rates::h200(tflops * 1e12);
     let network = Network {
         per_host: args.per_host as usize,
         inside: args.inside * 1e9,
@@ -20,7 +21,7 @@ pub(super) fn run(args: &cli::LargeScale) -> Result<Reply, Failure> {
     let types = schedule.problem()?.types;
     let mut text = format!("{m} x {n} x {k} on 1 to {} processes with one GPU each\n", args.most);
     text.push_str(&format!("types      a {}, b {}, d {}, sums {}\n", types.a, types.b, types.d, types.epilogue()));
-    text.push_str(&assumptions(args, &rates));
+    text.push_str(&assumptions(args, tflops, &rates));
     text.push_str(&format!(
         "\n{:>9} {:>9} {:>15} {:>10} {:>11} {:>11} {:>11} {:>10} {:>10}\n",
         "processes", "grid", "part of D", "GiB each", "products s", "exchange s", "time s", "TFLOP/s", "efficiency"
@@ -70,8 +71,8 @@ pub(super) fn run(args: &cli::LargeScale) -> Result<Reply, Failure> {
     Ok(Reply::fine(text, json!({ "m": m, "n": n, "k": k, "processes": rows })))
 }
 
-fn assumptions(args: &cli::LargeScale, rates: &Rates) -> String {
-    let cli::LargeScale { tflops, per_host, inside, between, latency, .. } = args;
+fn assumptions(args: &cli::LargeScale, tflops: f64, rates: &Rates) -> String {
+    let cli::LargeScale { per_host, inside, between, latency, .. } = args;
     format!(
         "assumed    {tflops} TFLOP/s and {:.0} GB/s of memory for each GPU, for parts of every size, and 127 GiB that can be used;\n\
          \x20          hosts of {per_host}, {inside} GB/s between two GPUs of a host, {between} GB/s from each GPU to other hosts,\n\
