@@ -145,7 +145,7 @@ pub fn assumed_tflops(plan: &ptx_gemm::Plan) -> f64 {
     let types = plan.problem.types;
     match (plan.emulate.map(|emulate| emulate.by.pairs().len()), plan.atom) {
         // By the products of bf16 or f16 for each of f32.
-        (Some(products), _) => 800.0 / products as f64,
+        (Some(products), _) => (800.0 / products as f64).round(),
         (None, Atom::Fma) if types.acc == DType::F64 => 30.0,
         (None, Atom::Fma) => 55.0,
         // Tensor cores take the same time for a byte of any type.

@@ -76,7 +76,7 @@ mod tests {
         for case in cases().chain(tuned()) {
             let schedule = case.schedule().unwrap();
             let problem = schedule.problem().unwrap();
-            // Groups are no single product, and sums in f16 are not added up across slabs.
+            // `large` takes neither groups, which are many products, nor sums in f16.
             if problem.batch == Batch::Grouped || problem.types.acc == DType::F16 {
                 continue;
             }

@@ -59,7 +59,7 @@ fn a_plan_says_what_binds() {
 fn a_plan_needs_no_schedule_and_says_what_it_assumes() {
     let plan = |more: &[&str]| answers(&[&["plan", "--devices", "4"], &SIZES[..], more].concat());
     assert_eq!(plan(&[]), plan(&["nn_128x256_tma"]));
-    for (schedule, tflops) in [("nn_128x256_tma", "55"), ("bf16_128x256", "700"), ("f16x3_128x128", "266")] {
+    for (schedule, tflops) in [("nn_128x256_tma", "55"), ("bf16_128x256", "700"), ("f16x3_128x128", "267 TFLOP/s")] {
         let text = plan(&[schedule]);
         assert!(text.contains(&format!("assumed    {tflops}")), "{schedule}: {text}");
     }
@@ -81,10 +81,21 @@ fn arguments_without_a_meaning_are_refused() {
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && stderr.contains(allowed), "{argument} {value}: {stderr}");
     }
-    for argument in ["--inside", "--between", "--latency", "--tflops"] {
+    for argument in ["--inside", "--between", "--tflops"] {
         let output = large(&["scale", "naive", "-m", "64", "-n", "64", "-k", "64", argument, "-4"]);
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && stderr.contains("above 0"), "{argument}: {stderr}");
+    }
+}
+
+#[test]
+fn broadcasts_may_take_no_time_but_not_less() {
+    let scale = ["scale", "naive", "-m", "64", "-n", "64", "-k", "64", "--latency"];
+    answers(&[&scale[..], &["0"]].concat());
+    for wrong in ["-4", "nan", "inf"] {
+        let output = large(&[&scale[..], &[wrong]].concat());
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && stderr.contains("0 or above"), "{wrong}: {stderr}");
     }
 }
 

@@ -336,7 +336,7 @@ pub fn target(schedule: &Schedule, gpu: &Gpu) -> Option<Target> {
     let newest = schedule.target_on(Some(gpu.capability));
     let is_specific = schedule.clauses().any(|clause| matches!(clause, Clause::Atom(Atom::Wgmma(..))));
     let planned = is_specific.then(|| schedule.plan_on(Some(gpu.capability)).ok()).flatten().map(|plan| plan.target);
-    // One that is wrong in another way is told so, instead of that the newest target lacks the instructions.
+    // For any other target the error would be that it lacks the instructions, whatever is really wrong with the schedule.
     let suited = planned.or_else(|| {
         is_specific
             .then_some(Target::SM_90A)

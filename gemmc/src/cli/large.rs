@@ -101,7 +101,7 @@ pub(crate) struct LargeScale {
     #[arg(long, value_name = "X", default_value_t = 50.0, value_parser = positive)]
     pub(crate) between: f64,
     /// Time from one process of a broadcast to the next, in microseconds
-    #[arg(long, value_name = "X", default_value_t = 10.0, value_parser = positive)]
+    #[arg(long, value_name = "X", default_value_t = 10.0, value_parser = not_negative)]
     pub(crate) latency: f64,
     /// Every broadcast, launch and event of the last process of the largest number as well
     #[arg(long)]
@@ -169,8 +169,12 @@ fn up_to(text: &str, most: usize) -> Result<usize, String> {
 }
 
 fn positive(text: &str) -> Result<f64, String> {
-    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
-    number.ok_or_else(|| "a finite number above 0, such as 55".into())
+    not_negative(text).ok().filter(|number| *number > 0.0).ok_or_else(|| "a finite number above 0, such as 55".into())
+}
+
+fn not_negative(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
+    number.ok_or_else(|| "a finite number, 0 or above".into())
 }
 
 fn bytes(text: &str) -> Result<u64, String> {
