@@ -20,6 +20,7 @@ use serde::Serialize;
 use crate::cases::{Case, REPORTS, cases};
 use crate::error::CheckError;
 use crate::figures::{Assembler, Figures, How};
+use crate::profile::MATRIX_PRODUCT;
 
 /// How long to wait for the assembler, case by case.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -147,7 +148,8 @@ fn schedule(case: &Case) -> Result<Schedule, CheckError> {
 }
 
 impl Rung {
-    /// The report and the numbers of the section or kernel in it. A case without them comes last in its report.
+    /// The report and the numbers of the section or kernel in it. A case without them comes last in its report. The project's
+    /// own cases follow, by what multiplies: multiply-adds, tensor cores, and last planes of f32 on tensor cores.
     fn place(&self) -> Vec<u32> {
         let named = |part: &str| {
             let found = REPORTS.iter().position(|report| part.contains(report))?;
@@ -155,6 +157,10 @@ impl Rung {
             Some((found, place.to_string()))
         };
         let reference = self.origin.split(';').find_map(named);
+        if reference.is_none() {
+            let is_matrix = self.figures.mix.iter().any(|kind| kind.name == MATRIX_PRODUCT);
+            return vec![u32::MAX, u32::from(is_matrix) + u32::from(self.figures.relative_error.is_some())];
+        }
         let mut place: Vec<u32> = reference.iter().map(|(report, _)| *report as u32).collect();
         let numbers = reference.iter().flat_map(|(_, place)| place.split(|c: char| !c.is_ascii_digit()));
         place.extend(numbers.filter_map(|number| number.parse::<u32>().ok()));
@@ -200,6 +206,10 @@ mod tests {
         let at = |name| ladder.rungs.iter().position(|rung| rung.case == name);
         assert!(at("naive_uncoalesced") < at("thread_1d") && at("vectorized_km") < at("warp_tiled"));
         assert!(at("direct_2x2") < at("direct_16x16"));
+        // The last rungs are f32 from narrower products, after everything on tensor cores.
+        let last: Vec<&str> = ladder.rungs.iter().rev().take(3).map(|rung| rung.case.as_str()).collect();
+        assert!(last.iter().all(|case| case.starts_with("emulate_")), "{last:?}");
+        assert!(at("tma_volatile") < at("mma") && at("strassen") < at("mma"));
         assert_eq!(ladder.rungs[0].timing.as_ref().and_then(Timing::share), Some(0.75));
         let text = ladder.to_string();
         assert!(text.contains("34.36") && text.contains("75 %"), "{text}");

@@ -18,7 +18,7 @@ use ptx_gemm_dsl::types::{Orientation, Problem};
 use ptx_gemm_dsl::{Schedule, Target};
 use ptx_gemm_runtime::interp::{Checks, Cost, Counting, GlobalCost, Options, SharedCost, Traffic, ViolationKind};
 use ptx_gemm_runtime::tile::{Accumulator, Op, Pack, Program, Source, walk};
-use ptx_gemm_runtime::{CompiledGemm, Device, INTERPRETER_WAVE, InterpreterOptions, Kernel};
+use ptx_gemm_runtime::{CompiledGemm, Device, INTERPRETER_WAVE, InterpreterOptions, Kernel, KernelCounts};
 
 use crate::check::check;
 use crate::error::CheckError;
@@ -33,6 +33,9 @@ pub(crate) const DEPTH: usize = 4;
 /// The checks of a counted product. Race detection delays each wait once, which would distort the counts.
 pub(crate) const WATCHED: Checks = Checks::Full.without(ViolationKind::Race);
 
+/// The kind of the instructions with which tensor cores multiply.
+pub(crate) const MATRIX_PRODUCT: &str = "matrix product";
+
 /// The counted cost of one product that was also checked against its reference.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
@@ -44,6 +47,8 @@ pub struct Profile {
     pub blocks: u32,
     /// Everything that was counted.
     pub cost: Cost,
+    /// The same for each kernel, in the order of their first launches.
+    pub kernels: Vec<KernelCounts>,
     /// Multiply-adds of the product, one for each warp; the epilogue's come on top.
     pub fma: u64,
     /// Bytes of A and B that the formula gives.
@@ -89,7 +94,7 @@ impl Profile {
         let (max_error, is_right) = (outcome.max_error, outcome.is_right());
         let relative_error = outcome.relative_error();
         let counts = outcome.run.counts.unwrap_or_default();
-        let cost = counts.cost.unwrap_or_default();
+        let (cost, kernels) = (counts.cost.unwrap_or_default(), counts.kernels);
         let entry = outcome.run.entry.unwrap_or_default();
         let ran = gemm.programs().entries.iter().find(|program| program.name == entry);
         Ok(Profile {
@@ -98,6 +103,7 @@ impl Profile {
             blocks: outcome.run.blocks,
             fma: ran.map_or(0, |program| multiply_adds(program, size)),
             cost,
+            kernels,
             formula_bytes: ran.map_or(0, |program| formula_bytes(program, size)),
             max_error,
             relative_error,
@@ -171,7 +177,10 @@ fn request(size: Size) -> Request {
 /// compared.
 pub(crate) fn main_cost(gemm: &CompiledGemm, size: Size) -> Result<Cost, CheckError> {
     let (run, _) = Given::new(gemm, &request(size))?.multiply(gemm)?;
-    Ok(run.counts.and_then(|counts| counts.main).unwrap_or_default())
+    let kernels = run.counts.map(|counts| counts.kernels).unwrap_or_default();
+    let mut cost = Cost::default();
+    kernels.iter().filter(|of| of.is_main).filter_map(|of| of.cost.as_ref()).for_each(|of| cost += of);
+    Ok(cost)
 }
 
 /// Multiply-adds of a product of whole tiles, one for each warp.
@@ -185,7 +194,7 @@ pub(crate) fn instructions(cost: &Cost) -> u64 {
     let mix = &cost.mix;
     let accesses = mix.load_shared + mix.store_shared + mix.load_global + mix.store_global + mix.atomic;
     let copies = mix.copy_async + mix.copy_bulk;
-    mix.fma + mix.mad + accesses + copies + mix.barrier + mix.branch + mix.other
+    mix.fma + mix.mad + mix.matrix + accesses + copies + mix.barrier + mix.branch + mix.other
 }
 
 /// Loads from shared and global memory.
@@ -315,7 +324,7 @@ impl Profile {
         let rest = mix.fma + mix.mad + mix.other - products;
         let kinds = [
             ("product's multiply-add", products),
-            ("matrix product", mix.matrix),
+            (MATRIX_PRODUCT, mix.matrix),
             ("shared load", mix.load_shared),
             ("shared store", mix.store_shared),
             ("global load", mix.load_global),

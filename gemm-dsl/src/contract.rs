@@ -5,17 +5,22 @@
 
 use std::fmt;
 
-use crate::clause::{Atom, Expectation, Knower, Metric};
+use crate::clause::{Atom, Emulation, Expectation, Knower, Metric};
 use crate::diagnostic::Diagnostic;
 use crate::diagnostics::Diagnostics;
 use crate::figure::Figure;
+use crate::limits;
 use crate::occupancy::Resource;
-use crate::plan::{Plan, Variant};
+use crate::plan::{Emulate, Plan, Variant};
 use crate::schedule::Schedule;
 use crate::suggest::count;
 use crate::table::Key;
 use crate::target::{Target, WARP};
 use crate::terms::Extent3;
+use crate::words::Word;
+
+/// The error of one rounding to f32.
+const ROUNDING: f64 = 1.0 / (1u64 << 24) as f64;
 
 /// A contract and the figure it is held against.
 #[derive(Clone, Debug, PartialEq)]
@@ -165,12 +170,33 @@ impl Plan {
                 None => format!("{thread}, {} and {}", clauses.unroll, clauses.prefetch),
             },
             Metric::Shared => shared.clone(),
-            Metric::MaxError if self.emulate.is_some() => format!("{} and {}", clauses.pack, clauses.promote),
-            Metric::MaxError => match self.atom {
-                Atom::Fma => clauses.types.clone(),
-                _ => format!("{} and {thread}", clauses.types),
+            Metric::MaxError => match (self.emulate, self.atom) {
+                (Some(emulate), _) => self.more_exact(emulate),
+                (None, Atom::Fma) => clauses.types.clone(),
+                (None, _) => format!("{} and {thread}", clauses.types),
             },
         }
+    }
+
+    /// What makes the error of an emulated product smaller than it is with the mode and the promotions of the schedule: modes that
+    /// leave less of a product of two elements than one rounding of f32 does, and shorter or more exact sums.
+    fn more_exact(&self, emulate: Emulate) -> String {
+        let clauses = &self.clauses;
+        let lacks = |emulation: Emulation| emulation.promise().relative();
+        let least = lacks(emulate.by);
+        let better = Emulation::TABLE.iter().filter(|(_, other)| least > ROUNDING && lacks(*other) < least);
+        let modes: Vec<String> = better.map(|(word, _)| format!("emulate({word})")).collect();
+        let shorter = limits::EVERY.iter().find(|every| **every < emulate.every && every.is_multiple_of(self.block.k));
+        let rounding = if emulate.compensated { ", compensated" } else { "" };
+        let sums = match shorter {
+            Some(every) => Some(format!("promote(every = {every}{rounding})")),
+            None if emulate.compensated => None,
+            None => Some(format!("promote(every = {}, compensated)", emulate.every)),
+        };
+        let instead = |other: String, clause: &str| format!("{other} in place of {clause}");
+        let products = (!modes.is_empty()).then(|| instead(modes.join(" or "), &clauses.pack));
+        let all: Vec<String> = products.into_iter().chain(sums.map(|sums| instead(sums, &clauses.promote))).collect();
+        if all.is_empty() { clauses.types.clone() } else { all.join(", and ") }
     }
 
     /// The resource that keeps a multiprocessor from holding more blocks.

@@ -142,6 +142,9 @@ pub fn markdown() -> String {
     text.push_str(&table_of(["clause", "about", "state"], rows));
     for topic in TOPICS.iter() {
         text.push_str(&format!("\n## {}\n\n{}", topic.title, (topic.text)()));
+        if let Some(costs) = topic.costs {
+            text.push_str(&format!("\n{}", costs()));
+        }
         if let Some((shown, address)) = topic.picture {
             text.push_str(&format!("\n![{shown}]({address})\n"));
         }

@@ -46,21 +46,40 @@ pub struct Counts {
     pub fma: u64,
     /// All other counters, if its options are [`Counting::On`](crate::interp::Counting::On).
     pub cost: Option<crate::interp::Cost>,
-    /// Those of the kernels that write D, without the ones that pack operands.
-    pub main: Option<crate::interp::Cost>,
+    /// The same for each kernel of a product that takes several: those that pack or split its operands, and those that write D.
+    pub kernels: Vec<KernelCounts>,
+}
+
+/// The interpreter's counts for all launches of one kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KernelCounts {
+    /// Its name in the module.
+    pub kernel: String,
+    /// Whether it writes D.
+    pub is_main: bool,
+    /// All counters, if the interpreter's options are [`Counting::On`](crate::interp::Counting::On).
+    pub cost: Option<crate::interp::Cost>,
 }
 
 impl std::ops::AddAssign for Counts {
     fn add_assign(&mut self, other: Counts) {
         self.instructions += other.instructions;
         self.fma += other.fma;
-        for (sum, cost) in [(&mut self.cost, other.cost), (&mut self.main, other.main)] {
-            match (sum, cost) {
-                (Some(sum), Some(cost)) => *sum += &cost,
-                (sum @ None, cost) => *sum = cost,
-                (Some(_), None) => {}
+        add(&mut self.cost, other.cost);
+        for counts in other.kernels {
+            match self.kernels.iter_mut().find(|known| known.kernel == counts.kernel) {
+                Some(known) => add(&mut known.cost, counts.cost),
+                None => self.kernels.push(counts),
             }
         }
+    }
+}
+
+fn add(sum: &mut Option<crate::interp::Cost>, cost: Option<crate::interp::Cost>) {
+    match (sum, cost) {
+        (Some(sum), Some(cost)) => *sum += &cost,
+        (sum @ None, cost) => *sum = cost,
+        (Some(_), None) => {}
     }
 }
 

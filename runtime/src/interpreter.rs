@@ -12,7 +12,7 @@ use ptx_gemm_codegen::tile;
 use ptx_gemm_codegen::tile::interface::WORKSPACE;
 use ptx_gemm_interp::{self as interp, AllocationId, Arg, Memory, MemoryError, Program, TensorMap, TensorMapArgs};
 
-use crate::backend::{Backend, Counts, Execution, Lifetime, Limits, Module, Output, StreamHandle};
+use crate::backend::{Backend, Counts, Execution, KernelCounts, Lifetime, Limits, Module, Output, StreamHandle};
 use crate::error::{DeviceError, Error};
 use crate::kernel::Kernel;
 use crate::launch::{Launch, MapBytes, Value};
@@ -283,8 +283,10 @@ impl Module for InterpreterModule {
                 ..interp::Launch::default()
             };
             let report = interp::launch(&self.program, &self.memory, &request, &options)?;
-            let of_main = report.cost.clone().filter(|_| main == Some(kernel));
-            counts += Counts { instructions: report.instructions, fma: report.fma, cost: report.cost, main: of_main };
+            let is_main = main == Some(kernel);
+            let of_kernel = KernelCounts { kernel: kernel.kernel.clone(), is_main, cost: report.cost.clone() };
+            let (instructions, fma, cost) = (report.instructions, report.fma, report.cost);
+            counts += Counts { instructions, fma, cost, kernels: vec![of_kernel] };
         }
         Ok(Execution { time: begun.elapsed(), counts: Some(counts) })
     }

@@ -57,7 +57,7 @@ mod view;
 mod work;
 
 pub use arguments::{DeviceMatrix, DeviceVector};
-pub use backend::{Counts, Limits};
+pub use backend::{Counts, KernelCounts, Limits};
 pub use batch::MatrixBatch;
 pub use call::Call;
 pub use compiled::{CompiledGemm, DeviceCall, Run};

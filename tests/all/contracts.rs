@@ -238,6 +238,28 @@ fn errors_of_products_are_held_to_where_a_kernel_is_loaded() {
     assert!(CompiledGemm::new(&exact, &device).is_ok());
 }
 
+/// The advice is of another mode than the schedule's, where one is more exact, and of shorter sums than its own.
+#[test]
+fn a_broken_error_names_what_is_more_exact() {
+    let said = |clauses: &str| {
+        let schedule: Schedule = format!(
+            "target(sm_80); types(f32); tile(64, 64, 64); warp(32, 32); atom(mma(16, 8, 16)); {clauses}; expect {{ max_error <= 1e-12 }}"
+        )
+        .parse()
+        .unwrap();
+        CompiledGemm::new(&schedule, &Device::interpreter()).unwrap_err().to_string()
+    };
+    let all = said("emulate(bf16x3)");
+    let (modes, sums) = ("emulate(bf16x6) or emulate(bf16x9) or emulate(f16x3)", "promote(every = 64)");
+    assert!(all.contains(&format!("look at {modes} in place of emulate(bf16x3), and {sums} in place of")), "{all}");
+    let sums_alone = said("emulate(bf16x9)");
+    assert!(sums_alone.contains("look at promote(every = 64) in place of promote(every = 128)"), "{sums_alone}");
+    let shortest = said("emulate(bf16x9); promote(every = 64)");
+    assert!(shortest.contains("look at promote(every = 64, compensated) in place of"), "{shortest}");
+    let nothing = said("emulate(bf16x9); promote(every = 64, compensated)");
+    assert!(nothing.contains("look at types(f32)"), "{nothing}");
+}
+
 /// The figure is that of the definition in the language reference, computed here in another way.
 #[test]
 fn the_error_of_a_product_is_what_the_reference_defines() {

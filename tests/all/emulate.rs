@@ -4,7 +4,8 @@ use ptx_gemm_check::{Request, check};
 use ptx_gemm_dsl::clause::Emulation;
 use ptx_gemm_dsl::promise::Line;
 use ptx_gemm_dsl::words::Word;
-use ptx_gemm_runtime::{CompiledGemm, Device, Matrix};
+use ptx_gemm_runtime::interp::{BlockOrder, Options, WarpOrder};
+use ptx_gemm_runtime::{CompiledGemm, Device, InterpreterOptions, Matrix};
 
 /// Planes that TMA copies, planes that threads copy, and planes that are copied together; the elements of k between two
 /// promotions; and what else `promote` says.
@@ -282,6 +283,32 @@ fn compensated_sums_keep_what_rounding_loses() {
         assert_eq!(sum(&plain), 1.0, "{mode}");
         let error = f64::from(sum(&compensated)) - exact;
         assert!(error.abs() <= 2f64.powi(-24), "{mode}: {error:e}");
+    }
+}
+
+/// Whichever blocks and warps come first, the parts of a sum are added up in one order: with random data another order gives
+/// other bits.
+#[test]
+fn sums_have_the_same_bits_in_each_run() {
+    let (a, b) = (Matrix::<f32>::random(130, 500, 3), Matrix::<f32>::random(500, 140, 4));
+    let orders = [
+        (WarpOrder::Forward, BlockOrder::Forward),
+        (WarpOrder::Backward, BlockOrder::Backward),
+        (WarpOrder::Seeded(1), BlockOrder::Seeded(2)),
+        (WarpOrder::Seeded(3), BlockOrder::Seeded(4)),
+    ];
+    for parts in ["", "split_k(3, reduce = serial);", "split_k(3, reduce = workspace);", "stream_k;"] {
+        for mode in ["bf16x6", "f16x3"] {
+            let schedule = format!("emulate({mode}); promote(every = 64); {BY_TMA}; {parts}").parse().unwrap();
+            let product = |(order, blocks)| {
+                let options = Options { order, blocks, ..Options::default() };
+                let options = InterpreterOptions { options, ..InterpreterOptions::default() };
+                let gemm = CompiledGemm::new(&schedule, &Device::interpreter_with(options)).unwrap();
+                gemm.multiply(&a, &b).unwrap()
+            };
+            let all = orders.map(product);
+            assert!(all.iter().all(|d| *d == all[0]), "{mode} {parts}");
+        }
     }
 }
 

@@ -22,9 +22,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ptx_gemm_dsl::terms::Operand;
-use ptx_gemm_runtime::Kernel;
-use ptx_gemm_runtime::interp::{Checks, GlobalCost, SharedCost};
+use ptx_gemm_runtime::interp::{Checks, Cost, GlobalCost, SharedCost};
 use ptx_gemm_runtime::tile::Program;
+use ptx_gemm_runtime::{Kernel, KernelCounts};
 use serde::Serialize;
 
 pub use advice::Advice;
@@ -36,7 +36,7 @@ pub use sass::Loop;
 pub use text::table;
 
 use crate::error::CheckError;
-use crate::profile::{Profile, WATCHED, counting, sample_size};
+use crate::profile::{Profile, WATCHED, counting, instructions, sample_size};
 use crate::size::Size;
 
 /// How long to wait for ptxas by default: a thread with thousands of accumulators takes it most of a minute.
@@ -97,6 +97,8 @@ pub struct Figures {
     pub bank_conflicts: u64,
     /// Each matrix in global memory.
     pub operands: Vec<OperandFigures>,
+    /// Each kernel of a product that takes several, in the order of launches; none if there is one.
+    pub kernels: Vec<KernelFigures>,
     /// Sectors of 32 bytes that loads from global memory touched, relative to the number that the same bytes would fill
     /// contiguously.
     pub sector_overhead: f64,
@@ -172,6 +174,19 @@ pub struct OperandFigures {
     pub loads: Sectors,
     /// Sectors of stores.
     pub stores: Sectors,
+}
+
+/// The part of one kernel in a product that takes several.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct KernelFigures {
+    /// Its name.
+    pub name: String,
+    /// Instructions of warps.
+    pub instructions: u64,
+    /// Bytes that threads and bulk copies loaded from global memory.
+    pub bytes_loaded: u64,
+    /// Bytes that they stored there.
+    pub bytes_stored: u64,
 }
 
 /// Sectors of 32 bytes.
@@ -265,6 +280,7 @@ impl Figures {
             buffers: buffers(profile),
             bank_conflicts: profile.bank_conflicts(),
             operands: operands(profile),
+            kernels: kernels(profile),
             sector_overhead: cost.global_loads.sectors as f64 / cost.global_loads.ideal.max(1) as f64,
             bytes: profile.bytes(),
             formula_bytes: profile.formula_bytes,
@@ -294,6 +310,19 @@ fn buffers(profile: &Profile) -> Vec<BufferFigures> {
         stores: cost.stores.into(),
     };
     profile.cost.buffers.iter().map(buffer).collect()
+}
+
+fn kernels(profile: &Profile) -> Vec<KernelFigures> {
+    if profile.kernels.len() < 2 {
+        return Vec::new();
+    }
+    let kernel = |of: &KernelCounts| KernelFigures {
+        name: of.kernel.clone(),
+        instructions: of.cost.as_ref().map_or(0, instructions),
+        bytes_loaded: of.cost.as_ref().map_or(0, Cost::bytes_read),
+        bytes_stored: of.cost.as_ref().map_or(0, Cost::bytes_written),
+    };
+    profile.kernels.iter().map(kernel).collect()
 }
 
 fn operands(profile: &Profile) -> Vec<OperandFigures> {
@@ -363,6 +392,23 @@ mod tests {
         let found = figures("tile(32, 32, 8); thread(2, 2); vector(4);", &how);
         assert_eq!((found.size, found.blocks, found.ok), ([33, 65, 7], 6, true));
         assert_eq!(found.entry, "gemm_v1", "33 rows of 7 elements suit scalar accesses alone");
+    }
+
+    /// The kernels that split the operands have figures of their own: a sum of all hides what they cost.
+    #[test]
+    fn each_kernel_of_a_product_has_its_part() {
+        let planes = "target(sm_80); types(f32); emulate(f16x3); tile(64, 64, 32); warp(32, 32); atom(mma(16, 8, 16));";
+        let found = figures(planes, &How::default());
+        let [.., split_b, main] = &found.kernels[..] else { panic!("{:?}", found.kernels) };
+        assert_eq!(main.name, found.entry);
+        let [m, n, k] = found.size.map(|extent| extent as u64);
+        assert_eq!(split_b.bytes_stored % (n * k * 2 * 2), 0, "two planes of two bytes: {split_b:?}");
+        assert_eq!(main.bytes_stored, m * n * 4);
+        assert_eq!(found.kernels.iter().map(|of| of.instructions).sum::<u64>(), found.instructions);
+        let text = found.to_string();
+        assert!(found.kernels.iter().all(|of| text.contains(&of.name)), "{text}");
+        assert_eq!(found.mix.iter().map(|kind| kind.count).sum::<u64>(), found.instructions, "{:?}", found.mix);
+        assert_eq!(figures(TRANSPOSED, &How::default()).kernels, []);
     }
 
     #[test]

@@ -36,6 +36,7 @@ impl fmt::Display for Figures {
         self.shared_memory(f)?;
         self.global_memory(f)?;
         self.instruction_mix(f)?;
+        self.each_kernel(f)?;
         if !self.advice.is_empty() {
             writeln!(f, "\nlook at")?;
         }
@@ -168,6 +169,18 @@ impl Figures {
         let head =
             ["global memory", "instructions", "bytes", "sectors of 32 B", "per instruction", "fewest", "efficiency"];
         write!(f, "\n{}", table(head, rows))
+    }
+
+    fn each_kernel(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.kernels.is_empty() {
+            return Ok(());
+        }
+        let rows = self.kernels.iter().map(|of| {
+            let share = 100.0 * of.instructions as f64 / self.instructions.max(1) as f64;
+            let counts = [of.bytes_loaded, of.bytes_stored].map(|count| count.to_string());
+            [vec![of.name.clone(), of.instructions.to_string(), format!("{share:.1} %")], counts.to_vec()].concat()
+        });
+        write!(f, "\n{}", table(["kernels", "instructions", "share", "bytes loaded", "bytes stored"], rows))
     }
 
     fn instruction_mix(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

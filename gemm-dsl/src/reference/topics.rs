@@ -23,6 +23,8 @@ pub struct Topic {
     pub clause: &'static str,
     /// What it says, in Markdown.
     pub text: fn() -> String,
+    /// What its clause costs and what that buys, in Markdown: `gemmc explain` says it of the clause as well.
+    pub costs: Option<fn() -> String>,
     /// What it shows in Markdown, and the address of a picture of it.
     pub picture: Option<(&'static str, &'static str)>,
 }
@@ -42,6 +44,7 @@ pub static TOPICS: &[Topic] = &[
         title: "Types",
         clause: "types",
         text: types,
+        costs: None,
         picture: None,
     },
     Topic {
@@ -50,6 +53,7 @@ pub static TOPICS: &[Topic] = &[
         title: "Layouts",
         clause: "layout",
         text: || LAYOUT.into(),
+        costs: None,
         picture: None,
     },
     Topic {
@@ -58,6 +62,7 @@ pub static TOPICS: &[Topic] = &[
         title: "The epilogue",
         clause: "epilogue",
         text: epilogue,
+        costs: None,
         picture: None,
     },
     Topic {
@@ -66,6 +71,7 @@ pub static TOPICS: &[Topic] = &[
         title: "Targets",
         clause: "target",
         text: targets,
+        costs: None,
         picture: None,
     },
     Topic {
@@ -74,6 +80,7 @@ pub static TOPICS: &[Topic] = &[
         title: "Errors of emulated products",
         clause: "emulate",
         text: emulation,
+        costs: Some(costs_of_emulation),
         picture: Some(("Errors over K on an H200", "../bench/results/accuracy/h200.svg")),
     },
     Topic {
@@ -82,6 +89,7 @@ pub static TOPICS: &[Topic] = &[
         title: "Errors of Strassen's algorithm",
         clause: "strassen",
         text: || format!("{OF_SUMS}\n```text\n{OF_QUADRANTS}```\n{MIXED}"),
+        costs: None,
         picture: None,
     },
 ];
@@ -99,6 +107,38 @@ fn emulation() -> String {
     text.push_str(SPECIAL);
     text
 }
+
+/// Of each mode: what multiplies, what is moved before, and what a product of two elements lacks.
+fn costs_of_emulation() -> String {
+    let rows = Emulation::TABLE.iter().map(|(word, emulation)| {
+        let planes = emulation.planes() * emulation.factor().bytes();
+        // Scales need the largest element of a row or column before anything is split.
+        let reads = DType::F32.bytes() * if emulation.scales() { 2 } else { 1 };
+        let lacks = emulation.promise().relative();
+        [
+            format!("`{word}`"),
+            emulation.pairs().len().to_string(),
+            format!("{planes} B"),
+            format!("{reads} B read, {planes} B written"),
+            if lacks == 0.0 { "0".into() } else { format!("{lacks:.1e}") },
+        ]
+    });
+    let head = ["mode", "products for one", "workspace", "splitting, once a launch", "error of a product"];
+    format!("{COSTS}\n{}{BUYS}", table_of(head, rows))
+}
+
+const COSTS: &str = "\
+What a mode costs: products of narrow elements for one of f32; the workspace for each element of A and B; what the kernels move
+that split them, and with f16 scale them first; and what it leaves of the error of a product of two elements, relative to it:
+";
+
+const BUYS: &str = "
+Tensor cores of an H200 multiply 14.8 times as many elements of 16 bits as its cores multiply and add in f32 (989 and 67
+TFLOP/s, by its data sheet), so that three products are at best 4.9 times as fast as one, and six 2.5 times. Splitting takes time in
+proportion to m k + k n, and products to m n k: the smallest extent decides what it costs. Weights are split once and kept by
+`Prepared::keeping`. `gemmc profile SCHEDULE` counts the kernels one by one and states the error, `--device cuda:0` adds the
+time; `gemmc ablate` tries the other modes and promotions.
+";
 
 const OF_SUMS: &str = "\
 With `strassen(levels = l)`, an element of A B differs from the exact one by at most E_l(K, a, b), where a and b are the largest

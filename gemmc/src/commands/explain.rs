@@ -45,7 +45,9 @@ fn summary(info: &Info) -> Value {
 
 fn clause(info: &Info) -> Result<Reply, Failure> {
     let (change, effect) = changes(info)?;
-    let text = format!("{}: {}\n\n{}\n{change}", info.name, info.summary, reference::clause(info));
+    let costs = TOPICS.iter().filter(|topic| topic.clause == info.name).filter_map(|topic| topic.costs);
+    let costs: String = costs.map(|costs| format!("{}\n", costs())).collect();
+    let text = format!("{}: {}\n\n{}\n{costs}{change}", info.name, info.summary, reference::clause(info));
     Ok(Reply::fine(text, object(info, effect.as_ref())))
 }
 
@@ -117,7 +119,8 @@ fn about(topic: &Topic) -> Result<Reply, Failure> {
     let mut json = json!({ "name": topic.name, "summary": topic.summary, "text": (topic.text)() });
     if let Some(info) = topic.info() {
         let (change, effect) = changes(info)?;
-        text.push_str(&format!("{}\n{}\n{change}", (topic.text)(), reference::clause(info)));
+        let costs = topic.costs.map(|costs| format!("{}\n", costs())).unwrap_or_default();
+        text.push_str(&format!("{}\n{costs}{}\n{change}", (topic.text)(), reference::clause(info)));
         json["clause"] = object(info, effect.as_ref());
     }
     Ok(Reply::fine(text, json))
