@@ -17,8 +17,17 @@ fn computes_one_tile(entry: &Entry) -> bool {
 pub(super) const FAMILIES: &[Family] = &[
     Family {
         kinds: &[MutantKind::Constant],
-        is: |mutant| matches!(mutant.op, Opcode::Add { .. } | Opcode::Sub { .. } | Opcode::Mov(_)) && one_more(mutant),
-        notes: &["matrix descriptor of", "advance to the next slot", "first slots to read and to fill"],
+        is: |mutant| {
+            let is_address =
+                matches!(mutant.op, Opcode::Add { .. } | Opcode::Sub { .. } | Opcode::Mov(_) | Opcode::MulInt { .. });
+            is_address && one_more(mutant)
+        },
+        notes: &[
+            "matrix descriptor of",
+            "advance to the next slot",
+            "first slots to read and to fill",
+            "the slot after the K-tiles of other groups",
+        ],
         entry: any,
         certain: false,
         reason: "a descriptor holds an address without its lowest four bits",
@@ -38,6 +47,14 @@ pub(super) const FAMILIES: &[Family] = &[
         entry: computes_one_tile,
         certain: false,
         reason: "a block that computes one tile does not fill the slot of its last K-tile again",
+    },
+    Family {
+        kinds: &[MutantKind::NoGuard],
+        is: |mutant| matches!(mutant.op, Opcode::Mapa { .. }),
+        notes: &["the last slot has been read", "the previous slot has been read", "this thread has read the slot"],
+        entry: any,
+        certain: false,
+        reason: "an address is computed that only the guarded arrival uses",
     },
     Family {
         kinds: &[MutantKind::Constant],
