@@ -64,5 +64,26 @@ fn the_steps_on_the_cpu_are_next_to_libraries() {
     for rung in ["naive", "reordered", "blocked", "simd", "threads", "matrixmultiply", "faer"] {
         assert_eq!(rungs.iter().filter(|found| **found == rung).count(), 2, "{rung}");
     }
-    assert!(std::fs::read_to_string(&plot).expect("a file").contains("naive"));
+    let drawn = std::fs::read_to_string(&plot).expect("a file");
+    assert!(drawn.contains("naive"));
+
+    // The same from the file of results, without a measurement.
+    let file = folder.path().join("cpu.json");
+    std::fs::write(&file, &output.stdout).expect("written");
+    let again = folder.path().join("again.svg");
+    let ladder = |file: &std::path::Path| {
+        let command = ["ladder", "--cpu", "--table"];
+        let mut gemmc = Command::new(env!("CARGO_BIN_EXE_gemmc"));
+        gemmc.args(command).arg(file).arg("--plot").arg(&again).output().expect("gemmc starts")
+    };
+    let table = ladder(&file);
+    assert!(table.status.success(), "{}", String::from_utf8_lossy(&table.stderr));
+    assert_eq!(std::fs::read_to_string(&again).expect("a file"), drawn);
+    let table = String::from_utf8(table.stdout).expect("text");
+    let naive = json["rows"].as_array().and_then(|rows| rows.iter().find(|row| row["n"] == 64)).expect("a row");
+    let speed = format!("{:.2}", 2.0 * 64f64.powi(3) / naive["ms"].as_f64().expect("a number") / 1e6);
+    assert!(table.contains(json["host"].as_str().expect("text")) && table.contains(&speed), "{speed}\n{table}");
+    let other = ladder(&plot);
+    assert_eq!(other.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&other.stderr).contains("no file of results of --cpu"));
 }

@@ -70,6 +70,9 @@ pub(crate) struct Ladder {
     /// Sizes of the products on the CPU [default: 16 to 65536, as far as memory and --seconds allow]
     #[arg(long, value_name = "N", value_delimiter = ',', requires = "cpu")]
     pub(crate) sizes: Vec<usize>,
+    /// Print a file of results of --cpu as a table, and measure nothing
+    #[arg(long, value_name = "FILE.json", requires = "cpu", conflicts_with_all = ["sizes", "json"])]
+    pub(crate) table: Option<PathBuf>,
     /// Leave out products on the CPU that are expected to take longer
     #[arg(long, value_name = "S", default_value_t = 10.0, requires = "cpu")]
     pub(crate) seconds: f64,

@@ -10,6 +10,7 @@ use ptx_gemm_check::Case;
 use ptx_gemm_check::figures::Assembler;
 use ptx_gemm_check::ladder::{Climb, Ladder, Timing};
 use ptx_gemm_draw::Scheme;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::cli;
@@ -49,6 +50,12 @@ pub(crate) fn run(args: &cli::Ladder, format: Format) -> Result<Reply, Failure> 
 
 /// The steps of a product on the CPU, next to libraries.
 fn on_the_cpu(args: &cli::Ladder, format: Format) -> Result<Reply, Failure> {
+    if let Some(path) = &args.table {
+        let text = std::fs::read_to_string(path).map_err(|error| source::unusable(path, error))?;
+        let stored = serde_json::from_str::<Steps>(&text);
+        let of = |error| Failure::refused("file", format!("{}: no file of results of --cpu: {error}", path.display()));
+        return steps(stored.map_err(of)?, args);
+    }
     let sizes = if args.sizes.is_empty() { cpu::fitting() } else { args.sizes.clone() };
     let product = Duration::try_from_secs_f64(args.seconds);
     let product = product.map_err(|error| Failure::refused("seconds", format!("{}: {error}", args.seconds)))?;
@@ -60,9 +67,21 @@ fn on_the_cpu(args: &cli::Ladder, format: Format) -> Result<Reply, Failure> {
         bar.set_message(what.to_string());
     });
     bar.finish_and_clear();
+    steps(Steps { host: cpu::host(), rows }, args)
+}
+
+/// Results of the steps on the CPU, as a file holds them.
+#[derive(Deserialize, Serialize)]
+struct Steps {
+    host: String,
+    rows: Vec<cpu::Row>,
+}
+
+fn steps(steps: Steps, args: &cli::Ladder) -> Result<Reply, Failure> {
+    let json = json!(steps);
+    let Steps { host, rows } = steps;
     let ok = rows.iter().all(|row| row.max_error <= 1.0);
-    let json = json!({ "host": cpu::host(), "rows": rows });
-    let mut text = format!("{}\n\n{}", cpu::host(), cpu::table(&rows));
+    let mut text = format!("{host}\n\n{}", cpu::table(&rows));
     for row in rows.iter().filter(|row| row.max_error > 1.0) {
         text.push_str(&format!("WRONG: {} at {}: {} of the bound\n", row.rung, row.n, row.max_error));
     }
