@@ -76,6 +76,12 @@ pub(super) const ROWS: &[(&str, &str, &str, &str)] = &[
     (TOGETHER, FIRST_PLANES, ZEROTH_OF_A, "has no products of the pair of planes before this one"),
     (TOGETHER, "fetch a <- As2", "fetch a <- As1", "As2 must be both copied to and read"),
     (TOGETHER, "copy a[kt] -> As2 by tma rows 64", "; nothing", "copied"),
+    (
+        TOGETHER,
+        "-> As2 by tma rows 64",
+        "-> As2 by tma rows 32",
+        "and to other planes of its operand must use the same mechanism",
+    ),
     (TOGETHER, "promote part into acc", "; nothing", "0 times instead of once"),
     (TOGETHER, "\n            retire ", "\n            ; retire ", "part is used while products are added to it"),
     (TOGETHER, "a 1 b 1, ", "", "the products of planes 1 of A and 1 of B are missing"),

@@ -13,12 +13,17 @@ const MAX_COPIES: u64 = 8192;
 
 pub(super) fn check(program: &Program, role: &Role, index: usize, by: Mover, site: Site) -> Check {
     let buffer = &program.buffers[index];
-    // They share one set of pointers and addresses.
+    // They share one set of pointers and addresses, or one tensor map, which has one size of boxes for all planes.
+    let by_tma = matches!(by, Mover::Tma { .. });
+    let shares = |other: usize| other == index || by_tma && program.buffers[other].side == buffer.side;
     let alike = program.statements().iter().all(|statement| match &statement.op {
-        Op::Copy { buffer, by: other, .. } => *buffer != index || *other == by,
+        Op::Copy { buffer, by: other, .. } => !shares(*buffer) || *other == by,
         _ => true,
     });
-    rule(alike, site.clone(), || format!("all copies to {} must use the same mechanism and widths", buffer.name))?;
+    rule(alike, site.clone(), || {
+        let others = if by_tma { " and to other planes of its operand" } else { "" };
+        format!("all copies to {}{others} must use the same mechanism and widths", buffer.name)
+    })?;
     if let Mover::Tma { rows, multicast } = by {
         boxes(program, index, rows, site.clone())?;
         return if multicast { shared(program, index, rows, site) } else { Ok(()) };
