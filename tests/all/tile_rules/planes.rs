@@ -61,6 +61,12 @@ pub(super) const ROWS: &[(&str, &str, &str, &str)] = &[
     (PLANES, "promote part into acc", "; nothing", "0 times instead of once"),
     (
         PLANES,
+        "        store acc -> d",
+        "        if_chunk_ends {\n        }\n        store acc -> d",
+        "`if_chunk_ends` is a statement of the loop over them",
+    ),
+    (
+        PLANES,
         "promote part into acc",
         "promote part into acc\n              promote part into acc",
         "accumulators are promoted that have no products yet",

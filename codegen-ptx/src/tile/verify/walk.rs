@@ -23,8 +23,14 @@ pub(super) fn check(program: &Program) -> Check {
         })?;
     }
     for (role, body) in program.roles.iter().map(|role| &role.body).enumerate() {
-        for node in trace::nodes(role, body).iter().filter(|node| matches!(node.op, Op::IfChunkEnds { .. })) {
+        let nodes = trace::nodes(role, body);
+        for node in nodes.iter().filter(|node| matches!(node.op, Op::IfChunkEnds { .. })) {
             rule(program.walk.is_some(), node.site(), || "k has no chunks: there is no `walk`".into())?;
+            let around =
+                |outer: &trace::Node<'_>| matches!(outer.op, Op::Loop { .. }) && node.path.starts_with(&outer.path);
+            rule(nodes.iter().any(around), node.site(), || {
+                "chunks end with K-tiles: `if_chunk_ends` is a statement of the loop over them".into()
+            })?;
         }
     }
     let Some(walk) = &program.walk else { return Ok(()) };
