@@ -225,6 +225,27 @@ fn products_of_tensor_cores_are_right_in_every_order() {
     }
 }
 
+/// As ptxas refuses a module whose target or version lacks an instruction, the interpreter stops at it.
+#[test]
+fn what_the_target_lacks_does_not_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/ptx");
+    let text = fs::read_to_string(example.join("wgmma_gemm.ptx")).unwrap();
+    let launch = example.join("wgmma_gemm.json");
+    let message = |from: &str, to: &str| {
+        assert!(text.contains(from), "no `{from}`");
+        let ptx = folder.path().join("edited.ptx");
+        fs::write(&ptx, text.replace(from, to)).unwrap();
+        let found = answer(&exec(&ptx, &launch, &["--json"]), 2);
+        found["violations"][0]["message"].as_str().unwrap().to_string()
+    };
+    assert!(message("sm_90a", "sm_90").contains("needs sm_90a, and the module is for sm_90"));
+    assert!(message("sm_90a", "sm_120a").contains("needs sm_90a"));
+    assert!(message(".version 8", ".version 7").contains(", and the module is for sm_90a by .version 7.0"));
+    assert!(message("%p3, 1, 1, 0, 0;", "%p3, 2, 1, 0, 0;").contains("imm-scale-a and imm-scale-b are 1 or -1"));
+    assert!(message("%p3, 1, 1, 0, 0;", "%p3, 1, 1, 0, 2;").contains("trans-a and trans-b are 0 or 1"));
+}
+
 #[test]
 fn faults_planted_in_the_pipeline_are_named() {
     /// A name, a replacement, rules of which one is broken, and instructions of which one is named.

@@ -73,7 +73,7 @@ impl Program {
             let mut symbols = Symbols::lay_out(&parsed.module, entry);
             point(&parsed.module, entry, &mut symbols);
             check_sizes(&entry.name, &symbols)?;
-            let code = decode(entry, lines, line, &symbols);
+            let code = decode(&parsed.module, entry, lines, line, &symbols);
             let registers = registers(&entry.directives, &code);
             let extents = |pick: fn(&Directive) -> Option<&[u32]>| entry.directives.iter().find_map(pick).map(padded);
             entries.push(Entry {

@@ -12,7 +12,7 @@ pub(crate) fn check(op: &str, types: &[&str], rows: &[(&[u64], u64)]) {
     for checks in [Checks::Off, Checks::Full] {
         let (to, from) = (types[0], &types[1..]);
         let mut text = String::from(
-            ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 data) {\n\
+            ".version 9.0\n.target sm_100\n.address_size 64\n.visible .entry k(.param .u64 data) {\n\
              .reg .b64 %rd<4>;\n.reg .b32 %r;\n.reg .pred %p;\n.reg .b32 %bit;\n",
         );
         let mut line = |line: String| writeln!(text, "{line}").expect("a String takes everything");

@@ -8,7 +8,7 @@ use crate::run::Device;
 /// `y[i] = x[i] + 1` for 64 threads, with text before the accesses, and between the load and the store.
 fn kernel(before: &str, between: &str) -> String {
     format!(
-        ".version 7.8
+        ".version 8.0
          .target sm_90
          .address_size 64
          .visible .entry add(.param .u64 x, .param .u64 y)

@@ -28,7 +28,7 @@ const OWN_WORDS: &str = ".reg .b32 %c<2>;.reg .b64 %own; mov.u32 %c0, %ctaid.x; 
 /// thread's index.
 pub fn text(body: &str) -> String {
     format!(
-        ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 in, .param .u64 out) {{\n\
+        ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 in, .param .u64 out) {{\n\
          {DECLARATIONS}\nld.param.u64 %in, [in];\nld.param.u64 %out, [out];\n{OWN_WORDS}mov.u32 %t, %tid.x;\n{body}\nret;\n}}\n"
     )
 }

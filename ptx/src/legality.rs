@@ -354,8 +354,16 @@ pub(crate) fn refuse_constants(instruction: &Instruction) -> Option<&'static str
         (Opcode::Wgmma { a: Element::F16 | Element::Bf16, .. }, operands) => {
             let from_registers = matches!(operands.get(1), Some(Operand::Vector(_)));
             let wanted = if from_registers { 7 } else { 8 };
-            (operands.len() != wanted).then_some("needs trans-b, preceded by trans-a if A is a descriptor")
+            if operands.len() != wanted {
+                return Some("needs trans-b, preceded by trans-a if A is a descriptor");
+            }
+            let is_bit = |operand: &Operand| matches!(operand, Operand::Int(0 | 1));
+            if !operands[6..].iter().all(is_bit) {
+                return Some("trans-a and trans-b are 0 or 1");
+            }
+            scales(operands)
         }
+        (Opcode::Wgmma { a: Element::Tf32 | Element::E4m3 | Element::E5m2, .. }, operands) => scales(operands),
         (Opcode::MbarrierArrive { space: Space::SharedCluster, .. }, [state, ..]) if *state != Operand::Sink => {
             Some("an arrival at another block's barrier returns no state")
         }
@@ -368,6 +376,13 @@ pub(crate) fn refuse_constants(instruction: &Instruction) -> Option<&'static str
         }
         _ => None,
     }
+}
+
+/// The factors of A and B of a `wgmma` (PTX ISA, wgmma.mma_async: imm-scale-a and imm-scale-b).
+fn scales(operands: &[Operand]) -> Option<&'static str> {
+    let is_sign = |operand: &Operand| matches!(operand, Operand::Int(1 | -1));
+    let factors = operands.get(4..6).unwrap_or_default();
+    (!factors.iter().all(is_sign)).then_some("imm-scale-a and imm-scale-b are 1 or -1")
 }
 
 fn arithmetic_rounding(rnd: Rounding, ty: Type) -> Option<&'static str> {

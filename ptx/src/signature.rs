@@ -142,6 +142,15 @@ impl Since {
         Since { target: Needs::Accelerated(sm), version }
     }
 
+    /// What a module for this target, of this version, lacks of it.
+    pub fn lacking(self, target: Option<Target>, version: Version) -> Option<String> {
+        if target.is_some_and(|target| !self.target.met_by(target)) {
+            return Some(format!("needs {}", self.target));
+        }
+        let (major, minor) = self.version;
+        (version < self.version).then(|| format!("needs .version {major}.{minor}"))
+    }
+
     /// The combined requirement of two parts of an instruction.
     pub fn with(self, other: Since) -> Since {
         let stricter = if self.target.sm() >= other.target.sm() { self.target } else { other.target };

@@ -109,6 +109,17 @@ pub fn refusal(instruction: &Instruction) -> Option<String> {
     constants.filter_map(|(slot, operand)| operands::constant(*slot, operand).err()).next()
 }
 
+/// What an instruction needs that a module does not have: a target or a newer `.version`. `None` where it lacks nothing, and for
+/// unknown instructions and targets.
+pub fn lacking(instruction: &Instruction, target: Option<Target>, version: Version) -> Option<String> {
+    if let Opcode::Unknown(_) = instruction.op {
+        return None;
+    }
+    // The table says no more of what sm_75 has, which older targets may have as well.
+    let since = Some(instruction_since(instruction)).filter(|since| *since != Since::ALWAYS)?;
+    since.lacking(target, version)
+}
+
 /// Whether an opcode has this type and these modifiers.
 fn exists(op: &Opcode, row: &Row) -> Result<(), String> {
     if !row.legal.has(row.types[0]) {
@@ -279,16 +290,7 @@ impl<'a> Context<'a> {
 
     fn availability(&self, instruction: &Instruction, row: &Row) -> Result<(), String> {
         let since = if needs_more(instruction) { instruction_since(instruction) } else { row.since };
-        if let Some(target) = self.target
-            && !since.target.met_by(target)
-        {
-            return Err(format!("needs {}", since.target));
-        }
-        if self.version < since.version {
-            let (major, minor) = since.version;
-            return Err(format!("needs .version {major}.{minor}"));
-        }
-        Ok(())
+        since.lacking(self.target, self.version).map_or(Ok(()), Err)
     }
 }
 

@@ -98,6 +98,30 @@ fn blocks_share_parts_of_every_panel() {
     }
 }
 
+/// Clusters sum parts of k: their blocks the same part, those outside D included, whose flags and sums are in the workspace too.
+#[test]
+fn clusters_sum_parts_of_k() {
+    let shared =
+        "types(bf16); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); stages(2); specialize(producers = 1)";
+    for clauses in [
+        "cluster(2, 1); multicast(b); split_k(3)",
+        "cluster(1, 2); multicast(a); split_k(2, reduce = workspace)",
+        "cluster(2, 2); multicast(a, b); split_k(2); persistent(8)",
+    ] {
+        for order in [WarpOrder::Forward, WarpOrder::Seeded(5)] {
+            let schedule = format!("{shared}; {clauses}").parse().unwrap();
+            let gemm = CompiledGemm::new(&schedule, &device(0, order)).unwrap();
+            // One tile of D and the others of its cluster outside; a part without K-tiles; several clusters.
+            for (m, n, k) in [(1, 1, 200), (70, 60, 64), (150, 200, 400)] {
+                let request = Request::exact(m, n, k);
+                let outcome =
+                    check(&gemm, &request).unwrap_or_else(|e| panic!("{clauses} {order:?}: {request:?}: {e}"));
+                assert!(outcome.is_right(), "{clauses} {order:?}: {request:?}: {outcome:?}");
+            }
+        }
+    }
+}
+
 /// Sizes in the interior and at the edges, and one whose K-tiles fill every stage three times.
 #[test]
 fn every_case_is_right_in_every_order_of_warps() {

@@ -68,8 +68,13 @@ impl Grid {
         Grid { of, tile: along(self.tile), cluster: along(self.cluster), ..self }
     }
 
-    /// Number of units of work: tiles, times the products of a batch, times parts of k.
+    /// Number of units of work: tiles, times parts of k.
     pub fn units(&self, extents: Extents) -> u64 {
+        self.tiles(extents).saturating_mul(u64::from(self.parts))
+    }
+
+    /// Number of tiles of all products of a batch, those of clusters that lie outside the matrix included.
+    pub fn tiles(&self, extents: Extents) -> u64 {
         let Extents { m, n, k, batch } = extents;
         let (rows, columns) = match self.of {
             Operand::A => (m, k),
@@ -78,7 +83,7 @@ impl Grid {
         };
         let (m, n) = self.cluster;
         let clusters = tiles((self.tile.0 * m, self.tile.1 * n), rows, columns).saturating_mul(batch);
-        clusters.saturating_mul(u64::from(m * n)).saturating_mul(u64::from(self.parts))
+        clusters.saturating_mul(u64::from(m * n))
     }
 
     /// Number of blocks, on a device that holds `resident` of them at once.
@@ -104,8 +109,8 @@ impl Grid {
         self.cluster.0 * self.cluster.1
     }
 
-    /// The number of blocks as a formula of the extents and the batch.
-    pub fn formula(&self) -> String {
+    /// The number of tiles of one product as a formula of the extents.
+    pub fn tiles_formula(&self) -> String {
         let (rows, columns) = match self.of {
             Operand::A => ("m", "k"),
             Operand::B => ("n", "k"),
@@ -120,6 +125,12 @@ impl Grid {
         if self.cluster_blocks() > 1 {
             formula.push_str(&format!(" * {}", self.cluster_blocks()));
         }
+        formula
+    }
+
+    /// The number of blocks as a formula of the extents and the batch.
+    pub fn formula(&self) -> String {
+        let mut formula = self.tiles_formula();
         match self.batch {
             Batch::One => {}
             Batch::Strided => formula.push_str(" * batch"),

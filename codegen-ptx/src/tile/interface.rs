@@ -10,7 +10,6 @@ use ptx_gemm_dsl::target::{Target, dynamic_shared_bytes};
 use ptx_gemm_dsl::terms::{Extent3, Fast, Operand, Param, Reduce, Side, Tail};
 use ptx_gemm_dsl::types::{Batch, DType, Problem};
 
-use super::grid::tiles;
 pub use super::grid::{Extents, Grid, STREAM_DEPTH, WHOLE};
 use super::record::{RECORD_ALIGN, Record};
 pub use super::tensor_map::TensorMap;
@@ -329,8 +328,9 @@ impl Entry {
         extents.into_iter().filter(|_| self.tail == Tail::None).find(undivided)
     }
 
+    /// Tiles of D that parts of k are summed for, those of a cluster outside D included.
     fn tiles(&self, extents: Extents) -> u64 {
-        tiles((self.tile.m, self.tile.n), extents.m, extents.n).saturating_mul(extents.batch)
+        self.main().map_or(0, |main| main.grid.tiles(extents))
     }
 
     /// Size of the flags at the start of the workspace, in bytes; they must be zero before a launch.
@@ -381,9 +381,9 @@ impl Entry {
     pub fn workspace_formula(&self, problem: &Problem) -> Option<String> {
         let batch = if problem.batch == Batch::Strided { " * batch" } else { "" };
         let sums = self.workspace.map(|Workspace { of, flag_bytes, sum_bytes }| {
-            let (m, n) = (self.tile.m, self.tile.n);
+            let tiles = self.main().map(|main| main.grid.tiles_formula()).unwrap_or_default();
             let (count, meaning) = match of {
-                Contributor::Tile => ("tiles", format!("; tiles = ceil(m / {m}) * ceil(n / {n}){batch}")),
+                Contributor::Tile => ("tiles", format!("; tiles = {tiles}{batch}")),
                 Contributor::Block => ("blocks", String::new()),
             };
             format!(

@@ -51,14 +51,16 @@ fn whole(settings: &Settings, clause: &Clause, findings: &mut Findings) {
             .remove("tail", "leave tail out")
             .remove("cluster", "leave cluster out");
     }
-    for key in [Key::SplitK, Key::StreamK] {
-        if let Some(other) = settings.get(key) {
-            let message = format!("{clause} conflicts with {other}: the blocks of a cluster sum the same part of k");
-            findings
-                .error("cluster-split", Key::Cluster, &[key], message)
-                .remove(other.name(), format!("leave {} out", other.name()))
-                .remove("cluster", "leave cluster out");
-        }
+    if let Some(other) = settings.get(Key::StreamK) {
+        let message = format!(
+            "{clause} conflicts with {other}: each block's share of the last tiles begins at a K-tile of its own, and the blocks of a \
+             cluster sum the same K-tiles"
+        );
+        findings
+            .error("cluster-stream", Key::Cluster, &[Key::StreamK], message)
+            .set("split_k(2)", "split_k(2) has parts that all blocks of a cluster sum")
+            .remove("stream_k", "leave stream_k out")
+            .remove("cluster", "leave cluster out");
     }
 }
 

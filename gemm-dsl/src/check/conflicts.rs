@@ -169,7 +169,9 @@ fn fma_only(settings: &Settings, findings: &mut Findings) {
     for (key, why) in fixed.into_iter().chain(steps).chain(read) {
         if let Some(clause) = settings.get(key) {
             let name = clause.name();
-            let message = format!("{clause} is for atom(fma): atom({}) {why}", settings.atom);
+            // Tensor cores of a warp multiply fragments, too.
+            let atoms = if matches!(key, Key::Warp | Key::Prefetch) { "atom(fma) and atom(mma)" } else { "atom(fma)" };
+            let message = format!("{clause} is for {atoms}: atom({}) {why}", settings.atom);
             // The atom may be what is wrong: a fix that leaves fewer errors wins.
             findings
                 .error("fma-only", key, &[Key::Atom], message)

@@ -50,7 +50,11 @@ pub(super) fn all(settings: &Settings) -> Vec<Requirement> {
         Atom::Mma(_, _, 8) if settings.factor(Side::A) == DType::F16 => {
             need(Key::Atom, "mma".into(), Target::SM_75, &PLAIN)
         }
-        Atom::Mma(..) => need(Key::Atom, "mma".into(), Target::SM_80, &PLAIN),
+        // Half as deep a product, which Turing has for f16.
+        Atom::Mma(m, n, k) => {
+            let shallow: &[&str] = if settings.factor(Side::A) == DType::F16 { &["atom(mma(16, 8, 8))"] } else { &[] };
+            need(Key::Atom, format!("mma({m}, {n}, {k})"), Target::SM_80, &[shallow, &PLAIN].concat());
+        }
         Atom::Wgmma(..) => {
             let k = mma_depth(settings.factor(Side::A));
             let smaller = format!("atom(mma(16, 8, {k}))");

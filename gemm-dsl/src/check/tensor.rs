@@ -153,6 +153,10 @@ fn from_shared(settings: &Settings, columns: Option<u32>, whole_depth: bool, fin
     if b.fast == Fast::Mn && !bytes.is_multiple_of(32) {
         let message = format!("{atom} reads {bytes} B of a row of B's tile, which no swizzle of 32 B or more divides");
         let finding = findings.error("atom-row", Key::Atom, &depends, message);
+        // Or with rows along k, whatever the columns: `pack` transposes B, or B is that way in memory.
+        let along_k = StagedOrder { fast: Fast::K, skew: Skew::Swizzle(128), ..b };
+        let shared = Clause::Shared(SharedClause::Orders { a: Some(a), b: Some(along_k) });
+        finding.set(&shared, format!("{shared} has rows along k"));
         if let (Atom::Wgmma(m, n, k), Some(tile)) = (settings.atom, settings.tile) {
             for columns in [n.next_multiple_of(16), 2 * n, 16].into_iter().filter(|n| WGMMA_COLUMNS.contains(n)) {
                 let wider = Clause::Atom(Atom::Wgmma(m, columns, k));

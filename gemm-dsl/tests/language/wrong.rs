@@ -370,7 +370,7 @@ pub const WRONG: &[&str] = &[
     "tile(128, 128, 8); thread(8, 8); load(tma); target(sm_80)",
     "tile(128, 128, 8); thread(8, 8); load(tma); shared(a = mk + pad(4)); pace(free); persistent",
     // Clusters.
-    "target(sm_90a); tile(64, 64, 16); thread(8, 8); cluster(2, 1); split_k(4); tail(none)",
+    "target(sm_90a); tile(64, 64, 16); thread(8, 8); cluster(2, 1); stream_k; tail(none)",
     "target(sm_90a); tile(64, 64, 16); thread(8, 8); load(tma); stages(2); cluster(2, 1); persistent(33)",
     "target(sm_90a); tile(64, 64, 16); thread(8, 8); load(tma); stages(3); cluster(2, 1); multicast(a, b)",
     "types(bf16); atom(wgmma(64, 64, 16)); tile(64, 64, 16); load(tma); stages(3); specialize(producers = 1); cluster(1, 3); \

@@ -25,22 +25,35 @@ use std::collections::HashMap;
 use ptx_gemm_ptx::asynchronous::Prefetched;
 use ptx_gemm_ptx::hints;
 use ptx_gemm_ptx::instruction::{Instruction, Opcode, Operand};
-use ptx_gemm_ptx::module::{Entry, Statement};
+use ptx_gemm_ptx::module::{Entry, Module, Statement};
 use ptx_gemm_ptx::print;
-use ptx_gemm_ptx::verify::refusal;
+use ptx_gemm_ptx::target::Target;
+use ptx_gemm_ptx::verify::{lacking, refusal};
 use ptx_gemm_ptx::warp::GridDependency;
 
 pub(crate) use self::pointers::point;
 pub(crate) use self::symbols::{GlobalVariable, MAX_CONST, Symbols};
 use crate::op::{Bulk, Code, Constant, Guard, Instr, Op, Origin, P, Quad, Slot, Un64};
 
-/// Decodes one entry. `lines` is parallel to the body; `text` returns the text of a line.
-pub(crate) fn decode(entry: &Entry, lines: &[u32], text: impl Fn(u32) -> String, symbols: &Symbols) -> Code {
+/// Decodes one entry of a module. `lines` is parallel to the body; `text` returns the text of a line.
+pub(crate) fn decode(
+    module: &Module,
+    entry: &Entry,
+    lines: &[u32],
+    text: impl Fn(u32) -> String,
+    symbols: &Symbols,
+) -> Code {
     let mut decoder = Decoder::new(entry, symbols);
+    let (target, version) = (Target::from_words(&module.target), module.version);
     for (index, statement) in entry.body.iter().enumerate() {
         if let Statement::Instruction(instruction) = statement {
             let line = lines.get(index).copied().unwrap_or(0);
-            decoder.push(instruction);
+            let lacking = || {
+                let (needs, (major, minor)) = (lacking(instruction, target, version)?, version);
+                Some(format!("it {needs}, and the module is for {} by .version {major}.{minor}", module.target))
+            };
+            let refusal = refusal(instruction).or_else(lacking);
+            decoder.push(instruction, refusal);
             decoder.code.origins.push(Origin { line, text: text(line), note: instruction.note.clone() });
         }
     }
@@ -106,8 +119,8 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    fn push(&mut self, instruction: &Instruction) {
-        let op = match refusal(instruction).map_or_else(|| self.op(instruction), Err) {
+    fn push(&mut self, instruction: &Instruction, refusal: Option<String>) {
+        let op = match refusal.map_or_else(|| self.op(instruction), Err) {
             Ok(op) => op,
             Err(reason) => self.refuse(reason),
         };

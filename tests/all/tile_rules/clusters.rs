@@ -29,8 +29,8 @@ pub(super) const ROWS: &[(&str, &str, &str, &str)] = &[
     (
         CLUSTER_SPLIT,
         "    parts 2",
-        "    cluster m 2, n 1\n    parts 2",
-        "the blocks of a cluster sum the same part of k",
+        "    cluster m 2, n 1\n    stream_k",
+        "the blocks of a cluster sum the same part of k, and stream-K gives each a share of its own",
     ),
     (CLUSTER_SPLIT, "    parts 2", "    cluster m 2, n 1\n    ;", "in a cluster, tma copies the operands"),
     (

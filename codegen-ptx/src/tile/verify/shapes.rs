@@ -148,7 +148,9 @@ fn clusters(program: &Program) -> Check {
         return Ok(());
     }
     rule(program.target.capability >= 90, Site::Scheduler, || format!("{} has no clusters", program.target))?;
-    rule(!scheduler.divides_k(), Site::Scheduler, || "the blocks of a cluster sum the same part of k".into())?;
+    rule(scheduler.division != Division::Stream, Site::Scheduler, || {
+        "the blocks of a cluster sum the same part of k, and stream-K gives each a share of its own".into()
+    })?;
     rule(program.tail == Tail::Predicate, Site::Scheduler, || {
         "a cluster may have blocks whose tiles lie outside D, which `tail none` has no guards for".into()
     })?;
