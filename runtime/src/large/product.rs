@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use ptx_gemm_dsl::Schedule;
+use ptx_gemm_dsl::epilogue::{Axis, Vector};
 
 use super::error::LargeError;
 use super::plan::{Addend, Division, Links, Plan, Rates, Request, Tuning};
@@ -60,6 +61,8 @@ pub struct Large {
     links: Option<Links>,
     /// Whether plans without arguments read C, if the epilogue uses it.
     planned: Addend,
+    /// Whether they leave out the product.
+    drops: bool,
     pub(super) tuning: Tuning,
     rates: Rates,
     pub(super) on_failure: OnFailure,
@@ -83,6 +86,7 @@ impl Large {
             budget: None,
             links: None,
             planned: Addend::Read,
+            drops: false,
             tuning: Tuning::default(),
             rates: Rates::h200(DEFAULT_FLOPS),
             on_failure: OnFailure::Stop,
@@ -119,24 +123,37 @@ impl Large {
         Large { on_failure, ..self }
     }
 
-    /// Plans for these scalars, in the order of the epilogue: one of 0 can drop C. Without this, C counts as read. It does not
-    /// concern [`Large::run`], which has its own scalars.
+    /// Plans for these scalars, in the order of the epilogue: one of 0 can drop C, or the product. Without this, everything
+    /// counts as read. It does not concern [`Large::run`], which has its own scalars.
     pub fn planned_with(self, scalars: &[f64]) -> Large {
-        let planned = if self.sums.problem.epilogue.reads_c(scalars) { Addend::Read } else { Addend::Absent };
-        Large { planned, ..self }
+        let epilogue = &self.sums.problem.epilogue;
+        let planned = if epilogue.reads_c(scalars) { Addend::Read } else { Addend::Absent };
+        let drops = epilogue.dropping_acc().into_iter().any(|scalar| scalars.get(scalar) == Some(&0.0));
+        Large { planned, drops, ..self }
     }
 
     /// The plan of a product on its devices. Nothing is reserved and nothing runs.
     pub fn plan(&self, m: usize, n: usize, k: usize) -> Result<Plan, LargeError> {
         let devices = self.chosen()?;
-        let request = self.request(&devices, [m, n, k], self.may_read_c(), 0)?;
+        let k = if self.drops { 0 } else { k };
+        let request = self.request(&devices, [m, n, k], self.may_read_c(), self.vector_bytes(m, n))?;
         self.plan_of(request, Some(&devices[0]))
     }
 
     /// The plan for a number of devices that need not be there, all linked and with `budget` bytes each.
     pub fn plan_for(&self, devices: usize, budget: u64, m: usize, n: usize, k: usize) -> Result<Plan, LargeError> {
         let links = self.links.clone().unwrap_or(Links::All);
-        self.plan_of(self.numbers([m, n, k], self.may_read_c(), 0, devices, links, budget), None)
+        let k = if self.drops { 0 } else { k };
+        let vector_bytes = self.vector_bytes(m, n);
+        self.plan_of(self.numbers([m, n, k], self.may_read_c(), vector_bytes, devices, links, budget), None)
+    }
+
+    /// Bytes of the epilogue's vectors, which every device holds whole.
+    fn vector_bytes(&self, m: usize, n: usize) -> u64 {
+        let problem = &self.sums.problem;
+        let len = |vector: &Vector| if vector.axis == Axis::M { m } else { n } as u64;
+        let lens = problem.epilogue.vectors.iter().map(len).fold(0, u64::saturating_add);
+        lens.saturating_mul(problem.types.epilogue().bytes().into())
     }
 
     pub(super) fn chosen(&self) -> Result<Vec<Device>, LargeError> {

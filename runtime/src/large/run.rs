@@ -9,6 +9,7 @@ use super::arguments::{Arguments, Progress};
 use super::error::{Incomplete, LargeError};
 use super::executor::Executor;
 use super::host::Host;
+use super::operation::Action;
 use super::perform::{Failure, Performed, perform};
 use super::plan::{Addend, Plan, PlanError};
 use super::product::{Large, OnFailure};
@@ -94,10 +95,20 @@ impl Large {
             // The same slabs, so that what others compute has the same bits.
             large.tuning.depth = Some(plan.geometry.depth.max(1));
             host.origin = [region.row, region.col];
-            let mut done: u64 = finished.iter().map(Region::elements).sum();
-            let mut report = |strip: Region| {
-                done += strip.elements();
-                progress(Progress { finished: done, elements });
+            let before: u64 = finished.iter().map(Region::elements).sum();
+            // Without K, each element still counts once.
+            let depth = k.max(1) as u128;
+            let (mut done, mut products) = (before, u128::from(before) * depth);
+            let mut report = |ended: &Action| {
+                match ended {
+                    Action::Multiply(product) => {
+                        products += u128::from(product.d.region.elements()) * product.a.region.cols.max(1) as u128;
+                    }
+                    Action::Download { host, .. } => done += host.elements(),
+                    _ => {}
+                }
+                let multiplied = products as f64 / (u128::from(elements) * depth) as f64;
+                progress(Progress { finished: done, elements, multiplied });
             };
             let (performed, took) = self.perform(&plan, &present, host, constants, &mut report);
             time += took;
@@ -128,7 +139,7 @@ impl Large {
         devices: &[Device],
         host: &mut Host<'_>,
         constants: &Constants<'_>,
-        report: &mut dyn FnMut(Region),
+        report: &mut dyn FnMut(&Action),
     ) -> (Performed, Duration) {
         let site = |device: &Device| Site::new(device, plan.needs(), &self.sums, constants, host.origin);
         let mut failures = Vec::new();
