@@ -54,15 +54,20 @@ fn on_the_cpu(args: &cli::Ladder, format: Format) -> Result<Reply, Failure> {
     let product = product.map_err(|error| Failure::refused("seconds", format!("{}: {error}", args.seconds)))?;
     let budget = cpu::Budget { product, repeat: REPEAT };
     let bar = progress::bar(0, format);
-    let rows = cpu::climb(&sizes, budget, &mut |done, all, what| {
+    let climb = cpu::climb(&sizes, budget, &mut |done, all, what| {
         bar.set_length(all as u64);
         bar.set_position(done as u64);
         bar.set_message(what.to_string());
     });
     bar.finish_and_clear();
+    let cpu::Climb { rows, left_out } = climb.map_err(|error| Failure::refused("sizes", error.to_string()))?;
     let ok = rows.iter().all(|row| row.max_error <= 1.0);
-    let json = json!({ "host": cpu::host(), "rows": rows });
+    let json = json!({ "host": cpu::host(), "rows": rows, "left_out": left_out });
     let mut text = format!("{}\n\n{}", cpu::host(), cpu::table(&rows));
+    let missing = cpu::left_out(&left_out, product);
+    if !missing.is_empty() {
+        text.push_str(&format!("\n{missing}"));
+    }
     for row in rows.iter().filter(|row| row.max_error > 1.0) {
         text.push_str(&format!("WRONG: {} at {}: {} of the bound\n", row.rung, row.n, row.max_error));
     }
