@@ -7,7 +7,8 @@ use ptx_gemm_dsl::Schedule;
 use ptx_gemm_dsl::epilogue::{Axis, Vector};
 
 use super::error::LargeError;
-use super::plan::{Addend, Division, Links, Plan, Rates, Request, Tuning};
+use super::perform::Failure;
+use super::plan::{Addend, Division, Links, Plan, PlanError, Rates, Request, Tuning};
 use crate::compiled::CompiledGemm;
 use crate::device::{Device, DeviceKind};
 use crate::kernel::Kernel;
@@ -31,7 +32,8 @@ pub enum OnFailure {
     /// The other devices finish what they can; then the call returns [`LargeError::Incomplete`].
     #[default]
     Stop,
-    /// The other devices also compute what the failed one has not finished. An error only if no device is left.
+    /// The other devices also compute what the failed one has not finished, which is everything if it was dead before. An
+    /// error only if no device is left.
     Continue,
 }
 
@@ -134,7 +136,11 @@ impl Large {
 
     /// The plan of a product on its devices. Nothing is reserved and nothing runs.
     pub fn plan(&self, m: usize, n: usize, k: usize) -> Result<Plan, LargeError> {
-        let devices = self.chosen()?;
+        let (devices, _) = self.living(&self.chosen()?)?;
+        let devices: Vec<Device> = devices.into_iter().map(|(_, device)| device).collect();
+        if devices.is_empty() {
+            return Err(PlanError::NoDevice.into());
+        }
         let k = if self.drops { 0 } else { k };
         let request = self.request(&devices, [m, n, k], self.may_read_c(), self.vector_bytes(m, n))?;
         self.plan_of(request, Some(&devices[0]))
@@ -161,6 +167,21 @@ impl Large {
             [] => Ok(vec![Device::best()?]),
             devices => Ok(devices.to_vec()),
         }
+    }
+
+    /// The devices that answer, by their index, and why the others do not; the first of these is an error with
+    /// [`OnFailure::Stop`].
+    #[allow(clippy::type_complexity)] // Two lists.
+    pub(super) fn living(&self, devices: &[Device]) -> Result<(Vec<(usize, Device)>, Vec<Failure>), LargeError> {
+        let (mut living, mut failures) = (Vec::new(), Vec::new());
+        for (index, device) in devices.iter().enumerate() {
+            match device.backend().free_bytes() {
+                Ok(_) => living.push((index, device.clone())),
+                Err(error) if self.on_failure == OnFailure::Stop => return Err(error.into()),
+                Err(error) => failures.push(Failure { device: index, operation: None, error }),
+            }
+        }
+        Ok((living, failures))
     }
 
     /// Whether C is read as far as a plan without arguments can tell.

@@ -48,8 +48,12 @@ impl Large {
         let (a, b) = (a.as_any().map_err(strides(Operand::A))?, b.as_any().map_err(strides(Operand::B))?);
         let c = arguments.c.transpose().map_err(strides(Operand::C))?;
         let d = d.as_any_mut().map_err(strides(Operand::D))?;
-        let devices = self.chosen()?;
-        let (constants, depth) = self.check(&devices[0], a, b, c, d.as_ref(), arguments)?;
+        let (using, failures) = self.living(&self.chosen()?)?;
+        let Some((_, device)) = using.first() else {
+            let left = vec![Region::new(0..d.shape.rows, 0..d.shape.cols)];
+            return Err(LargeError::Incomplete(Box::new(Incomplete { finished: Vec::new(), left, failures })));
+        };
+        let (constants, depth) = self.check(device, a, b, c, d.as_ref(), arguments)?;
         let epilogue = &self.sums.problem.epilogue;
         let values: Vec<f64> = epilogue.scalars.iter().map(|name| value(&constants, name)).collect();
         let addend = if epilogue.reads_c(&values) { Addend::Read } else { Addend::Absent };
@@ -59,13 +63,14 @@ impl Large {
                 report(progress);
             }
         };
-        self.compute(&devices, &mut host, &constants, addend, depth, &mut progress)
+        self.compute((using, failures), &mut host, &constants, addend, depth, &mut progress)
     }
 
-    /// Plans and performs the whole product, and again for what a failed device has left.
+    /// Plans and performs the whole product, and again for what a failed device has left. Starts with the devices in use, by
+    /// their index, and those that have failed before.
     fn compute(
         &self,
-        devices: &[Device],
+        (mut using, mut failures): (Vec<(usize, Device)>, Vec<Failure>),
         host: &mut Host<'_>,
         constants: &Constants<'_>,
         addend: Addend,
@@ -75,10 +80,8 @@ impl Large {
         let (m, n) = (host.d.shape.rows, host.d.shape.cols);
         let elements = m as u64 * n as u64;
         let vector_bytes = constants.vectors.iter().map(|vector| vector.bytes.len() as u64).sum();
-        // The devices in use, by their original index.
-        let mut using: Vec<(usize, Device)> = devices.iter().cloned().enumerate().collect();
         let mut left = vec![Region::new(0..m, 0..n)];
-        let (mut finished, mut failures): (Vec<Region>, Vec<Failure>) = Default::default();
+        let mut finished: Vec<Region> = Vec::new();
         let (mut first, mut time, mut large) = (None, Duration::ZERO, self.clone());
         while let Some(region) = left.pop() {
             let present: Vec<Device> = using.iter().map(|(_, device)| device.clone()).collect();
