@@ -11,6 +11,7 @@
 //! Without a GPU it runs on interpreters, which is slow: 64 is a good size there.
 
 use std::error::Error;
+use std::process::ExitCode;
 
 use ptx_gemm::distributed::{Distributed, Launch, Rendezvous, Tiles, World};
 use ptx_gemm::large::{Arguments, Region};
@@ -34,11 +35,35 @@ fn tiles<'t>(element: fn(usize, usize) -> f32) -> Tiles<'t> {
     })
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
+    match started() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {}", with_sources(&*error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// An error and what it is due to. An error that passes on the text of its source says it once.
+fn with_sources(error: &dyn Error) -> String {
+    let (mut text, mut next) = (error.to_string(), error.source());
+    while let Some(source) = next {
+        let words = source.to_string();
+        if !text.ends_with(&words) {
+            text = format!("{text}: {words}");
+        }
+        next = source.source();
+    }
+    text
+}
+
+fn started() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let size = arguments.first().map_or(Ok(64), |size| size.parse())?;
+    let size = arguments.first().map_or("64", String::as_str);
+    let size = size.parse().map_err(|error| format!("the size {size:?} is not a whole number: {error}"))?;
     let kernel = match arguments.get(1) {
-        Some(file) => std::fs::read_to_string(file)?.parse()?,
+        Some(file) => std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?.parse()?,
         None => gemm! { tile(128, 128, 8); thread(8, 8); vector(4); double_buffer; },
     };
     let place = arguments.get(2).map_or(Rendezvous::Launcher, |folder| Rendezvous::Folder(folder.into()));
@@ -81,6 +106,26 @@ fn multiplied(size: usize, kernel: &Gemm, place: Rendezvous) -> Result<(), Box<d
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn errors_are_sentences_with_their_sources() {
+        #[derive(Debug)]
+        struct Outer(std::num::ParseIntError, &'static str);
+        impl std::fmt::Display for Outer {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.1)
+            }
+        }
+        impl Error for Outer {
+            fn source(&self) -> Option<&(dyn Error + 'static)> {
+                Some(&self.0)
+            }
+        }
+        let outer = |text| with_sources(&Outer("x".parse::<u8>().unwrap_err(), text));
+        assert_eq!(outer("no number"), "no number: invalid digit found in string");
+        // As thiserror's `transparent` has it.
+        assert_eq!(outer("why: invalid digit found in string"), "why: invalid digit found in string");
+    }
 
     #[test]
     fn the_example_runs_alone() {

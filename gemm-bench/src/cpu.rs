@@ -3,6 +3,7 @@
 //! Products that programs call should be a library's; the steps are there to learn from.
 
 mod libraries;
+mod memory;
 mod openblas;
 mod table;
 
@@ -23,7 +24,8 @@ use std::time::{Duration, Instant};
 use ptx_gemm::random::SplitMix64;
 use serde::{Deserialize, Serialize};
 
-pub use table::{plot, table};
+pub use memory::{SizeError, fitting};
+pub use table::{left_out, plot, table};
 
 /// The sizes of the report that the ladder follows.
 pub const SIZES: [usize; 13] = [16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536];
@@ -36,14 +38,6 @@ pub struct Rung {
     /// Its name in the table.
     pub name: String,
     multiply: Multiply,
-}
-
-/// The sizes of which three matrices take at most a half of this machine's memory, where that is known.
-pub fn fitting() -> Vec<usize> {
-    let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let available = memory.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kib = available.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<usize>().ok()).unwrap_or(4 << 20);
-    SIZES.into_iter().filter(|n| 3 * n * n * size_of::<f32>() <= kib * 1024 / 2).collect()
 }
 
 /// The CPU and its threads, in words.
@@ -105,26 +99,82 @@ pub struct Budget {
     pub repeat: Duration,
 }
 
+/// A product that was not measured.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct LeftOut {
+    /// The extent of the matrices.
+    pub n: usize,
+    /// Which way.
+    pub rung: String,
+    /// About how long one product would take, in seconds.
+    pub seconds: f64,
+}
+
+/// What was measured, and what was not.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Climb {
+    /// The measurements.
+    pub rows: Vec<Row>,
+    /// What would have taken too long.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// The size of the first probe.
+const PROBE: usize = 128;
+/// A product that takes this long says about how fast larger ones are.
+const TELLING: Duration = Duration::from_millis(100);
+
 /// Measures every rung at every size; `progress` is called before each measurement.
-pub fn climb(sizes: &[usize], budget: Budget, progress: &mut dyn FnMut(usize, usize, &str)) -> Vec<Row> {
+///
+/// # Errors
+/// Sizes that there is no memory for, before anything is measured as far as the system says how much there is.
+pub fn climb(
+    sizes: &[usize],
+    budget: Budget,
+    progress: &mut dyn FnMut(usize, usize, &str),
+) -> Result<Climb, SizeError> {
+    memory::check(sizes)?;
     let rungs = rungs();
-    let mut rows: Vec<Row> = Vec::new();
+    let Climb { mut rows, mut left_out } = Climb::default();
     for (size, &n) in sizes.iter().enumerate() {
-        let (a, b) = (numbers(n, 1), numbers(n, 2));
-        let mut c = vec![f32::NAN; n * n];
+        let (a, b) = (numbers(n, 1)?, numbers(n, 2)?);
+        let mut c = memory::matrix(n, || f32::NAN)?;
         for (index, rung) in rungs.iter().enumerate() {
             progress(size * rungs.len() + index, sizes.len() * rungs.len(), &format!("{} {n}", rung.name));
-            let before = rows.iter().rev().find(|row| row.rung == rung.name);
-            // The work grows with the third power, and the speed seldom does at the sizes where this matters.
-            let expected = before.map_or(0.0, |row| row.ms * (n as f64 / row.n as f64).powi(3) / 1e3);
-            if expected > budget.product.as_secs_f64() {
+            let before: Option<&Row> = rows.iter().rev().find(|row| row.rung == rung.name);
+            let seconds = expected(rung, n, before.map(|row| (row.n, row.ms)), budget.product)?;
+            if seconds > budget.product.as_secs_f64() {
+                left_out.push(LeftOut { n, rung: rung.name.clone(), seconds });
                 continue;
             }
             let ms = time(|| (rung.multiply)(n, &a, &b, &mut c), budget.repeat);
             rows.push(Row { n, rung: rung.name.clone(), ms, max_error: error(n, &a, &b, &c) });
         }
     }
-    rows
+    Ok(Climb { rows, left_out })
+}
+
+/// Seconds of one product, from smaller ones: the one measured `before`, its size and milliseconds, and larger ones until it
+/// is clear that the limit is exceeded. Small products alone do not tell, since threads and caches change the speed.
+fn expected(rung: &Rung, n: usize, before: Option<(usize, f64)>, limit: Duration) -> Result<f64, SizeError> {
+    let probe = |n: usize| -> Result<(usize, f64), SizeError> {
+        let (a, b, mut c) = (numbers(n, 1)?, numbers(n, 2)?, memory::matrix(n, || 0.0)?);
+        Ok((n, time(|| (rung.multiply)(n, &a, &b, &mut c), Duration::ZERO)))
+    };
+    let mut last = match before {
+        Some(before) => before,
+        None if n <= PROBE => return Ok(0.0),
+        None => probe(PROBE)?,
+    };
+    loop {
+        let (size, ms) = last;
+        let seconds = ms / 1e3 * (n as f64 / size as f64).powi(3);
+        let exceeds = seconds > limit.as_secs_f64() && ms >= TELLING.as_secs_f64() * 1e3;
+        if exceeds || size.saturating_mul(2) >= n {
+            return Ok(seconds);
+        }
+        last = probe(2 * size)?;
+    }
 }
 
 /// Milliseconds of the fastest run.
@@ -141,9 +191,9 @@ fn time(mut run: impl FnMut(), at_least: Duration) -> f64 {
     }
 }
 
-fn numbers(n: usize, seed: u64) -> Vec<f32> {
+fn numbers(n: usize, seed: u64) -> Result<Vec<f32>, SizeError> {
     let mut numbers = SplitMix64::new(seed);
-    (0..n * n).map(|_| numbers.next_signed() as f32).collect()
+    memory::matrix(n, || numbers.next_signed() as f32)
 }
 
 /// C t next to A (B t) for a vector of signs, as a share of `gamma(n + 1) |A| |B|`.
@@ -166,15 +216,21 @@ fn error(n: usize, a: &[f32], b: &[f32], c: &[f32]) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+    use std::thread;
     use std::time::Duration;
 
-    use super::{Budget, climb, plot, rungs, table};
+    use super::{Budget, Climb, Rung, SizeError, climb, expected, left_out, plot, rungs, table};
+
+    fn climbed(sizes: &[usize], budget: Budget) -> Climb {
+        climb(sizes, budget, &mut |_, _, _| ()).unwrap()
+    }
 
     #[test]
     fn every_rung_is_right_at_every_size() {
         let budget = Budget { product: Duration::from_secs(60), repeat: Duration::ZERO };
-        let rows = climb(&[1, 2, 7, 16, 61, 130, 300], budget, &mut |_, _, _| ());
-        assert_eq!(rows.len(), 7 * rungs().len());
+        let Climb { rows, left_out } = climbed(&[1, 2, 7, 16, 61, 130, 300], budget);
+        assert_eq!((rows.len(), left_out), (7 * rungs().len(), Vec::new()));
         let wrong: Vec<_> = rows.iter().filter(|row| row.max_error > 1.0).collect();
         assert!(wrong.is_empty(), "{wrong:?}");
         let text = table(&rows);
@@ -185,7 +241,40 @@ mod tests {
     #[test]
     fn what_takes_too_long_is_left_out() {
         let budget = Budget { product: Duration::from_nanos(1), repeat: Duration::ZERO };
-        let rows = climb(&[64, 128, 256], budget, &mut |_, _, _| ());
-        assert!(rows.iter().all(|row| row.n == 64), "{rows:?}");
+        let climb = climbed(&[64, 128, 256], budget);
+        assert!(climb.rows.iter().all(|row| row.n == 64), "{climb:?}");
+        assert_eq!(climb.left_out.len(), 2 * rungs().len());
+        let text = left_out(&climb.left_out, budget.product);
+        let naive = text.lines().find(|line| line.contains("naive")).unwrap();
+        assert!(naive.contains(" 128: about ") && naive.contains(", 256: about "), "{text}");
+        // Also at the first size.
+        let climb = climbed(&[300], budget);
+        assert_eq!((climb.rows.len(), climb.left_out.len()), (0, rungs().len()));
+        let text = left_out(&climb.left_out, budget.product);
+        assert!(text.starts_with("left out") && text.contains("\n  naive          300: about "), "{text}");
+        let no_room = super::climb(&[16, usize::MAX], budget, &mut |_, _, _| panic!("something was measured"));
+        assert!(matches!(no_room, Err(SizeError::Memory { n: usize::MAX, .. })), "{no_room:?}");
+    }
+
+    /// A way whose time is known: it sleeps.
+    #[test]
+    fn a_large_product_is_judged_by_the_first_one_that_tells() {
+        let sizes = Arc::new(Mutex::new(Vec::new()));
+        let seen = sizes.clone();
+        // 10 ms at 128 and at 256, as if threads had to start, and 240 ms at 512.
+        let sleeps = move |n: usize, _: &[f32], _: &[f32], _: &mut [f32]| {
+            seen.lock().unwrap().push(n);
+            thread::sleep(Duration::from_millis(if n <= 256 { 10 } else { 30 * (n as u64 / 256).pow(3) }));
+        };
+        let rung = Rung { name: "sleeps".into(), multiply: Box::new(sleeps) };
+        let seconds = |n, before, limit| expected(&rung, n, before, Duration::from_secs(limit)).unwrap();
+        // 16 times the size takes 4096 times as long.
+        let slow = seconds(8192, None, 10);
+        assert!((900.0..2000.0).contains(&slow), "{slow}");
+        assert_eq!(sizes.lock().unwrap().drain(..).collect::<Vec<_>>(), [128, 256, 512]);
+        // Nothing is repeated that has been measured.
+        let slow = seconds(8192, Some((512, 240.0)), 10);
+        assert!((983.0..984.0).contains(&slow), "{slow}");
+        assert_eq!((seconds(100, None, 10), sizes.lock().unwrap().len()), (0.0, 0));
     }
 }

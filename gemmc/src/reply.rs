@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use ptx_gemm::distributed::DistributedError;
-use ptx_gemm::large::LargeError;
+use ptx_gemm::large::{Incomplete, LargeError, Region};
 use ptx_gemm::{Contract, Diagnostic, Diagnostics, Error, TextError, TextErrors};
 use ptx_gemm_check::CheckError;
 use serde_json::{Value, json};
@@ -75,6 +75,8 @@ pub(crate) enum Failure {
     Schedule(Diagnostics),
     /// Errors in the text of tile programs, and the name of its file.
     Tile { name: String, text: String, errors: TextErrors },
+    /// A large product that is not complete.
+    Incomplete(Box<Incomplete>),
     /// Anything else.
     Other { clause: &'static str, message: String, help: Option<String>, status: Status },
 }
@@ -104,7 +106,7 @@ impl Failure {
             Format::Text => complain(&self.text()),
         }
         match self {
-            Failure::Schedule(_) | Failure::Tile { .. } => Status::Refused,
+            Failure::Schedule(_) | Failure::Tile { .. } | Failure::Incomplete(_) => Status::Refused,
             Failure::Other { status, .. } => *status,
         }
     }
@@ -113,6 +115,7 @@ impl Failure {
         match self {
             Failure::Schedule(diagnostics) => diagnostics.errors().map(diagnostic).collect(),
             Failure::Tile { text, errors, .. } => errors.0.iter().map(|error| tile_error(text, error)).collect(),
+            Failure::Incomplete(all) => vec![incomplete(all)],
             Failure::Other { clause, message, help, .. } => {
                 let error = Diagnostic::error("", *clause, message);
                 vec![diagnostic(&Diagnostic { help: help.clone(), ..error })]
@@ -124,6 +127,7 @@ impl Failure {
         match self {
             Failure::Schedule(diagnostics) => styled(diagnostics),
             Failure::Tile { name, errors, .. } => errors.0.iter().map(|error| format!("{name}:{error}\n")).collect(),
+            Failure::Incomplete(incomplete) => format!("error: {incomplete}\n"),
             Failure::Other { message, help: None, .. } => format!("error: {message}\n"),
             Failure::Other { message, help: Some(help), .. } => format!("error: {message}\n\n{help}\n"),
         }
@@ -164,6 +168,26 @@ pub(crate) fn contract(contract: &Contract) -> Value {
     }
 }
 
+/// What devices that failed have left: every strip, also where the message lists some.
+fn incomplete(incomplete: &Incomplete) -> Value {
+    let regions = |all: &[Region]| -> Value {
+        let region = |at: &Region| json!({ "row": at.row, "col": at.col, "rows": at.rows, "cols": at.cols });
+        all.iter().map(region).collect()
+    };
+    let failures = incomplete.failures.iter().map(|failure| {
+        json!({
+            "device": failure.device,
+            "operation": failure.operation,
+            "message": failure.error.to_string(),
+        })
+    });
+    let mut error = diagnostic(&Diagnostic::error("", "device", incomplete.to_string()));
+    error["finished"] = regions(&incomplete.finished);
+    error["left"] = regions(&incomplete.left);
+    error["failures"] = failures.collect();
+    error
+}
+
 /// The same for an error in a `.tile` file; its span is its first character.
 fn tile_error(text: &str, TextError { line, column, message }: &TextError) -> Value {
     let before: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
@@ -202,7 +226,7 @@ impl From<LargeError> for Failure {
     fn from(error: LargeError) -> Failure {
         match error {
             LargeError::Run(error) => error.into(),
-            LargeError::Incomplete(_) => Failure::refused("device", error.to_string()),
+            LargeError::Incomplete(incomplete) => Failure::Incomplete(incomplete),
             error => Failure::refused("large", error.to_string()),
         }
     }
@@ -255,7 +279,8 @@ pub(crate) fn complain(text: &str) {
 
 #[cfg(test)]
 mod tests {
-    use ptx_gemm::{TextError, TextErrors};
+    use ptx_gemm::large::{self, Incomplete, LargeError, Region};
+    use ptx_gemm::{DeviceError, TextError, TextErrors};
     use serde_json::json;
 
     use super::Failure;
@@ -275,5 +300,26 @@ mod tests {
             ]
         );
         assert!(failure.errors().iter().all(|error| error["clause"] == "tile" && error["help"].is_null()));
+    }
+
+    #[test]
+    fn every_strip_of_an_incomplete_product_is_listed() {
+        let strip = |row| Region::new(row..row + 8, 0..5);
+        let failed = |device| large::Failure {
+            device,
+            operation: None,
+            error: DeviceError::NoCuda { reason: "none".into() }.into(),
+        };
+        let finished: Vec<Region> = (0..6).map(|index| strip(8 * index)).collect();
+        let incomplete = Incomplete { finished, left: vec![strip(48)], failures: vec![failed(1), failed(3)] };
+        let failure = Failure::from(LargeError::Incomplete(Box::new(incomplete)));
+        let errors = failure.errors();
+        let [error] = errors.as_slice() else { panic!("{errors:?}") };
+        let rows: Vec<_> = error["finished"].as_array().unwrap().iter().map(|strip| strip["row"].clone()).collect();
+        assert_eq!(rows, [0, 8, 16, 24, 32, 40]);
+        assert_eq!(error["left"], json!([{ "row": 48, "col": 0, "rows": 8, "cols": 5 }]));
+        assert_eq!((&error["failures"][0]["device"], &error["failures"][1]["device"]), (&json!(1), &json!(3)));
+        assert_eq!(error["clause"], "device");
+        assert!(failure.text().starts_with("error: device 1 failed: "), "{}", failure.text());
     }
 }

@@ -87,3 +87,21 @@ fn the_steps_on_the_cpu_are_next_to_libraries() {
     assert_eq!(other.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&other.stderr).contains("no file of results of --cpu"));
 }
+
+#[test]
+fn what_takes_hours_or_has_no_memory_is_not_started() {
+    let ladder = |arguments: &[&str]| {
+        let command = [&["ladder", "--cpu"], arguments].concat();
+        Command::new(env!("CARGO_BIN_EXE_gemmc")).args(command).output().expect("gemmc starts")
+    };
+    let output = ladder(&["--sizes", "1024", "--seconds", "1e-6"]);
+    let stdout = String::from_utf8(output.stdout).expect("text");
+    assert!(output.status.success(), "{stdout}");
+    assert!(stdout.contains("would take longer than 0.000001 s (--seconds):\n  "), "{stdout}");
+    assert!(stdout.contains("\n  naive          1024: about "), "{stdout}");
+    let output = ladder(&["--sizes", "16,2000000"]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("three matrices of 2000000 x 2000000 f32 take 48000000000000 bytes"), "{stderr}");
+    assert!(ladder(&["--sizes", "0"]).status.code() == Some(1));
+}

@@ -1,6 +1,7 @@
 //! `gemmc large`: plans without a device, and products on interpreters.
 
-use std::process::{Command, Output};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -131,6 +132,24 @@ fn interpreters_multiply_and_are_checked() {
             answers(&[&["run", "--interp", "2", "--check", "--budget", "48KiB", "-e", clauses], &sizes[..]].concat());
         assert!(text.ends_with("right\n"), "{clauses}: {text}");
     }
+}
+
+#[test]
+fn a_run_prints_its_plan_before_it_multiplies() {
+    // A product that takes much longer than it takes to end the process.
+    let sizes = ["-m", "400", "-n", "400", "-k", "400", "--interp", "1"];
+    let mut child = Command::new(env!("CARGO_BIN_EXE_gemmc"))
+        .args(["large", "run", "-e", SMALL[1]])
+        .args(sizes)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("gemmc starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
+    let plan: Vec<String> = lines.by_ref().take_while(|line| !line.starts_with("time ")).collect();
+    child.kill().and_then(|()| child.wait()).expect("it ends");
+    assert!(plan.first().is_some_and(|line| line.starts_with("400 x 400 x 400 on 1 device")), "{plan:?}");
+    let rest: Vec<String> = lines.collect();
+    assert!(!rest.iter().any(|line| line.starts_with("measured")), "{rest:?}");
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! The measurements as a table and as a picture.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::time::Duration;
 
 use ptx_gemm_draw::Scheme;
 use ptx_gemm_draw::sizes::{Line, Lines, lines};
 
-use super::Row;
+use super::{LeftOut, Row};
 
 /// The rungs of a list of rows, in the order of their first appearance.
 fn names(rows: &[Row]) -> Vec<&str> {
@@ -38,6 +40,35 @@ pub fn table(rows: &[Row]) -> String {
         text.push('\n');
     }
     text
+}
+
+/// What was not measured and why: a line for each rung; nothing if there is none.
+pub fn left_out(all: &[LeftOut], limit: Duration) -> String {
+    let mut rungs: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for one in all {
+        let size = format!("{}: about {}", one.n, words(one.seconds));
+        rungs.entry(&one.rung).or_default().push(size);
+    }
+    if rungs.is_empty() {
+        return String::new();
+    }
+    let limit = limit.as_secs_f64();
+    let mut text = format!("left out, since one product would take longer than {limit} s (--seconds):\n");
+    for (rung, sizes) in rungs {
+        let _ = writeln!(text, "  {rung:<14} {}", sizes.join(", "));
+    }
+    text
+}
+
+/// A time with a unit that suits it.
+fn words(seconds: f64) -> String {
+    match seconds {
+        seconds if seconds < 1.0 => format!("{seconds:.2} s"),
+        seconds if seconds < 120.0 => format!("{seconds:.0} s"),
+        seconds if seconds < 7200.0 => format!("{:.0} min", seconds / 60.0),
+        seconds if seconds < 48.0 * 3600.0 => format!("{:.0} h", seconds / 3600.0),
+        seconds => format!("{:.0} days", seconds / 86400.0),
+    }
 }
 
 /// The same as lines over the size, as SVG text: steps solid, libraries dashed.

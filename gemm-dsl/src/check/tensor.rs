@@ -154,7 +154,7 @@ fn from_shared(settings: &Settings, columns: Option<u32>, whole_depth: bool, fin
         let message = format!("{atom} reads {bytes} B of a row of B's tile, which no swizzle of 32 B or more divides");
         let finding = findings.error("atom-row", Key::Atom, &depends, message);
         // Or with rows along k, whatever the columns: `pack` transposes B, or B is that way in memory.
-        let along_k = StagedOrder { fast: Fast::K, skew: Skew::Swizzle(128), ..b };
+        let along_k = StagedOrder { fast: Fast::K, skew: Skew::Swizzle(128) };
         let shared = Clause::Shared(SharedClause::Orders { a: Some(a), b: Some(along_k) });
         finding.set(&shared, format!("{shared} has rows along k"));
         if let (Atom::Wgmma(m, n, k), Some(tile)) = (settings.atom, settings.tile) {

@@ -57,31 +57,43 @@ fn on_the_cpu(args: &cli::Ladder, format: Format) -> Result<Reply, Failure> {
         return steps(stored.map_err(of)?, args);
     }
     let sizes = if args.sizes.is_empty() { cpu::fitting() } else { args.sizes.clone() };
-    let product = Duration::try_from_secs_f64(args.seconds);
-    let product = product.map_err(|error| Failure::refused("seconds", format!("{}: {error}", args.seconds)))?;
+    let product = limit(args.seconds)?;
     let budget = cpu::Budget { product, repeat: REPEAT };
     let bar = progress::bar(0, format);
-    let rows = cpu::climb(&sizes, budget, &mut |done, all, what| {
+    let climb = cpu::climb(&sizes, budget, &mut |done, all, what| {
         bar.set_length(all as u64);
         bar.set_position(done as u64);
         bar.set_message(what.to_string());
     });
     bar.finish_and_clear();
-    steps(Steps { host: cpu::host(), rows }, args)
+    let cpu::Climb { rows, left_out } = climb.map_err(|error| Failure::refused("sizes", error.to_string()))?;
+    steps(Steps { host: cpu::host(), seconds: args.seconds, rows, left_out }, args)
+}
+
+/// How long a product on the CPU may take.
+fn limit(seconds: f64) -> Result<Duration, Failure> {
+    Duration::try_from_secs_f64(seconds).map_err(|error| Failure::refused("seconds", format!("{seconds}: {error}")))
 }
 
 /// Results of the steps on the CPU, as a file holds them.
 #[derive(Deserialize, Serialize)]
 struct Steps {
     host: String,
+    /// Products that are expected to take longer were left out.
+    seconds: f64,
     rows: Vec<cpu::Row>,
+    left_out: Vec<cpu::LeftOut>,
 }
 
 fn steps(steps: Steps, args: &cli::Ladder) -> Result<Reply, Failure> {
     let json = json!(steps);
-    let Steps { host, rows } = steps;
+    let Steps { host, seconds, rows, left_out } = steps;
     let ok = rows.iter().all(|row| row.max_error <= 1.0);
     let mut text = format!("{host}\n\n{}", cpu::table(&rows));
+    let missing = cpu::left_out(&left_out, limit(seconds)?);
+    if !missing.is_empty() {
+        text.push_str(&format!("\n{missing}"));
+    }
     for row in rows.iter().filter(|row| row.max_error > 1.0) {
         text.push_str(&format!("WRONG: {} at {}: {} of the bound\n", row.rung, row.n, row.max_error));
     }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::cli::{self, LargeCommand, OnFailureName, Place, Sizes};
 use crate::progress;
-use crate::reply::{Failure, Format, Reply, Status};
+use crate::reply::{self, Failure, Format, Reply, Status};
 use crate::source::{self, Loaded};
 use ptx_gemm_bench::large::{Checked, Host, assumed_tflops, fill};
 
@@ -130,19 +130,27 @@ fn performed(args: &cli::LargeRun, format: Format) -> Result<Reply, Failure> {
         OnFailureName::Continue => OnFailure::Continue,
     };
     let large = large.devices(&devices).on_failure(on_failure);
+    let Sizes { m, n, k, .. } = args.sizes;
+    let plan = large.plan(m, n, k)?;
+    // What is printed is what runs, however much memory is free by then.
+    let large = large.budget(plan.request.budget);
     let problem = schedule.problem()?;
     let types = problem.types;
     if [types.b, types.c, types.d].iter().any(|dtype| *dtype != types.a) {
         let message = "gemmc large run makes matrices of one type, f64, f32 or i32; the library takes any";
         return Err(Failure::refused("types", message));
     }
+    if ![DType::F64, DType::F32, DType::I32].contains(&types.a) {
+        let message = format!("gemmc large run makes f64, f32 and i32 matrices, not {}", types.a);
+        return Err(Failure::refused("types", message));
+    }
+    if format == Format::Text {
+        reply::print(&plan.to_string());
+    }
     match types.a {
         DType::F64 => multiplied::<f64>(args, &large, &devices, &problem, format),
-        DType::F32 => multiplied::<f32>(args, &large, &devices, &problem, format),
         DType::I32 => multiplied::<i32>(args, &large, &devices, &problem, format),
-        other => {
-            Err(Failure::refused("types", format!("gemmc large run makes f64, f32 and i32 matrices, not {other}")))
-        }
+        _ => multiplied::<f32>(args, &large, &devices, &problem, format),
     }
 }
 
@@ -196,7 +204,7 @@ fn multiplied<T: Element>(
     if let Some(c) = &c {
         arguments = arguments.c(c);
     }
-    let mut arguments = arguments.progress(|done| bar.set_position(done.finished * 100 / done.elements.max(1)));
+    let mut arguments = arguments.progress(|done| bar.set_position((done.multiplied * 100.0) as u64));
     let run = large.run(&mut d, &a, &b, &mut arguments);
     drop(arguments);
     bar.finish_and_clear();
@@ -211,16 +219,15 @@ fn multiplied<T: Element>(
         vectors: vectors.iter().map(|(_, elements)| elements.iter().map(|x| x.to_f64()).collect()).collect(),
     };
     let checked = args.check.then(|| host.check(args.seed));
-    Ok(reply(&run, preparing.as_secs_f64(), checked, devices))
+    Ok(measured(&run, preparing.as_secs_f64(), checked, devices))
 }
 
-fn reply(run: &LargeRun, preparing: f64, checked: Option<Checked>, devices: &[Device]) -> Reply {
+fn measured(run: &LargeRun, preparing: f64, checked: Option<Checked>, devices: &[Device]) -> Reply {
     let plan = &run.plan;
     let (seconds, estimate) = (run.time.as_secs_f64(), plan.estimate().total());
     let flops = 2.0 * plan.request.m as f64 * plan.request.n as f64 * plan.request.k as f64;
     let tflops = flops / seconds.max(1e-9) / 1e12;
-    let mut text = plan.to_string();
-    text.push('\n');
+    let mut text = "\n".to_string();
     for (index, device) in devices.iter().enumerate() {
         text.push_str(&format!("device {index}   {device}\n"));
     }

@@ -1,7 +1,7 @@
 //! Performs plans on GPUs: every copy, launch and event is enqueued, and nothing is waited for before the end.
 #![allow(unsafe_code)] // Calls of the driver.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -33,6 +33,8 @@ pub(crate) struct Gpus<'h, 's> {
     events: BTreeMap<usize, CudaEvent>,
     /// How many of them had ended at the last look.
     ended: usize,
+    /// Products in flight of each device, in their order: the index of the operation, and its end.
+    products: Vec<VecDeque<(usize, CudaEvent)>>,
     /// Downloads in flight: the device, the index of the operation, and its end.
     downloads: Vec<(usize, usize, CudaEvent)>,
     /// Devices whose context has died, reported already or not.
@@ -101,7 +103,9 @@ impl<'h, 's> Gpus<'h, 's> {
         for (device, site) in sites.iter().flatten().enumerate() {
             lanes.push(lane(site).map_err(|error| (device, error))?);
         }
-        Ok(Gpus { sites, host, lanes, events: BTreeMap::new(), ended: 0, downloads: Vec::new(), failed: Vec::new() })
+        let products = lanes.iter().map(|_| VecDeque::new()).collect();
+        let (events, downloads, failed) = Default::default();
+        Ok(Gpus { sites, host, lanes, events, ended: 0, products, downloads, failed })
     }
 
     fn run(&mut self, index: usize, operation: &Operation) -> Result<(), Error> {
@@ -138,8 +142,11 @@ impl<'h, 's> Gpus<'h, 's> {
                     unsafe { result::memset_d8_async(address, 0, bytes as usize, cu_stream) }
                         .map_err(lane.failed("cuMemsetD8Async"))?;
                 }
-                let stream = StreamHandle(cu_stream as usize);
-                ready.steps.iter().try_for_each(|step| step.module.enqueue(&step.launch, stream))
+                let handle = StreamHandle(cu_stream as usize);
+                ready.steps.iter().try_for_each(|step| step.module.enqueue(&step.launch, handle))?;
+                let end = lane.event(stream)?;
+                self.products[device].push_back((index, end));
+                Ok(())
             }
             Action::Download { from, host } => {
                 let Some((dtype, from)) = site.matrix(*from) else { return Ok(()) };
@@ -247,6 +254,11 @@ impl Executor for Gpus<'_, '_> {
     }
 
     fn poll(&mut self, ended: &mut dyn FnMut(usize)) -> Vec<(usize, Error)> {
+        // A device's products end in their order. A device that has failed is noticed by its downloads and its streams.
+        for products in &mut self.products {
+            let running = products.iter().position(|(_, end)| !end.is_complete()).unwrap_or(products.len());
+            products.drain(..running).for_each(|(index, _)| ended(index));
+        }
         let mut failed = Vec::new();
         self.downloads.retain(|(device, index, end)| match end.try_is_complete() {
             Ok(true) => {

@@ -146,7 +146,7 @@ fn open(launch: Launch, rendezvous: Rendezvous, patience: Duration) -> Result<Ar
                 place: path.display().to_string(),
                 reason: error.to_string(),
             };
-            return Ok(Arc::new(Folder::open(&path, rank).map_err(failed)?));
+            return Ok(Arc::new(Folder::open(&path, rank, size).map_err(failed)?));
         }
     };
     let failed = |reason| DistributedError::Meeting { rank, place: address.clone(), reason };

@@ -20,12 +20,15 @@ pub struct Arguments<'a> {
 }
 
 /// How far a product is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
     /// Elements of D that are finished.
     pub finished: u64,
     /// Elements of D.
     pub elements: u64,
+    /// The share of the multiplications that are done, from 0 to 1, those of unfinished strips included. It falls when a
+    /// device fails, since others repeat what it has not finished.
+    pub multiplied: f64,
 }
 
 impl<'a> Arguments<'a> {
@@ -78,7 +81,7 @@ impl<'a> Arguments<'a> {
         Ok((Constants { scalars: named, vectors }, dropped))
     }
 
-    /// Is called whenever a strip of D is finished.
+    /// Is called whenever a slab of K is multiplied, and whenever a strip of D is finished.
     pub fn progress(mut self, report: impl FnMut(Progress) + 'a) -> Arguments<'a> {
         self.progress = Some(Box::new(report));
         self

@@ -9,8 +9,8 @@ pub(crate) trait Executor {
     /// the device that failed.
     fn start(&mut self, index: usize, operation: &Operation) -> Result<(), (usize, Error)>;
 
-    /// Reports the index of each download that has ended since the last call, and the devices that have failed. Does
-    /// not wait.
+    /// Reports the index of each product and each download that has ended since the last call, and the devices that have
+    /// failed. Does not wait.
     fn poll(&mut self, ended: &mut dyn FnMut(usize)) -> Vec<(usize, Error)>;
 
     /// True if some event has ended since the last call.

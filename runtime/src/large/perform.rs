@@ -37,11 +37,12 @@ pub(crate) struct Performed {
 /// Starts every operation in the given order, and waits for the end.
 ///
 /// After a failure no operation of that device is started, and none that waits for one that was not; the others go on.
+/// `progress` is told of every product and every download that has ended.
 pub(crate) fn perform(
     plan: &Plan,
     order: impl Iterator<Item = usize>,
     executor: &mut dyn Executor,
-    progress: &mut dyn FnMut(Region),
+    progress: &mut dyn FnMut(&Action),
 ) -> Performed {
     let mut state = State { plan, performed: Performed::default(), dead: BTreeSet::new(), progress };
     let mut recorded: BTreeSet<usize> = BTreeSet::new();
@@ -72,7 +73,7 @@ pub(crate) fn perform(
                 state.fail(failed, Some(operation.to_string()), error);
             }
         }
-        if matches!(action, Action::Download { .. }) {
+        if matches!(action, Action::Multiply(_) | Action::Download { .. }) {
             state.poll(executor);
         }
     }
@@ -100,7 +101,7 @@ struct State<'p> {
     plan: &'p Plan,
     performed: Performed,
     dead: BTreeSet<usize>,
-    progress: &'p mut dyn FnMut(Region),
+    progress: &'p mut dyn FnMut(&Action),
 }
 
 impl State<'_> {
@@ -112,10 +113,11 @@ impl State<'_> {
 
     fn poll(&mut self, executor: &mut dyn Executor) {
         let failed = executor.poll(&mut |index| {
-            if let Action::Download { host, .. } = self.plan.operations[index].action {
-                self.performed.finished.push(host);
-                (self.progress)(host);
+            let action = &self.plan.operations[index].action;
+            if let Action::Download { host, .. } = action {
+                self.performed.finished.push(*host);
             }
+            (self.progress)(action);
         });
         failed.into_iter().for_each(|(device, error)| self.fail(device, None, error));
     }

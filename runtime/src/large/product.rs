@@ -4,9 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use ptx_gemm_dsl::Schedule;
+use ptx_gemm_dsl::epilogue::{Axis, Vector};
 
 use super::error::LargeError;
-use super::plan::{Addend, Division, Links, Plan, Rates, Request, Tuning};
+use super::perform::Failure;
+use super::plan::{Addend, Division, Links, Plan, PlanError, Rates, Request, Tuning};
 use crate::compiled::CompiledGemm;
 use crate::device::{Device, DeviceKind};
 use crate::kernel::Kernel;
@@ -30,7 +32,8 @@ pub enum OnFailure {
     /// The other devices finish what they can; then the call returns [`LargeError::Incomplete`].
     #[default]
     Stop,
-    /// The other devices also compute what the failed one has not finished. An error only if no device is left.
+    /// The other devices also compute what the failed one has not finished, which is everything if it was dead before. An
+    /// error only if no device is left.
     Continue,
 }
 
@@ -60,6 +63,8 @@ pub struct Large {
     links: Option<Links>,
     /// Whether plans without arguments read C, if the epilogue uses it.
     planned: Addend,
+    /// Whether they leave out the product.
+    drops: bool,
     pub(super) tuning: Tuning,
     rates: Rates,
     pub(super) on_failure: OnFailure,
@@ -83,6 +88,7 @@ impl Large {
             budget: None,
             links: None,
             planned: Addend::Read,
+            drops: false,
             tuning: Tuning::default(),
             rates: Rates::h200(DEFAULT_FLOPS),
             on_failure: OnFailure::Stop,
@@ -119,24 +125,41 @@ impl Large {
         Large { on_failure, ..self }
     }
 
-    /// Plans for these scalars, in the order of the epilogue: one of 0 can drop C. Without this, C counts as read. It does not
-    /// concern [`Large::run`], which has its own scalars.
+    /// Plans for these scalars, in the order of the epilogue: one of 0 can drop C, or the product. Without this, everything
+    /// counts as read. It does not concern [`Large::run`], which has its own scalars.
     pub fn planned_with(self, scalars: &[f64]) -> Large {
-        let planned = if self.sums.problem.epilogue.reads_c(scalars) { Addend::Read } else { Addend::Absent };
-        Large { planned, ..self }
+        let epilogue = &self.sums.problem.epilogue;
+        let planned = if epilogue.reads_c(scalars) { Addend::Read } else { Addend::Absent };
+        let drops = epilogue.dropping_acc().into_iter().any(|scalar| scalars.get(scalar) == Some(&0.0));
+        Large { planned, drops, ..self }
     }
 
     /// The plan of a product on its devices. Nothing is reserved and nothing runs.
     pub fn plan(&self, m: usize, n: usize, k: usize) -> Result<Plan, LargeError> {
-        let devices = self.chosen()?;
-        let request = self.request(&devices, [m, n, k], self.may_read_c(), 0)?;
+        let (devices, _) = self.living(&self.chosen()?)?;
+        let devices: Vec<Device> = devices.into_iter().map(|(_, device)| device).collect();
+        if devices.is_empty() {
+            return Err(PlanError::NoDevice.into());
+        }
+        let k = if self.drops { 0 } else { k };
+        let request = self.request(&devices, [m, n, k], self.may_read_c(), self.vector_bytes(m, n))?;
         self.plan_of(request, Some(&devices[0]))
     }
 
     /// The plan for a number of devices that need not be there, all linked and with `budget` bytes each.
     pub fn plan_for(&self, devices: usize, budget: u64, m: usize, n: usize, k: usize) -> Result<Plan, LargeError> {
         let links = self.links.clone().unwrap_or(Links::All);
-        self.plan_of(self.numbers([m, n, k], self.may_read_c(), 0, devices, links, budget), None)
+        let k = if self.drops { 0 } else { k };
+        let vector_bytes = self.vector_bytes(m, n);
+        self.plan_of(self.numbers([m, n, k], self.may_read_c(), vector_bytes, devices, links, budget), None)
+    }
+
+    /// Bytes of the epilogue's vectors, which every device holds whole.
+    fn vector_bytes(&self, m: usize, n: usize) -> u64 {
+        let problem = &self.sums.problem;
+        let len = |vector: &Vector| if vector.axis == Axis::M { m } else { n } as u64;
+        let lens = problem.epilogue.vectors.iter().map(len).fold(0, u64::saturating_add);
+        lens.saturating_mul(problem.types.epilogue().bytes().into())
     }
 
     pub(super) fn chosen(&self) -> Result<Vec<Device>, LargeError> {
@@ -144,6 +167,21 @@ impl Large {
             [] => Ok(vec![Device::best()?]),
             devices => Ok(devices.to_vec()),
         }
+    }
+
+    /// The devices that answer, by their index, and why the others do not; the first of these is an error with
+    /// [`OnFailure::Stop`].
+    #[allow(clippy::type_complexity)] // Two lists.
+    pub(super) fn living(&self, devices: &[Device]) -> Result<(Vec<(usize, Device)>, Vec<Failure>), LargeError> {
+        let (mut living, mut failures) = (Vec::new(), Vec::new());
+        for (index, device) in devices.iter().enumerate() {
+            match device.backend().free_bytes() {
+                Ok(_) => living.push((index, device.clone())),
+                Err(error) if self.on_failure == OnFailure::Stop => return Err(error.into()),
+                Err(error) => failures.push(Failure { device: index, operation: None, error }),
+            }
+        }
+        Ok((living, failures))
     }
 
     /// Whether C is read as far as a plan without arguments can tell.

@@ -9,6 +9,7 @@ use super::arguments::{Arguments, Progress};
 use super::error::{Incomplete, LargeError};
 use super::executor::Executor;
 use super::host::Host;
+use super::operation::Action;
 use super::perform::{Failure, Performed, perform};
 use super::plan::{Addend, Plan, PlanError};
 use super::product::{Large, OnFailure};
@@ -47,8 +48,12 @@ impl Large {
         let (a, b) = (a.as_any().map_err(strides(Operand::A))?, b.as_any().map_err(strides(Operand::B))?);
         let c = arguments.c.transpose().map_err(strides(Operand::C))?;
         let d = d.as_any_mut().map_err(strides(Operand::D))?;
-        let devices = self.chosen()?;
-        let (constants, depth) = self.check(&devices[0], a, b, c, d.as_ref(), arguments)?;
+        let (using, failures) = self.living(&self.chosen()?)?;
+        let Some((_, device)) = using.first() else {
+            let left = vec![Region::new(0..d.shape.rows, 0..d.shape.cols)];
+            return Err(LargeError::Incomplete(Box::new(Incomplete { finished: Vec::new(), left, failures })));
+        };
+        let (constants, depth) = self.check(device, a, b, c, d.as_ref(), arguments)?;
         let epilogue = &self.sums.problem.epilogue;
         let values: Vec<f64> = epilogue.scalars.iter().map(|name| value(&constants, name)).collect();
         let addend = if epilogue.reads_c(&values) { Addend::Read } else { Addend::Absent };
@@ -58,13 +63,14 @@ impl Large {
                 report(progress);
             }
         };
-        self.compute(&devices, &mut host, &constants, addend, depth, &mut progress)
+        self.compute((using, failures), &mut host, &constants, addend, depth, &mut progress)
     }
 
-    /// Plans and performs the whole product, and again for what a failed device has left.
+    /// Plans and performs the whole product, and again for what a failed device has left. Starts with the devices in use, by
+    /// their index, and those that have failed before.
     fn compute(
         &self,
-        devices: &[Device],
+        (mut using, mut failures): (Vec<(usize, Device)>, Vec<Failure>),
         host: &mut Host<'_>,
         constants: &Constants<'_>,
         addend: Addend,
@@ -74,10 +80,8 @@ impl Large {
         let (m, n) = (host.d.shape.rows, host.d.shape.cols);
         let elements = m as u64 * n as u64;
         let vector_bytes = constants.vectors.iter().map(|vector| vector.bytes.len() as u64).sum();
-        // The devices in use, by their original index.
-        let mut using: Vec<(usize, Device)> = devices.iter().cloned().enumerate().collect();
         let mut left = vec![Region::new(0..m, 0..n)];
-        let (mut finished, mut failures): (Vec<Region>, Vec<Failure>) = Default::default();
+        let mut finished: Vec<Region> = Vec::new();
         let (mut first, mut time, mut large) = (None, Duration::ZERO, self.clone());
         while let Some(region) = left.pop() {
             let present: Vec<Device> = using.iter().map(|(_, device)| device.clone()).collect();
@@ -94,10 +98,20 @@ impl Large {
             // The same slabs, so that what others compute has the same bits.
             large.tuning.depth = Some(plan.geometry.depth.max(1));
             host.origin = [region.row, region.col];
-            let mut done: u64 = finished.iter().map(Region::elements).sum();
-            let mut report = |strip: Region| {
-                done += strip.elements();
-                progress(Progress { finished: done, elements });
+            let before: u64 = finished.iter().map(Region::elements).sum();
+            // Without K, each element still counts once.
+            let depth = k.max(1) as u128;
+            let (mut done, mut products) = (before, u128::from(before) * depth);
+            let mut report = |ended: &Action| {
+                match ended {
+                    Action::Multiply(product) => {
+                        products += u128::from(product.d.region.elements()) * product.a.region.cols.max(1) as u128;
+                    }
+                    Action::Download { host, .. } => done += host.elements(),
+                    _ => {}
+                }
+                let multiplied = products as f64 / (u128::from(elements) * depth) as f64;
+                progress(Progress { finished: done, elements, multiplied });
             };
             let (performed, took) = self.perform(&plan, &present, host, constants, &mut report);
             time += took;
@@ -128,7 +142,7 @@ impl Large {
         devices: &[Device],
         host: &mut Host<'_>,
         constants: &Constants<'_>,
-        report: &mut dyn FnMut(Region),
+        report: &mut dyn FnMut(&Action),
     ) -> (Performed, Duration) {
         let site = |device: &Device| Site::new(device, plan.needs(), &self.sums, constants, host.origin);
         let mut failures = Vec::new();

@@ -66,7 +66,11 @@ impl Sequential<'_, '_> {
                 Some(part) => site.write(*to, &part),
                 None => Ok(()),
             },
-            Action::Multiply(product) => site.multiply(product),
+            Action::Multiply(product) => {
+                site.multiply(product)?;
+                self.ended.push(index);
+                Ok(())
+            }
             Action::Download { from, host } => {
                 site.read(*from, "the last slab", &mut self.host.output(*host))?;
                 self.ended.push(index);

@@ -1,7 +1,7 @@
 //! Messages as files of a folder that all processes see, for launchers that set no address.
 //!
 //! A message is written under another name and then renamed, so that it appears whole, and removed by its receiver. A process
-//! that dies without a word is noticed by the patience of the others alone.
+//! that dies without a word gives no more signs of life, which the others notice after some seconds.
 
 use std::fs;
 use std::io;
@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::Store;
+use super::heartbeat::{ALIVE, DEAD, Heart, Watch};
 use crate::distributed::error::DistributedError;
 
 /// Between two looks at the folder.
@@ -22,20 +23,30 @@ const FAILED: &str = "failed";
 pub(in crate::distributed) struct Folder {
     path: PathBuf,
     rank: usize,
+    watch: Watch,
+    /// Dropped last: then this process has left.
+    _heart: Heart,
 }
 
 impl Folder {
     /// Creates the folder if it is not there. Process 0 must find it empty: what is in it belongs to another launch.
-    pub(in crate::distributed) fn open(path: &Path, rank: usize) -> io::Result<Folder> {
+    pub(in crate::distributed) fn open(path: &Path, rank: usize, size: usize) -> io::Result<Folder> {
         fs::create_dir_all(path)?;
-        // Other processes of this launch may have written to process 0 already.
-        let of_this = |name: &str| name.starts_with("partial.") || name.ends_with(".0");
+        // Other processes of this launch may have written to process 0 already, and are alive.
+        let own = format!("{ALIVE}{rank}");
+        let of_this = |name: &str| {
+            let starts = name.starts_with("partial.") || name.starts_with(ALIVE) || name.ends_with(".0");
+            starts && name != own
+        };
         let names = fs::read_dir(path)?.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
         match names.into_iter().find(|name| !of_this(name)) {
             Some(name) if rank == 0 => {
                 Err(io::Error::other(format!("it contains {name}, of another launch; take an empty folder for each")))
             }
-            _ => Ok(Folder { path: path.into(), rank }),
+            _ => {
+                let watch = Watch::new(path, rank, size);
+                Ok(Folder { path: path.into(), rank, watch, _heart: Heart::new(path, rank)? })
+            }
         }
     }
 
@@ -64,8 +75,11 @@ impl Store for Folder {
     fn receive(&self, from: usize, tag: &str, patience: Duration) -> Result<Vec<u8>, DistributedError> {
         let (begun, name) = (Instant::now(), self.name(tag, from, self.rank));
         loop {
+            // Asked before the message is looked for: what a process has sent before it left counts.
+            let left = self.watch.has_left(from);
             match fs::read(&name) {
                 Ok(bytes) => {
+                    self.watch.heard(from);
                     fs::remove_file(&name).map_err(|error| self.error(error))?;
                     return Ok(bytes);
                 }
@@ -73,6 +87,9 @@ impl Store for Folder {
                 Err(error) => return Err(self.error(error)),
             }
             self.check()?;
+            if left {
+                return Err(DistributedError::Peer { rank: from, reason: format!("has left ({tag} was expected)") });
+            }
             if begun.elapsed() > patience {
                 return Err(DistributedError::silent(from, tag, patience));
             }
@@ -88,9 +105,17 @@ impl Store for Folder {
     }
 
     fn check(&self) -> Result<(), DistributedError> {
-        let Ok(text) = fs::read_to_string(self.path.join(FAILED)) else { return Ok(()) };
-        let (rank, reason) = text.split_once(' ').unwrap_or(("0", &text));
-        Err(DistributedError::Peer { rank: rank.parse().unwrap_or(0), reason: reason.into() })
+        if let Ok(text) = fs::read_to_string(self.path.join(FAILED)) {
+            let (rank, reason) = text.split_once(' ').unwrap_or(("0", &text));
+            return Err(DistributedError::Peer { rank: rank.parse().unwrap_or(0), reason: reason.into() });
+        }
+        match self.watch.dead() {
+            Some(rank) => {
+                let reason = format!("has died (no sign of life for {} s)", DEAD.as_secs());
+                Err(DistributedError::Peer { rank, reason })
+            }
+            None => Ok(()),
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 //! between interpreters, the panels as well. Each message has one sender, one receiver and a tag that is used once.
 
 mod file;
+mod heartbeat;
 mod memory;
 mod tcp;
 

@@ -1,8 +1,9 @@
 //! A process that fails, dies, or is silent ends in a typed error for the others, soon.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -161,6 +162,73 @@ fn a_process_that_dies_is_named_by_all() {
         let words = result.unwrap_err().to_string();
         assert!(words.starts_with("process 2 has died (its connection closed: "), "{words}");
     }
+}
+
+const FOLDER: &str = "PTX_GEMM_TEST_FOLDER";
+
+/// Process 2 of the next test; by itself it does nothing.
+#[test]
+fn a_process_that_will_be_killed() {
+    if let Some(folder) = std::env::var_os(FOLDER) {
+        let launch = Launch { rank: 2, size: 3, local: 2 };
+        let world = World::meet(launch, Rendezvous::Folder(folder.into())).unwrap();
+        println!("has met");
+        thread::sleep(Duration::from_secs(60));
+        drop(world);
+    }
+}
+
+/// In a folder nothing closes: the others notice that its signs of life have ended.
+#[test]
+fn a_killed_process_is_noticed_in_a_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut killed = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "--nocapture", "distributed::tests::faults::a_process_that_will_be_killed"])
+        .env(FOLDER, folder.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let meet = |rank| {
+        let launch = Launch { rank, size: 3, local: rank };
+        World::meet(launch, Rendezvous::Folder(folder.path().into())).unwrap()
+    };
+    let (results, took) = thread::scope(|scope| {
+        let others = [0, 1].map(|rank| scope.spawn(move || meet(rank)));
+        let worlds = others.map(|world| world.join().unwrap());
+        let lines = BufReader::new(killed.stdout.take().unwrap()).lines();
+        assert!(lines.map_while(Result::ok).any(|line| line.ends_with("has met")));
+        // Longer than the silence after which a process is dead: those that live are not taken for dead.
+        thread::sleep(Duration::from_secs(6));
+        worlds.iter().for_each(|world| world.store().check().unwrap());
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+        let begun = Instant::now();
+        let runs = worlds.map(|world| scope.spawn(move || run(&world).map(drop)));
+        (runs.map(|run| run.join().unwrap()), begun.elapsed())
+    });
+    assert!(took < SOON, "{took:?}");
+    for result in results {
+        let died = DistributedError::Peer { rank: 2, reason: "has died (no sign of life for 5 s)".into() };
+        assert_eq!(result, Err(died));
+    }
+}
+
+/// A process that ends in good order is not dead, and what it has sent before is received.
+#[test]
+fn a_process_that_leaves_a_folder_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let begun = Instant::now();
+    let meet = |rank| World::meet(Launch { rank, size: 2, local: rank }, Rendezvous::Folder(folder.path().into()));
+    let expects = thread::scope(|scope| {
+        let leaves = scope.spawn(|| meet(1).unwrap().store().send(&[0], "last words", b"so long").unwrap());
+        let stays = meet(0).unwrap();
+        leaves.join().unwrap();
+        assert_eq!(stays.store().receive(1, "last words", PATIENCE), Ok(b"so long".to_vec()));
+        stays.store().receive(1, "more", PATIENCE)
+    });
+    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+    let left = DistributedError::Peer { rank: 1, reason: "has left (more was expected)".into() };
+    assert_eq!(expects, Err(left));
 }
 
 #[test]

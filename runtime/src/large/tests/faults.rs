@@ -29,6 +29,8 @@ pub(crate) enum Fault {
     Death,
     /// Memory ends.
     Memory,
+    /// The device is dead before anything is asked of it.
+    Start,
 }
 
 /// The interpreter with one fault.
@@ -57,7 +59,7 @@ impl State {
             Fault::Copy => {
                 DeviceError::Driver { call: "cuMemcpy2DAsync", device: device(), code: "CUDA_ERROR_UNKNOWN".into() }
             }
-            Fault::Death => self.health.died("a GPU", "CUDA_ERROR_ILLEGAL_ADDRESS".into()),
+            Fault::Death | Fault::Start => self.health.died("a GPU", "CUDA_ERROR_ILLEGAL_ADDRESS".into()),
             Fault::Memory => DeviceError::OutOfMemory { device: device(), what: "a slab".into(), bytes: 1 },
         }
         .into())
@@ -77,7 +79,13 @@ impl Backend for Faulty {
         self.inner.encode(args)
     }
 
+    fn free_bytes(&self) -> Result<Option<u64>, Error> {
+        self.state.meets(Fault::Start)?;
+        self.inner.free_bytes()
+    }
+
     fn load(&self, kernel: &Arc<Kernel>) -> Result<Arc<dyn Module>, Error> {
+        self.state.health.check("a GPU")?;
         Ok(Arc::new(FaultyModule { inner: self.inner.load(kernel)?, state: self.state.clone() }))
     }
 
@@ -177,16 +185,17 @@ impl Product {
     }
 }
 
-/// Runs with the fault after 0, 1, 2, .. calls, until it is not met any more.
+/// Runs with the fault on device `bad` of three, after 0, 1, 2, .. calls, until it is not met any more.
 fn at_every_point(
     fault: Fault,
+    bad: usize,
     on_failure: OnFailure,
     check: impl Fn(&Product, &Matrix<f32>, Result<LargeRun, LargeError>),
 ) -> usize {
     let product = Product::new();
     for after in 0.. {
         let mut all = devices(3);
-        all[1] = faulty(fault, after);
+        all[bad] = faulty(fault, after);
         let (d, run) = product.run(&all, on_failure);
         if run.as_ref().is_ok_and(|run| run.failures.is_empty()) {
             assert_eq!(d, product.want);
@@ -199,10 +208,11 @@ fn at_every_point(
 
 #[test]
 fn every_fault_names_what_is_finished() {
-    for (fault, least) in [(Fault::Copy, 12), (Fault::Death, 4), (Fault::Memory, 4)] {
-        let points = at_every_point(fault, OnFailure::Stop, |product, d, run| {
+    let faults = [(Fault::Copy, 12), (Fault::Death, 4), (Fault::Memory, 4)];
+    for ((fault, least), bad) in faults.into_iter().flat_map(|fault| (0..3).map(move |bad| (fault, bad))) {
+        let points = at_every_point(fault, bad, OnFailure::Stop, |product, d, run| {
             let Err(LargeError::Incomplete(incomplete)) = run else { panic!("{fault:?}: {run:?}") };
-            assert_eq!(incomplete.failures.iter().map(|failure| failure.device).collect::<Vec<_>>(), [1]);
+            assert_eq!(incomplete.failures.iter().map(|failure| failure.device).collect::<Vec<_>>(), [bad]);
             let regions = || incomplete.finished.iter().chain(&incomplete.left);
             assert_eq!(regions().map(Region::elements).sum::<u64>() as usize, M * N, "{incomplete}");
             assert!(incomplete.finished.iter().all(|strip| product.is_right(d, strip)), "{incomplete}");
@@ -211,27 +221,51 @@ fn every_fault_names_what_is_finished() {
             let finished = incomplete.finished.iter().map(Region::elements).sum::<u64>();
             assert!(written.count() as u64 <= finished + 8 * 32, "{incomplete}");
             let error = incomplete.to_string();
-            assert!(error.starts_with("device 1 failed: ") && error.contains("strips of D are finished"), "{error}");
+            assert!(
+                error.starts_with(&format!("device {bad} failed: ")) && error.contains("strips of D are finished"),
+                "{error}"
+            );
             let typed = match fault {
                 Fault::Copy => matches!(incomplete.failures[0].error, Error::Device(DeviceError::Driver { .. })),
-                Fault::Death => matches!(incomplete.failures[0].error, Error::Device(DeviceError::ContextDead { .. })),
+                Fault::Death | Fault::Start => {
+                    matches!(incomplete.failures[0].error, Error::Device(DeviceError::ContextDead { .. }))
+                }
                 Fault::Memory => matches!(incomplete.failures[0].error, Error::Device(DeviceError::OutOfMemory { .. })),
             };
             assert!(typed, "{error}");
         });
-        assert!(points > least, "{fault:?} is met at {points} points");
+        assert!(points > least, "{fault:?} of device {bad} is met at {points} points");
     }
 }
 
 #[test]
 fn the_others_finish_what_a_failed_device_leaves() {
-    for fault in [Fault::Copy, Fault::Death, Fault::Memory] {
-        at_every_point(fault, OnFailure::Continue, |product, d, run| {
-            let run = run.unwrap_or_else(|error| panic!("{fault:?}: {error}"));
-            assert_eq!(run.failures.iter().map(|failure| failure.device).collect::<Vec<_>>(), [1]);
+    let faults = [Fault::Copy, Fault::Death, Fault::Memory, Fault::Start];
+    for (fault, bad) in faults.into_iter().flat_map(|fault| (0..3).map(move |bad| (fault, bad))) {
+        at_every_point(fault, bad, OnFailure::Continue, |product, d, run| {
+            let run = run.unwrap_or_else(|error| panic!("{fault:?} of device {bad}: {error}"));
+            assert_eq!(run.failures.iter().map(|failure| failure.device).collect::<Vec<_>>(), [bad]);
             assert_eq!(*d, product.want);
         });
     }
+}
+
+/// Without others there is nobody to go on; without leave to go on, nothing starts.
+#[test]
+fn devices_that_were_dead_before_are_named() {
+    let product = Product::new();
+    let dead = || faulty(Fault::Start, 0);
+    let (d, run) = product.run(&[dead(), dead()], OnFailure::Continue);
+    let Err(LargeError::Incomplete(incomplete)) = run else { panic!("{run:?}") };
+    assert_eq!(incomplete.failures.iter().map(|failure| failure.device).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!((incomplete.finished, incomplete.left), (vec![], vec![Region::new(0..M, 0..N)]));
+    let (other, run) = product.run(&[devices(1).remove(0), dead()], OnFailure::Stop);
+    assert!(matches!(run, Err(LargeError::Run(Error::Device(DeviceError::ContextDead { .. })))), "{run:?}");
+    assert!(d.as_slice().iter().chain(other.as_slice()).all(|x| *x == UNTOUCHED));
+    // The plan that is asked for is that of the devices that are left.
+    let large = Large::new(&product.schedule).unwrap().on_failure(OnFailure::Continue);
+    let plan = large.devices(&[devices(1).remove(0), dead()]).plan(M, N, 11).unwrap();
+    assert_eq!(plan.request.devices, 1);
 }
 
 /// Also if a second one fails while it does so, and until none is left.

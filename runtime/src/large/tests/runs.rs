@@ -11,7 +11,7 @@ use crate::large::plan::{Addend, Links, Tuning};
 use crate::large::races::races;
 use crate::large::run::executor;
 use crate::large::site::{Constants, Site};
-use crate::large::{Action, Arguments, Failure, Large, LargeError, Plan, PlanError, shuffled};
+use crate::large::{Action, Arguments, Failure, Large, LargeError, Plan, PlanError, Progress, shuffled};
 use crate::matrix::Matrix;
 use crate::shape::Shape;
 use crate::view::{AsMatrix, AsMatrixMut};
@@ -148,6 +148,7 @@ fn what_is_dropped_is_not_read() {
         run.plan.operations.iter().filter(|operation| of(&operation.action)).count()
     };
     assert_eq!(uploads(ptx_gemm_dsl::terms::Operand::A), 0);
+    assert_eq!(large.clone().planned_with(&[0.0, 3.0]).plan(20, 20, 30).unwrap(), run.plan);
     // C need not even be there.
     let mut arguments = Arguments::new().set("alpha", 1).set("beta", 0);
     large.run(&mut d, &good(20, 30), &good(30, 20), &mut arguments).unwrap();
@@ -263,7 +264,26 @@ fn progress_reaches_the_end() {
     let large = Large::new(&schedule).unwrap().devices(&devices(2)).budget(6000).tuning(TUNING);
     large.run(&mut d, &a, &b, &mut Arguments::new().progress(|progress| seen.push(progress))).unwrap();
     assert!(seen.len() > 4 && seen.is_sorted_by_key(|progress| progress.finished));
-    assert_eq!(seen.last().map(|progress| (progress.finished, progress.elements)), Some((1200, 1200)));
+    let last = Progress { finished: 1200, elements: 1200, multiplied: 1.0 };
+    assert_eq!(seen.last(), Some(&last));
+    // Slabs count before any strip of D is finished.
+    assert!(seen.is_sorted_by(|before, after| before.multiplied <= after.multiplied), "{seen:?}");
+    let early = seen.iter().filter(|progress| progress.finished == 0 && progress.multiplied > 0.0);
+    assert!(early.count() > 1, "{seen:?}");
+}
+
+/// A plan without arguments counts the same memory as the run does.
+#[test]
+fn a_plan_counts_the_vectors_of_the_run() {
+    let schedule: Schedule = "tile(8, 8, 4); thread(2, 2); epilogue(|acc, x, y| acc + x[m] + y[n]);".parse().unwrap();
+    let (a, b) = (Matrix::<f32>::random(30, 20, 1), Matrix::<f32>::random(20, 40, 2));
+    let (x, y) = (vec![1.0f32; 30], vec![2.0f32; 40]);
+    let large = Large::new(&schedule).unwrap().devices(&devices(2)).budget(6000).tuning(TUNING);
+    let mut arguments = Arguments::new().vector("x", &x).vector("y", &y);
+    let run = large.run(&mut Matrix::<f32>::zeros(30, 40), &a, &b, &mut arguments).unwrap();
+    assert_eq!(run.plan.request.vector_bytes, 280);
+    assert_eq!(large.plan(30, 40, 20).unwrap(), run.plan);
+    assert_eq!(large.plan_for(2, 6000, 30, 40, 20).unwrap().device_bytes(), run.plan.device_bytes());
 }
 
 /// The same bits whatever the devices and their memory, if slabs are as deep.
