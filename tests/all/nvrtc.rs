@@ -56,8 +56,8 @@ impl Given {
 struct Wanted {
     name: &'static str,
     bytes: Vec<u8>,
-    /// Largest differences, absolute or relative to the value, row by row of single precision; empty if bits must be
-    /// equal.
+    /// Largest differences, absolute or relative to the value, row by row of single precision or of bf16; empty if bits must
+    /// be equal.
     errors: Vec<f64>,
 }
 
@@ -149,7 +149,10 @@ fn difference(ty: ElementType, got: &[u8], wanted: &[u8], errors: &[f64]) -> Opt
     let width = ty.bytes();
     let elements = wanted.len() / width;
     let row = elements / errors.len().max(1);
-    let single = |bytes: &[u8]| f64::from(f32::from_le_bytes(bytes.try_into().unwrap()));
+    let single = |bytes: &[u8]| match bytes {
+        [low, high] => half::bf16::from_le_bytes([*low, *high]).to_f64(),
+        bytes => f64::from(f32::from_le_bytes(bytes.try_into().unwrap())),
+    };
     (0..elements).find_map(|index| {
         let (a, b) = (&got[index * width..][..width], &wanted[index * width..][..width]);
         let near = |error: &f64| (single(a) - single(b)).abs() <= error * single(b).abs().max(1.0);
@@ -159,4 +162,40 @@ fn difference(ty: ElementType, got: &[u8], wanted: &[u8], errors: &[f64]) -> Opt
         let (a, b) = (ty.values(a).remove(0), ty.values(b).remove(0));
         Some(format!("[{index}] is {a}, expected {b}"))
     })
+}
+
+/// A persistent kernel with roles from another compiler: a fault planted in its PTX is reported at the instruction that it makes
+/// wrong.
+#[test]
+fn faults_planted_in_a_kernel_with_roles_are_reported_where_they_are() {
+    let Some(folder) = folder() else { return };
+    let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
+    let (text, file) = (read("specialized.sm_90a.ptx"), LaunchFile::parse(&read("specialized.json")).unwrap());
+    let last = |what: &str| {
+        let at = text.rfind(what).unwrap_or_else(|| panic!("no `{what}`"));
+        format!("{}{}", &text[..at], &text[at + what.len()..])
+    };
+    let all = |from: &str, to: &str| {
+        assert!(text.contains(from), "no `{from}`");
+        text.replace(from, to)
+    };
+    let expected_bytes = text.lines().filter(|line| line.contains("mov.u32") && line.ends_with(", 16384;"));
+    let short = expected_bytes.fold(text.clone(), |text, line| text.replace(line, &line.replace("16384", "16368")));
+    assert_ne!(short, text);
+    let (copy, load) = ("cp.async.bulk.tensor.2d.global.shared::cta", "cp.async.bulk.tensor.2d.shared::cluster.global");
+    for (edited, said, instruction) in [
+        (all("wgmma.fence.sync.aligned;", ""), "has not executed a fence of its registers", "wgmma.mma_async"),
+        (all("wgmma.wait_group.sync.aligned 1;", "wgmma.wait_group.sync.aligned 2;"), "is multiplying", load),
+        (last("fence.proxy.async.shared::cta;"), "without a proxy fence", copy),
+        (all("bar.sync 1, 128;", ""), "nothing orders the two", copy),
+        (all("cp.async.bulk.wait_group.read 0;", ""), "is copying from", "stmatrix.sync.aligned"),
+        (short, "announces 16 bytes too few", "mbarrier.arrive.expect_tx"),
+        (all("wgmma.commit_group.sync.aligned;", ""), "is multiplying", load),
+    ] {
+        let program = Program::from_text(&edited).unwrap();
+        let run = interpret(&program, &file, Orders::All.list()[0], &Options::default()).unwrap();
+        let found = run.violation.unwrap_or_else(|| panic!("nothing was found of `{said}`"));
+        let text = found.to_string();
+        assert!(text.contains(said) && found.site.instruction.contains(instruction), "{said}: {text}");
+    }
 }

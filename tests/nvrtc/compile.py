@@ -5,7 +5,8 @@
 
 WHEELS is where pip put NVIDIA's wheels (`pip install --target`), OUT the folder that the PTX goes to. The first line of a
 kernel's file names its targets, and options if it has any: `// sm_75 sm_90a --use_fast_math`. Each is compiled twice:
-optimised to NAME.TARGET.ptx, and for a debugger, which is without any optimisation, to NAME.TARGET.debug.ptx. The launch files
+optimised to NAME.TARGET.ptx, and for a debugger, which is without any optimisation, to NAME.TARGET.debug.ptx; with
+`--optimised-only`, for what has to stay in registers, just the former. The launch files
 are copied next to them: `NAME.json` or `NAME.WORD.json` belongs to every `NAME.*.ptx`. sweep.py adds a text that has every
 rounding.
 """
@@ -18,6 +19,7 @@ import sys
 import sweep
 
 FORMS = {"": [], ".debug": ["--device-debug"]}
+OPTIMISED_ONLY = "--optimised-only"
 
 
 class Nvrtc:
@@ -63,9 +65,11 @@ def main(wheels: pathlib.Path, out: pathlib.Path) -> None:
     for path in sorted(here.glob("*.cu")):
         words = path.read_text().splitlines()[0].removeprefix("//").split()
         own = [word for word in words if word.startswith("-")]
+        forms = {form: options for form, options in FORMS.items() if not form or OPTIMISED_ONLY not in own}
+        options_of_all = [word for word in own if word != OPTIMISED_ONLY]
         for target in (word for word in words if word not in own):
-            for form, options in FORMS.items():
-                (out / f"{path.stem}.{target}{form}.ptx").write_text(nvrtc.compile(path, target, own + options))
+            for form, options in forms.items():
+                (out / f"{path.stem}.{target}{form}.ptx").write_text(nvrtc.compile(path, target, options_of_all + options))
     for path in here.glob("*.json"):
         shutil.copy(path, out)
     sweep.write(out)

@@ -22,6 +22,7 @@ pub(super) fn of(name: &str, given: &Given) -> Option<Vec<Wanted>> {
         "tokens" => tokens(given),
         "named" => named(given),
         "bulk" => weighted(given, 256, 7, 3, |value| value),
+        "specialized" => specialized(given),
         "doubles" => floats::doubles(given),
         "halves" => floats::halves(given),
         "bfloats" => floats::bfloats(given),
@@ -54,6 +55,21 @@ fn shuffle(given: &Given) -> Vec<Wanted> {
         Wanted::of("most", most),
         Wanted::of("groups", groups),
     ]
+}
+
+/// Products of bf16, B by columns; tensor cores truncate sums, so that an element may be rounded to a neighbour.
+fn specialized(given: &Given) -> Vec<Wanted> {
+    let [m, n] = [150, 120];
+    let numbers = |name: &str| -> Vec<f64> {
+        let halves = given.bytes(name);
+        halves.chunks(2).map(|half| half::bf16::from_le_bytes([half[0], half[1]]).to_f64()).collect()
+    };
+    let (a, b) = (numbers("a"), numbers("b"));
+    let element = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f64>();
+    let (rows, columns) = (a.chunks(a.len() / m), || b.chunks(b.len() / n));
+    let d = rows.flat_map(|row| columns().map(|column| half::bf16::from_f64(element(row, column))));
+    let bytes = d.flat_map(half::bf16::to_le_bytes).collect();
+    vec![Wanted { name: "d", bytes, errors: vec![1.0 / 256.0] }]
 }
 
 fn atomics(given: &Given) -> Vec<Wanted> {
