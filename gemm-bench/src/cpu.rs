@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use ptx_gemm::random::SplitMix64;
 use serde::{Deserialize, Serialize};
 
-pub use memory::{SizeError, fitting};
+pub use memory::{SizeError, available, fitting};
 pub use table::{left_out, plot, table};
 
 /// The sizes of the report that the ladder follows.

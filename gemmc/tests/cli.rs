@@ -36,6 +36,32 @@ fn gemmc_with(args: &[&str], stdin: &str) -> Called {
     }
 }
 
+/// What a user would not find in the arguments is not named: quadrants have leading dimensions of their own.
+#[test]
+fn a_product_by_quadrants_says_how_many_launches_it_is() {
+    let clauses = "tile(16, 16, 8); thread(2, 2); strassen(levels = 1); epilogue(|acc, c| acc + c);";
+    let run = |size: &str, more: &[&str]| {
+        let sizes = ["-m", size, "-n", size, "-k", size];
+        gemmc(&[&["run", "--device", "interp", "-e", clauses], &sizes[..], more].concat()).exits(0)
+    };
+    let odd = run("67", &[]).stdout;
+    for words in [
+        "by 13 products, the last one in ",
+        "\nlaunches   28, with a workspace of ",
+        " of 28 launches do not run their first entry: quadrants, or sums of them, are not aligned for it",
+    ] {
+        assert!(odd.contains(words), "{words}: {odd}");
+    }
+    assert!(!odd.contains("ldc"), "{odd}");
+    let json = run("64", &["--json"]).json();
+    assert_eq!((&json["products"], &json["notes"]), (&7.into(), &Vec::<Value>::new().into()));
+    assert!(json["launches"].as_u64() > Some(7) && json["workspace_bytes"].as_u64() > Some(0), "{json}");
+    let plan = gemmc(&["plan", "-e", clauses]).exits(0).stdout;
+    assert!(plan.contains("\nfor example, launches of 16384 x 16384 x 16384, with a workspace"), "{plan}");
+    let one = gemmc(&["run", "naive", "--device", "interp", "-m", "8", "-n", "8", "-k", "8"]).exits(0).stdout;
+    assert!(!one.contains("launches"), "{one}");
+}
+
 #[test]
 fn negative_numbers_are_values() {
     let run = ["run", "naive", "-n", "1", "-k", "1", "-m", "-1"];

@@ -74,6 +74,7 @@ fn arguments_without_a_meaning_are_refused() {
     for (argument, value, allowed) in [
         ("--devices", huge, "up to 64"),
         ("--ring", "1000000", "up to 64"),
+        ("--strips", "1000000", "up to 4096"),
         ("--tflops", "0", "above 0"),
         ("--tflops", "-3", "above 0"),
         ("--tflops", "nan", "above 0"),
@@ -194,5 +195,19 @@ fn what_cannot_be_done_says_why() {
     refused(&[&["plan", "--devices", "0"], &SMALL[..]].concat(), "no device to plan for");
     refused(&[&["plan", "--budget", "8 apples"], &SMALL[..]].concat(), "KiB, MiB, GiB or TiB");
     refused(&[&["run", "--interp", "0"], &SMALL[..]].concat(), "no device to plan for");
+    let run = |size: &str| {
+        let sizes = ["-m", size, "-n", size, "-k", size];
+        large(&[&["run", "--interp", "1", "-e", SMALL[1], "--budget", "64GiB"], &sizes[..]].concat())
+    };
+    // Before anything is filled, and without a number that overflows.
+    for (size, words) in [
+        ("3000000000", "A, 3000000000 x 3000000000 of f32, takes 36000000000000000000 bytes"),
+        ("2000000", "the matrices of a product of 2000000 x 2000000 x 2000000 take 48000000000000 bytes"),
+    ] {
+        let output = run(size);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(1) && stderr.contains(words), "{size}: {stderr}");
+        assert!(output.stdout.is_empty());
+    }
     refused(&[&["run", "--interp", "1", "--set", "beta=2"], &SMALL[..]].concat(), "beta");
 }

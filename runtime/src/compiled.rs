@@ -46,6 +46,12 @@ pub struct Run {
     pub entry: Option<String>,
     /// Blocks of the grid, of the kernel that writes D.
     pub blocks: u32,
+    /// Launches that multiply: one, or with `strassen` several. `entry` and `blocks` are those of the last one.
+    pub products: usize,
+    /// All launches, those that add quadrants included.
+    pub launches: usize,
+    /// Bytes of device memory that the launches use besides the matrices.
+    pub workspace_bytes: u64,
     /// Time of the kernels, without copies.
     pub time: Duration,
     /// The interpreter's counts; `None` on a GPU.
@@ -273,7 +279,7 @@ impl CompiledGemm {
         let Some(Ready { steps, workspace }) = ready else {
             return Ok(Run::nothing());
         };
-        if let Some(Workspace { buffer, flag_bytes }) = &workspace
+        if let Some(Workspace { buffer, flag_bytes, .. }) = &workspace
             && *flag_bytes > 0
         {
             self.device.backend().zero(buffer.address, *flag_bytes)?;
@@ -284,7 +290,9 @@ impl CompiledGemm {
         let blocks = main.map_or(0, |step| step.launch.blocks());
         let mut notes = work::notes(&steps);
         notes.extend(self.unchecked.iter().cloned());
-        Ok(Run { entry, blocks, time, counts, notes })
+        let products = steps.iter().filter(|step| step.kernel.multiplies()).count();
+        let workspace_bytes = workspace.as_ref().map_or(0, |workspace| workspace.bytes);
+        Ok(Run { entry, blocks, products, launches: steps.len(), workspace_bytes, time, counts, notes })
     }
 
     /// Checks a product and reserves what it needs; `None` if there is nothing to compute.
@@ -376,7 +384,7 @@ impl CompiledGemm {
         };
         let chunks = work.bytes.div_ceil(align.into());
         let buffer = Buffer::new(self.device.backend(), what, chunks, align, lifetime)?;
-        Ok(Some(Workspace { buffer, flag_bytes: work.flag_bytes }))
+        Ok(Some(Workspace { buffer, bytes: work.bytes, flag_bytes: work.flag_bytes }))
     }
 }
 
@@ -391,12 +399,22 @@ pub(crate) struct Ready {
 #[derive(Debug)]
 pub(crate) struct Workspace {
     pub(crate) buffer: Buffer,
+    pub(crate) bytes: u64,
     pub(crate) flag_bytes: u64,
 }
 
 impl Run {
     pub(crate) fn nothing() -> Run {
-        Run { entry: None, blocks: 0, time: Duration::ZERO, counts: None, notes: Vec::new() }
+        Run {
+            entry: None,
+            blocks: 0,
+            products: 0,
+            launches: 0,
+            workspace_bytes: 0,
+            time: Duration::ZERO,
+            counts: None,
+            notes: Vec::new(),
+        }
     }
 }
 

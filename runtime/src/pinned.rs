@@ -35,7 +35,7 @@ pub struct PinnedMatrix<T> {
 }
 
 /// More bytes than any process can have: its share of a 48-bit address space.
-const ADDRESSES: u64 = 1 << 47;
+pub(crate) const ADDRESSES: u64 = 1 << 47;
 
 /// The storage of the elements.
 enum Memory<T> {

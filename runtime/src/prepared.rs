@@ -66,7 +66,7 @@ impl CompiledGemm {
     /// A launch whose memory is kept for many, with its flags set to zero.
     pub(crate) fn kept<'a>(&self, ready: Option<Ready>) -> Result<Prepared<'a>, Error> {
         let workspace = ready.as_ref().and_then(|ready| ready.workspace.as_ref());
-        if let Some(Workspace { buffer, flag_bytes }) = workspace.filter(|workspace| workspace.flag_bytes > 0) {
+        if let Some(Workspace { buffer, flag_bytes, .. }) = workspace.filter(|workspace| workspace.flag_bytes > 0) {
             // Once, and with a wait: each launch leaves them zero for the next.
             let zeros = vec![0; *flag_bytes as usize];
             self.device().backend().upload(buffer.address, AnyRef::of_bytes(&zeros))?;

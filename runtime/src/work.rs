@@ -29,8 +29,17 @@ impl Work {
     }
 }
 
-/// What a run says about its launches: why an aligned entry did not run, once for each reason.
+/// What a run says about its launches: why an aligned entry did not run, once for each reason. The operands of several
+/// products are parts of the caller's matrices and sums of these, whose addresses and leading dimensions are not named.
 pub(crate) fn notes(steps: &[Step]) -> Vec<String> {
+    if steps.iter().filter(|step| step.kernel.multiplies()).count() > 1 {
+        let other = steps.iter().filter(|step| step.launch.unsuited.iter().flatten().next().is_some()).count();
+        let note = format!(
+            "{other} of {} launches do not run their first entry: quadrants, or sums of them, are not aligned for it",
+            steps.len()
+        );
+        return Some(note).filter(|_| other > 0).into_iter().collect();
+    }
     let mut notes = Vec::new();
     for note in steps.iter().flat_map(|step| checks::notes(step.kernel.interface(), &step.launch)) {
         if !notes.contains(&note) {

@@ -48,7 +48,7 @@ impl fmt::Display for SizeError {
 impl std::error::Error for SizeError {}
 
 /// Bytes of memory that programs can still get, where the system says so.
-fn available() -> Option<u64> {
+pub fn available() -> Option<u64> {
     let memory = fs::read_to_string("/proc/meminfo").ok()?;
     let kib = memory.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     kib.trim().trim_end_matches(" kB").parse::<u64>().ok()?.checked_mul(1024)

@@ -44,7 +44,7 @@ pub(crate) struct Sizes {
     #[arg(long, value_name = "COUNT", value_parser = slabs)]
     pub(crate) ring: Option<usize>,
     /// Strips in which a block of D is finished
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = strips)]
     pub(crate) strips: Option<usize>,
     /// Everything through the host, also where devices are linked
     #[arg(long)]
@@ -149,11 +149,13 @@ pub(crate) enum OnFailureName {
     Continue,
 }
 
-/// Reads a number of bytes with an optional unit.
 /// The most devices of a host that a plan is made for; more than any host has.
 const MOST_DEVICES: usize = 64;
 /// The most slabs in a ring: far more than copies need to run ahead.
 const MOST_SLABS: usize = 64;
+
+/// The most strips of a block: far more than hide the last copy.
+const MOST_STRIPS: usize = 4096;
 
 fn devices(text: &str) -> Result<usize, String> {
     up_to(text, MOST_DEVICES)
@@ -161,6 +163,10 @@ fn devices(text: &str) -> Result<usize, String> {
 
 fn slabs(text: &str) -> Result<usize, String> {
     up_to(text, MOST_SLABS)
+}
+
+fn strips(text: &str) -> Result<usize, String> {
+    up_to(text, MOST_STRIPS)
 }
 
 fn up_to(text: &str, most: usize) -> Result<usize, String> {
@@ -177,6 +183,7 @@ fn not_negative(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| "a finite number, 0 or above".into())
 }
 
+/// Reads a number of bytes with an optional unit.
 fn bytes(text: &str) -> Result<u64, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);

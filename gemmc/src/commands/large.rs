@@ -11,6 +11,7 @@ use crate::cli::{self, LargeCommand, OnFailureName, Place, Sizes};
 use crate::progress;
 use crate::reply::{self, Failure, Format, Reply, Status};
 use crate::source::{self, Loaded};
+use ptx_gemm_bench::cpu::available;
 use ptx_gemm_bench::large::{Checked, Host, assumed_tflops, fill};
 
 mod scale;
@@ -144,6 +145,16 @@ fn performed(args: &cli::LargeRun, format: Format) -> Result<Reply, Failure> {
         let message = format!("gemmc large run makes f64, f32 and i32 matrices, not {}", types.a);
         return Err(Failure::refused("types", message));
     }
+    let bytes = host_bytes(&problem, [m, n, k]);
+    if let Some(available) = available().filter(|available| bytes > (*available).into()) {
+        // Three or four square matrices.
+        let cube = (u128::from(available) / host_bytes(&problem, [1; 3]).max(1)).isqrt();
+        let message = format!(
+            "the matrices of a product of {m} x {n} x {k} take {bytes} bytes of the host's memory, {available} are available: \
+             -m, -n and -k of {cube} would fit"
+        );
+        return Err(Failure::refused("memory", message));
+    }
     if format == Format::Text {
         reply::print(&plan.to_string());
     }
@@ -152,6 +163,13 @@ fn performed(args: &cli::LargeRun, format: Format) -> Result<Reply, Failure> {
         DType::I32 => multiplied::<i32>(args, &large, &devices, &problem, format),
         _ => multiplied::<f32>(args, &large, &devices, &problem, format),
     }
+}
+
+/// Bytes of the host's matrices.
+fn host_bytes(problem: &Problem, [m, n, k]: [usize; 3]) -> u128 {
+    let c = if problem.epilogue.uses_c() { m } else { 0 };
+    let elements = [(m, k), (k, n), (c, n), (m, n)].map(|(rows, cols)| rows as u128 * cols as u128);
+    elements.iter().sum::<u128>() * u128::from(problem.types.a.bytes())
 }
 
 fn plan_error(error: plan::PlanError) -> Failure {

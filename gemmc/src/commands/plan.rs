@@ -31,10 +31,14 @@ pub(crate) fn run(args: &Compile) -> Result<Reply, Failure> {
     if plan.strassen.is_some() {
         let kernel = loaded.kernel()?;
         let (launches, bytes) = strassen(&kernel);
-        text.push_str(&format!("\nlaunches of {SIZE} x {SIZE} x {SIZE}, with a workspace of {bytes} bytes\n"));
+        text.push_str(&format!(
+            "\nfor example, launches of {SIZE} x {SIZE} x {SIZE}, with a workspace of {bytes} bytes; `gemmc run` says that of any size\n"
+        ));
         launches.iter().for_each(|launch| text.push_str(&format!("  {launch}\n")));
         json["launches"] = launches.into();
         json["workspace_bytes"] = bytes.into();
+        // The workspace depends on the size.
+        json["launches_of"] = [SIZE; 3].into_iter().collect();
     }
     Ok(Reply::fine(text, json))
 }

@@ -99,10 +99,15 @@ fn reply(request: &Request, gemm: &CompiledGemm, outcome: &Outcome) -> Reply {
     let entry = run.entry.as_deref().unwrap_or("none, there is nothing to compute");
     let mut text = format!("device     {}\nentry      {entry}\n", gemm.device());
     let more = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
-    text.push_str(&format!(
-        "size       {m} x {n} x {k}{more}: {} elements in {} blocks\n",
-        outcome.compared, run.blocks
-    ));
+    let blocks = match run.products {
+        0 | 1 => format!("in {} blocks", run.blocks),
+        products => format!("by {products} products, the last one in {} blocks", run.blocks),
+    };
+    text.push_str(&format!("size       {m} x {n} x {k}{more}: {} elements {blocks}\n", outcome.compared));
+    if run.products > 1 {
+        let (launches, bytes) = (run.launches, run.workspace_bytes);
+        text.push_str(&format!("launches   {launches}, with a workspace of {bytes} bytes\n"));
+    }
     text.push_str(&format!("max error  {:.6} of the bound\n", outcome.max_error));
     text.push_str(&format!("time       {time_ms:.3} ms\n"));
     for note in &run.notes {
@@ -129,6 +134,9 @@ fn reply(request: &Request, gemm: &CompiledGemm, outcome: &Outcome) -> Reply {
         "bound": 1,
         "time_ms": time_ms,
         "blocks": run.blocks,
+        "products": run.products,
+        "launches": run.launches,
+        "workspace_bytes": run.workspace_bytes,
         "padding_intact": outcome.padding_intact,
         "worst": worst,
         "counts": counts,

@@ -4,10 +4,12 @@
 use std::ops::Range;
 
 use ptx_gemm_codegen::kernel::MAX_EXTENT;
+use ptx_gemm_dsl::terms::Operand;
 use ptx_gemm_dsl::types::DType;
 
 use super::geometry::{Geometry, Homes, tiles};
-use super::{Division, PlanError, Request, Workspace};
+use super::{Division, Links, PlanError, Request, Tuning, Workspace};
+use crate::pinned::ADDRESSES;
 
 /// Depths of a slab to choose from. Shallower slabs read and write the sums more often.
 const DEPTHS: [usize; 7] = [4096, 2048, 1024, 512, 256, 128, 64];
@@ -31,11 +33,31 @@ pub(super) fn choose(request: &Request, workspace: Workspace<'_>) -> Result<Geom
             return Err(PlanError::Extent { name, got, limit });
         }
     }
+    let matrices = [(Operand::A, m, k), (Operand::B, k, n), (Operand::D, m, n)];
+    for (operand, rows, cols) in matrices {
+        let dtype = request.types.of(operand);
+        let bytes = rows as u128 * cols as u128 * u128::from(dtype.bytes());
+        if bytes > ADDRESSES.into() {
+            return Err(PlanError::Matrix { operand, rows, cols, dtype, bytes, limit: ADDRESSES });
+        }
+    }
     for (name, value) in [("the depth of slabs", tuning.depth), ("the ring", tuning.ring), ("strips", tuning.strips)] {
         if value == Some(0) {
             return Err(PlanError::Zero { name });
         }
     }
+    let geometry = fastest(request, workspace)?;
+    let count = launches(request, &geometry);
+    if count > MOST_LAUNCHES {
+        let advice = advice(request, &geometry, workspace);
+        return Err(PlanError::TooLong { count, limit: MOST_LAUNCHES, advice });
+    }
+    Ok(geometry)
+}
+
+/// The same, of any number of launches.
+fn fastest(request: &Request, workspace: Workspace<'_>) -> Result<Geometry, PlanError> {
+    let Request { m, n, devices, tuning, .. } = *request;
     let mut best: Option<(f64, Geometry)> = None;
     let mut smallest: Option<(u64, Geometry)> = None;
     for grid in grids(devices) {
@@ -65,23 +87,56 @@ pub(super) fn choose(request: &Request, workspace: Workspace<'_>) -> Result<Geom
     }
     let Some((_, geometry)) = best else {
         let (needed, least) = smallest.unwrap_or_default();
-        let why = match (request.division, tuning.depth) {
-            (Division::Whole, _) => ", which the epilogue needs whole: it combines the sum with C other than by adding",
-            (_, Some(_)) => ", as requested",
-            _ => "",
+        let mut why = match (request.division, tuning.depth) {
+            (Division::Whole, _) => {
+                ", which the epilogue needs whole: it combines the sum with C other than by adding".to_string()
+            }
+            (_, Some(_)) => ", as requested".to_string(),
+            _ => String::new(),
         };
+        if tuning.ring.is_some() && least.ring > RINGS[1] {
+            why.push_str(&format!(", {} of them at once, as requested", least.ring));
+        }
         let Geometry { block: [rows, cols], depth, .. } = least;
         return Err(PlanError::Budget { budget: request.budget, needed, rows, cols, depth, why });
     };
-    let launches = |geometry: &Geometry| {
-        let rounds = geometry.rounds.map(|rounds| rounds as u64).iter().product::<u64>();
-        rounds.saturating_mul(devices as u64).saturating_mul((geometry.slabs + 2 * geometry.strips) as u64)
-    };
-    let count = launches(&geometry);
-    if count > MOST_LAUNCHES {
-        return Err(PlanError::TooLong { count, limit: MOST_LAUNCHES });
-    }
     Ok(geometry)
+}
+
+/// Launches of a plan, at most.
+fn launches(request: &Request, geometry: &Geometry) -> u64 {
+    let rounds = geometry.rounds.map(|rounds| rounds as u64).iter().product::<u64>();
+    let each = (geometry.slabs as u64).saturating_add((geometry.strips as u64).saturating_mul(2));
+    rounds.saturating_mul(request.devices as u64).saturating_mul(each)
+}
+
+/// What makes a plan short enough: the first argument without which it is.
+fn advice(request: &Request, geometry: &Geometry, workspace: Workspace<'_>) -> String {
+    let Tuning { depth, ring, strips } = request.tuning;
+    let is_enough = |request: Request| {
+        fastest(&request, workspace).is_ok_and(|geometry| launches(&request, &geometry) <= MOST_LAUNCHES)
+    };
+    let with = |tuning: Tuning| is_enough(Request { tuning, ..request.clone() });
+    if let Some(strips) = strips.filter(|_| with(Tuning { strips: None, ..request.tuning })) {
+        let blocks = geometry.rounds.map(|rounds| rounds as u64).iter().product::<u64>() * request.devices as u64;
+        return match (MOST_LAUNCHES / blocks).saturating_sub(geometry.slabs as u64) / 2 {
+            0 => format!("{strips} strips of a block are too many, leave the number out"),
+            most => format!("{strips} strips of a block are too many, {most} are allowed here"),
+        };
+    }
+    if let Some(ring) = ring.filter(|_| with(Tuning { ring: None, ..request.tuning })) {
+        return format!("{ring} slabs at once leave little memory for blocks, {} are enough", RINGS[0]);
+    }
+    if let Some(depth) = depth.filter(|_| with(Tuning { depth: None, ..request.tuning })) {
+        return format!("slabs of {depth} of K are too shallow or too deep, leave the depth out");
+    }
+    if is_enough(Request { devices: 1, links: Links::Host, ..request.clone() }) {
+        return format!("{} devices are too many for so short a product, one is enough", request.devices);
+    }
+    if is_enough(Request { budget: ADDRESSES, ..request.clone() }) {
+        return format!("a budget above {} bytes per device gives larger blocks", request.budget);
+    }
+    "divide the product".into()
 }
 
 /// Seconds by a roofline, from the geometry alone: without the ends, which depend little on it.

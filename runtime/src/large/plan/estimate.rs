@@ -15,7 +15,7 @@ pub struct Traffic {
     /// To each device from the others.
     pub peer: Vec<u64>,
     /// Multiplications and additions of each device.
-    pub flops: Vec<u64>,
+    pub flops: Vec<u128>,
     /// Bytes of device memory that the sums cost each device, between slabs.
     pub sums: Vec<u64>,
 }
@@ -64,7 +64,8 @@ impl Plan {
     pub fn traffic(&self) -> Traffic {
         let devices = self.request.devices;
         let zeros = || vec![0; devices];
-        let mut traffic = Traffic { up: zeros(), down: zeros(), peer: zeros(), flops: zeros(), sums: zeros() };
+        let (up, down, peer, sums) = (zeros(), zeros(), zeros(), zeros());
+        let mut traffic = Traffic { up, down, peer, flops: vec![0; devices], sums };
         let types = self.request.types;
         let size = |dtype: DType| u64::from(dtype.bytes());
         for Operation { device, action, .. } in &self.operations {
@@ -81,7 +82,7 @@ impl Plan {
                 }
                 Action::Multiply(product) => {
                     let (elements, depth) = (product.d.region.elements(), product.a.region.cols as u64);
-                    traffic.flops[*device] += 2 * elements * depth;
+                    traffic.flops[*device] += 2 * u128::from(elements) * u128::from(depth);
                     let read = product.c.map_or(0, |_| size(types.epilogue()));
                     traffic.sums[*device] += elements * (read + size(types.epilogue()));
                 }

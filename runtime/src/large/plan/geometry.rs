@@ -47,7 +47,9 @@ impl Geometry {
         let slabs = request.k.div_ceil(depth).max(1);
         let result = rows as u64 * cols as u64 * u64::from(request.types.d.bytes());
         let strips = usize::try_from(result.div_ceil(STRIP_BYTES)).unwrap_or(MOST_STRIPS).clamp(1, MOST_STRIPS);
-        let strips = request.tuning.strips.unwrap_or(strips);
+        // A strip has a row of tiles at least.
+        let along = if request.layouts.d == Layout::Row { rows / request.tile[0] } else { cols / request.tile[1] };
+        let strips = request.tuning.strips.unwrap_or(strips).min(along.max(1));
         let ring = ring.min(slabs * rounds[0] * rounds[1]);
         Geometry { grid, rounds, block: [rows, cols], depth: depth.min(request.k), slabs, ring, strips }
     }

@@ -20,6 +20,7 @@ mod text;
 
 use std::collections::BTreeMap;
 
+use ptx_gemm_dsl::terms::Operand;
 use ptx_gemm_dsl::types::{DType, Layout, Layouts, Types};
 
 use super::operation::{Action, Buffer, Operation};
@@ -205,6 +206,24 @@ pub enum PlanError {
     /// No device at all.
     #[error("no device to plan for; at least one is needed")]
     NoDevice,
+    /// A matrix that no host holds.
+    #[error(
+        "{operand:?}, {rows} x {cols} of {dtype}, takes {bytes} bytes, and a host addresses {limit}: divide the product"
+    )]
+    Matrix {
+        /// `A`, `B`, `C` or `D`.
+        operand: Operand,
+        /// Its rows.
+        rows: usize,
+        /// Its columns.
+        cols: usize,
+        /// Its type.
+        dtype: DType,
+        /// Its bytes.
+        bytes: u128,
+        /// What a host addresses.
+        limit: u64,
+    },
     /// The budget does not hold the smallest block with its slabs.
     #[error(
         "a budget of {budget} bytes per device is too small: {needed} bytes hold one {rows} x {cols} tile of D with slabs of \
@@ -221,18 +240,18 @@ pub enum PlanError {
         cols: usize,
         /// Depth of its slabs.
         depth: usize,
-        /// Why slabs are not shallower, if there is a reason.
-        why: &'static str,
+        /// Why slabs are not shallower or fewer, if there is a reason.
+        why: String,
     },
-    /// The blocks are so small that there are too many operations.
-    #[error(
-        "the plan would have {count} launches, at most {limit} are allowed; a larger budget per device gives larger blocks"
-    )]
+    /// There are too many operations.
+    #[error("the plan would have {count} launches, at most {limit} are allowed: {advice}")]
     TooLong {
         /// How many.
         count: u64,
         /// The limit.
         limit: u64,
+        /// Which argument of the request causes that, and what would be enough.
+        advice: String,
     },
     /// An extent beyond what kernels count.
     #[error("{name} = {got} is too large, at most {limit}")]

@@ -122,8 +122,9 @@ impl Plan {
         for (bound, seconds) in estimate.seconds {
             let (busiest, total) = match bound {
                 Bound::Products => {
-                    let tera = |flops: u64| format!("{:.3} TFLOP", flops as f64 / 1e12);
-                    (tera(most(&traffic.flops)), tera(all(&traffic.flops)))
+                    let tera = |flops: u128| format!("{:.3} TFLOP", flops as f64 / 1e12);
+                    let busiest = traffic.flops.iter().copied().max().unwrap_or(0);
+                    (tera(busiest), tera(traffic.flops.iter().sum()))
                 }
                 Bound::Up => (Bytes(most(&traffic.up)).to_string(), Bytes(all(&traffic.up)).to_string()),
                 Bound::Down => (Bytes(most(&traffic.down)).to_string(), Bytes(all(&traffic.down)).to_string()),

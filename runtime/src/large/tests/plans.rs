@@ -120,10 +120,56 @@ fn what_cannot_be_planned_says_what_would_be_enough() {
     assert!(matches!(refused(Request { budget: needed - 1, ..base() }), PlanError::Budget { .. }));
     let whole = refused(Request { budget: 5000, division: Division::Whole, ..base() });
     assert!(whole.to_string().contains("which the epilogue needs whole"), "{whole}");
-    let long = refused(Request { budget: 1 << 14, ..request(1 << 20, 1 << 20, 1 << 20, 2) });
-    assert!(matches!(long, PlanError::TooLong { .. }), "{long}");
+    let ring = refused(Request { tuning: Tuning { ring: Some(40), ..Tuning::default() }, budget: 5000, ..base() });
+    assert!(
+        ring.to_string().contains(" of K, 3 of them at once, as requested") || ring.to_string().contains("at once")
+    );
     let huge = refused(request(usize::MAX, 1, 1, 1));
     assert!(matches!(huge, PlanError::Extent { name: "M", .. }), "{huge}");
+    // 2^62 elements have 2^64 bytes.
+    let many = refused(request(1 << 31, 1 << 31, 1, 1));
+    let words =
+        "D, 2147483648 x 2147483648 of f32, takes 18446744073709551616 bytes, and a host addresses 140737488355328";
+    assert!(many.to_string().starts_with(words), "{many}");
     let zero = refused(Request { tuning: Tuning { ring: Some(0), ..Tuning::default() }, ..base() });
     assert!(matches!(zero, PlanError::Zero { .. }), "{zero}");
+}
+
+/// The error names what causes it, and its advice is enough.
+#[test]
+fn a_plan_that_is_too_long_blames_the_argument() {
+    let advice = |request: Request| match Plan::new(request, &|_, _, _| 0) {
+        Err(PlanError::TooLong { advice, .. }) => advice,
+        other => panic!("{:?}", other.map(|plan| plan.to_string())),
+    };
+    let none = Tuning::default();
+    let base = |budget| Request { tuning: none, budget, ..request(1 << 16, 1 << 16, 1 << 16, 2) };
+    let strips = |strips| Request {
+        tuning: Tuning { strips: Some(strips), ..none },
+        ..Request { budget: 1 << 40, ..request(1 << 24, 1 << 8, 1 << 8, 2) }
+    };
+    let words = advice(strips(1 << 20));
+    let most = words.strip_prefix("1048576 strips of a block are too many, ").expect(&words);
+    let most: usize = most.strip_suffix(" are allowed here").and_then(|most| most.parse().ok()).expect(&words);
+    assert!(advice(strips(most + 1)).contains(&format!(" {most} are allowed")));
+    let ring = Request { tuning: Tuning { ring: Some(64), ..none }, ..base(64 << 20) };
+    assert_eq!(advice(ring), "64 slabs at once leave little memory for blocks, 3 are enough");
+    let depth = Request { tuning: Tuning { depth: Some(8), ..none }, ..base(64 << 20) };
+    assert_eq!(advice(depth), "slabs of 8 of K are too shallow or too deep, leave the depth out");
+    let devices = Request { tuning: none, budget: 27 << 10, ..request(16, 16, 1 << 22, 64) };
+    assert_eq!(advice(devices), "64 devices are too many for so short a product, one is enough");
+    assert_eq!(advice(base(2 << 20)), "a budget above 2097152 bytes per device gives larger blocks");
+    // More strips than there are rows of tiles are as many as there are.
+    let most = Request { tuning: Tuning { strips: Some(usize::MAX), ..none }, ..request(999, 99, 99, 2) };
+    assert!(Plan::new(most, &|_, _, _| 0).is_ok());
+}
+
+/// Also a product whose arithmetic operations exceed 64 bits.
+#[test]
+fn an_enormous_product_has_figures() {
+    let tile = [4096, 4096, 64];
+    let size = 4 << 20;
+    let enormous = plan(Request { tile, tuning: Tuning::default(), budget: 1 << 39, ..request(size, size, size, 1) });
+    assert_eq!(enormous.traffic().flops, [2 * (size as u128).pow(3)]);
+    assert!(enormous.to_string().contains(" 147573952.590 TFLOP"), "{enormous}");
 }
