@@ -296,6 +296,10 @@ fn arguments_that_do_nothing_are_refused() {
     with(&["--set", "alpha=3", "--set", "alpha=3"]).exits(1).says("`alpha` is set twice");
     with(&["--ldc", "7"]).exits(1).says("--ldc is about C, which the epilogue does not read");
     with(&["--in-place"]).exits(1).says("--in-place is about C, which the epilogue does not read");
+    let two = "types(f16, c = f32); tile(32, 32, 8); thread(2, 2); epilogue(|acc, c| acc + c);";
+    gemmc(&["run", "-e", two, "--device", "interp", "-m", "8", "-n", "8", "-k", "8", "--in-place"])
+        .exits(1)
+        .says("the schedule has c = f32 row, d = f16 row");
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
     let (ptx, launch) = (format!("{root}/examples/ptx/mma_gemm.ptx"), format!("{root}/examples/ptx/mma_gemm.json"));
     gemmc(&["exec", &ptx, "--launch", &launch, "--opt", "3"]).exits(1).says("--opt is for the driver's assembler");

@@ -139,7 +139,8 @@ fn from_shared(settings: &Settings, columns: Option<u32>, whole_depth: bool, fin
         findings
             .error("atom-load", Key::Atom, &[Key::Load], message)
             .set("load(tma)", "load(tma) copies for it")
-            .set("load(tma); stages(2)", "load(tma) copies for it");
+            .set("load(tma); stages(3)", "load(tma); stages(3) copy for it")
+            .set("load(tma); stages(2)", "load(tma); stages(2) copy for it");
     }
     let Some((a, b)) = settings.shared else {
         return nothing_staged(settings, findings);

@@ -55,6 +55,14 @@ fn unambiguous(args: &Run, problem: &Problem) -> Result<(), Failure> {
             format!("{argument} is about C, which the epilogue does not read: epilogue(|acc, c| acc + c) does");
         return Err(Failure::refused("argument", message));
     }
+    let (types, layouts) = (&problem.types, &problem.layouts);
+    if args.in_place && (types.c, layouts.c) != (types.d, layouts.d) {
+        let message = format!(
+            "--in-place reads C from D, and the schedule has c = {} {}, d = {} {}: leave it out, or give both one type and layout",
+            types.c, layouts.c, types.d, layouts.d
+        );
+        return Err(Failure::refused("argument", message));
+    }
     Ok(())
 }
 
