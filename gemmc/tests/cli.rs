@@ -269,6 +269,22 @@ fn gemmc_by_itself_prints_help() {
     assert!(called.stderr.is_empty(), "{}", called.stderr);
 }
 
+/// Groups are not packed: where TMA cannot address their products, another schedule takes them.
+#[test]
+fn a_misaligned_group_is_told_what_takes_it() {
+    let run = |clauses: &str| {
+        let clauses = format!("types(bf16); batch(grouped); {clauses}");
+        let sizes = ["--device", "interp", "-m", "33", "-n", "35", "-k", "37", "--group", "8x8x8"];
+        gemmc(&[&["run", "-e", &clauses], &sizes[..]].concat())
+    };
+    let by_tma = "tile(128, 64, 64); atom(wgmma(64, 64, 16)); load(tma); stages(3); specialize(producers = 1);";
+    run(by_tma)
+        .exits(1)
+        .says("lda = 37 is not a multiple of 8")
+        .says("atom(mma) or atom(fma), without load(tma), takes");
+    run("tile(64, 64, 32); warp(32, 32); atom(mma(16, 8, 16));").exits(0).says("right");
+}
+
 #[test]
 fn wrong_arguments_of_a_run_are_refused() {
     let run = |more: &[&'static str]| [&["run", "naive", "-m", "4", "-n", "5", "-k", "6"][..], more].concat();

@@ -58,6 +58,31 @@ fn declared(directives: &str, released: u32, requested: u32) -> Result<(), Viola
     device.launch([1; 3], [384, 1, 1], &[]).map(|_| ())
 }
 
+/// A warp group waits for registers, and another one at an mbarrier for what the first would do with them.
+#[test]
+fn starvation_is_the_cause_of_what_waits_for_it() {
+    let device = Device::new(
+        ".version 8.0\n.target sm_90a\n.address_size 64
+         .visible .entry k() .maxntid 384 {
+         .reg .b32 %t; .reg .pred %p; .shared .align 8 .b64 bar;
+         mov.u32 %t, %tid.x; setp.ne.u32 %p, %t, 0; @%p bra START;
+         mbarrier.init.shared.b64 [bar], 1;
+         START: bar.sync 0;
+         setp.lt.u32 %p, %t, 128; @%p bra GIVE;
+         setmaxnreg.inc.sync.aligned.u32 248;
+         setp.ne.u32 %p, %t, 128; @%p bra END;
+         mbarrier.arrive.shared.b64 _, [bar];
+         bra END;
+         GIVE: setmaxnreg.dec.sync.aligned.u32 24;
+         AGAIN: mbarrier.try_wait.parity.shared.b64 %p, [bar], 0;
+         @!%p bra AGAIN;
+         END: ret; }",
+    );
+    let violation = device.launch([1; 3], [384, 1, 1], &[]).map(|_| ()).unwrap_err();
+    assert_eq!(violation.kind, Deadlock, "{violation}");
+    assert!(violation.site.instruction.contains("setmaxnreg.inc"), "{violation}");
+}
+
 /// The registers that threads start with follow from the directives, as ptxas does it: 168 for 384 threads.
 #[test]
 fn starvation_is_seen_where_the_number_of_threads_is_declared() {

@@ -92,6 +92,12 @@ impl Block {
             fault.pc = Some(pc);
             return self.report(env, warp, *fault);
         }
+        // Those that poll may wait for what it would do with its registers.
+        if self.status.iter().any(|status| matches!(status, Status::Starved { .. }))
+            && let Some(violation) = self.starved(env)
+        {
+            return violation;
+        }
         let awaited = |index: usize| {
             let offset = self.warps[index].polls.mbarrier?;
             Some((index, offset, self.memory.mbarriers.get(offset)?))

@@ -142,7 +142,9 @@ fn pick(
         let reasons = found.iter().flatten().map(|fault| format!("product {index}: {fault}")).collect();
         Refusal { entry: entry.name.clone(), reasons }
     };
-    Err(ArgumentError::NoEntry { entries: interface.entries.iter().map(refusal).collect() })
+    let entries = interface.entries.iter().map(refusal).collect();
+    let by_tma = interface.entries.iter().all(|entry| entry.main().is_some_and(|main| !main.maps.is_empty()));
+    Err(if by_tma { ArgumentError::GroupEntry { entries } } else { ArgumentError::NoEntry { entries } })
 }
 
 /// The error about one product of a group.
