@@ -127,7 +127,8 @@ const TELLING: Duration = Duration::from_millis(100);
 /// Measures every rung at every size; `progress` is called before each measurement.
 ///
 /// # Errors
-/// Sizes that there is no memory for, before anything is measured as far as the system says how much there is.
+///
+/// Returns an error if there is no memory for a size: before the first measurement, if the system says how much memory is free.
 pub fn climb(
     sizes: &[usize],
     budget: Budget,

@@ -149,7 +149,7 @@ fn schedule(case: &Case) -> Result<Schedule, CheckError> {
 
 impl Rung {
     /// The report and the numbers of the section or kernel in it. A case without them comes last in its report. The project's
-    /// own cases follow, by what multiplies: multiply-adds, tensor cores, and last planes of f32 on tensor cores.
+    /// own cases follow, by what multiplies: multiply-adds, tensor cores, and f32 from narrower products.
     fn place(&self) -> Vec<u32> {
         let named = |part: &str| {
             let found = REPORTS.iter().position(|report| part.contains(report))?;

@@ -90,7 +90,7 @@ fn check_with(sizes: &[usize], available: Option<u64>) -> Result<(), SizeError> 
     Ok(())
 }
 
-/// A matrix, or an error where there is no memory for it.
+/// Allocates and fills an n x n matrix; the error is that there is no memory for it.
 pub(super) fn matrix(n: usize, element: impl FnMut() -> f32) -> Result<Vec<f32>, SizeError> {
     let failed = || SizeError::Memory { n, needed: needed(n), available: None };
     let len = n.checked_mul(n).ok_or_else(failed)?;

@@ -37,7 +37,7 @@ pub(crate) struct Performed {
 /// Starts every operation in the given order, and waits for the end.
 ///
 /// After a failure no operation of that device is started, and none that waits for one that was not; the others go on.
-/// `progress` is told of every product and every download that has ended.
+/// Calls `progress` for each product and each download when it has ended.
 pub(crate) fn perform(
     plan: &Plan,
     order: impl Iterator<Item = usize>,
