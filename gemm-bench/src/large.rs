@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! for each size: A, B and D in the host's memory
-//!   for each schedule, for 1, 2, 4 ... GPUs and for all of them: multiply a few times, check the result, one row
+//!   for each schedule, for 1, 2, 4 ... GPUs and for all of them:
+//!     multiply a few times, check the result, measure products and copies without the other: one row
 //! ```
 //!
 //! Times are from the first copy to a GPU to the last strip of D in the host's memory. Page-locking takes longer than the
@@ -70,6 +71,17 @@ pub struct Row {
     pub speedup: Option<f64>,
     /// The largest error that was found, as a share of its bound.
     pub max_error: f64,
+    /// Milliseconds of its products without copies, once; absent in results from before it was measured.
+    pub products_ms: Option<f64>,
+    /// The same of its copies without products.
+    pub copies_ms: Option<f64>,
+}
+
+impl Row {
+    /// Its time as a multiple of the larger of the two times that bound it.
+    pub fn of_bound(&self) -> Option<f64> {
+        Some(self.ms / self.products_ms?.max(self.copies_ms?))
+    }
 }
 
 /// What a measurement says as it goes on.
@@ -183,8 +195,10 @@ fn product(
         vectors: Vec::new(),
     };
     let max_error = host.check(3).max_error;
+    let bounds = large.bounds(d, a, b, &Arguments::new())?;
+    let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
     let (types, layouts, extent) = (problem.types, problem.layouts, a.shape().rows);
-    let ms = times[times.len() / 2].as_secs_f64() * 1e3;
+    let ms = milliseconds(times[times.len() / 2]);
     let alone = rows.iter().find(|row| row.n == extent && row.schedule == name && row.devices == 1);
     Ok(Row {
         suite: "large".into(),
@@ -201,6 +215,8 @@ fn product(
         runs: times.len(),
         speedup: alone.filter(|_| devices.len() > 1).map(|alone| alone.ms / ms),
         max_error,
+        products_ms: Some(milliseconds(bounds.products)),
+        copies_ms: Some(milliseconds(bounds.copies)),
     })
 }
 
@@ -244,6 +260,7 @@ mod tests {
         assert_eq!(places, [(33, 1), (33, 2), (48, 1), (48, 2)]);
         assert!(said == 4 && rows.iter().all(|row| row.max_error <= 1.0 && row.ms > 0.0), "{rows:?}");
         assert!(rows.iter().all(|row| row.speedup.is_some() == (row.devices == 2)));
+        assert!(rows.iter().all(|row| row.of_bound().is_some_and(|share| share > 0.0)), "{rows:?}");
         let text = table(&rows);
         assert_eq!(text.lines().count(), 2 + rows.len(), "{text}");
         let picture = plot("interpreters", &rows);

@@ -128,7 +128,9 @@ const SQUARES: &[&str] = &[
     "bf16x6_128x128_ring4",
     "bf16x6_192x128",
     "bf16x3_128x128",
+    "bf16x3_128x128_cluster",
     "f16x3_128x128",
+    "f16x3_128x128_cluster",
     "f16x3_128x128_ring4",
     "f16x3_192x128",
 ];

@@ -120,7 +120,11 @@ fn interpreters_multiply_and_are_checked() {
     };
     let text = run(&[]);
     assert!(text.ends_with("right\n") && text.contains("120 of them sums by random vectors"), "{text}");
-    let json: Value = serde_json::from_str(&run(&["--json"])).expect("one object");
+    assert!(!text.contains("\nbounds "), "only if asked for: {text}");
+    let bounded = run(&["--bounds"]);
+    assert!(bounded.contains("\nbounds     products alone ") && bounded.contains(" x the larger\n"), "{bounded}");
+    let json: Value = serde_json::from_str(&run(&["--json", "--bounds"])).expect("one object");
+    assert!(["products", "copies"].iter().all(|half| json["bounds"][half].as_f64().is_some_and(|time| time > 0.0)));
     assert!(json["max_error"].as_f64().expect("a number") <= 1.0);
     assert_eq!(json["devices"], 3);
     for clauses in [

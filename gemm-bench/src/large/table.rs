@@ -9,13 +9,15 @@ use super::Row;
 
 /// A line for each row.
 pub fn table(rows: &[Row]) -> String {
-    let mut text = String::from("| schedule | m x n x k | types | GPUs | ms | TFLOP/s | of one GPU | runs |\n");
-    text.push_str("|---|---|---|---:|---:|---:|---:|---:|\n");
+    let mut text =
+        String::from("| schedule | m x n x k | types | GPUs | ms | TFLOP/s | of one GPU | of its bound | runs |\n");
+    text.push_str("|---|---|---|---:|---:|---:|---:|---:|---:|\n");
     for row in rows {
-        let speedup = row.speedup.map_or("-".into(), |speedup| format!("{speedup:.2}"));
+        let share = |share: Option<f64>| share.map_or("-".into(), |share| format!("{share:.2}"));
+        let (speedup, bound) = (share(row.speedup), share(row.of_bound()));
         let _ = writeln!(
             text,
-            "| `{}` | {} x {} x {} | {} | {} | {:.3} | {:.1} | {speedup} | {} |",
+            "| `{}` | {} x {} x {} | {} | {} | {:.3} | {:.1} | {speedup} | {bound} | {} |",
             row.schedule, row.m, row.n, row.k, row.types, row.devices, row.ms, row.tflops, row.runs
         );
     }

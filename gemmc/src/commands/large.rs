@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use ptx_gemm::large::{Arguments, Large, LargeRun, OnFailure, Plan, plan};
+use ptx_gemm::large::{Arguments, Bounds, Large, LargeRun, OnFailure, Plan, plan};
 use ptx_gemm::{DType, Device, Element, PinnedMatrix, Problem, Schedule, Shape};
 use ptx_gemm_check::case;
 use serde_json::{Value, json};
@@ -216,13 +216,13 @@ fn multiplied<T: Element>(
     let known = |(name, _): &&(String, f64)| !problem.epilogue.scalars.contains(name);
     let unknown = args.sizes.set.iter().filter(known).cloned();
     let bar = progress::bar(100, format);
-    let mut arguments =
-        scalars.iter().cloned().chain(unknown).fold(Arguments::new(), |all, (name, x)| all.set(&name, x));
-    arguments = vectors.iter().fold(arguments, |all, (name, elements)| all.vector(name, elements));
-    if let Some(c) = &c {
-        arguments = arguments.c(c);
-    }
-    let mut arguments = arguments.progress(|done| bar.set_position((done.multiplied * 100.0) as u64));
+    let given = || {
+        let set = scalars.iter().cloned().chain(unknown.clone());
+        let arguments = set.fold(Arguments::new(), |all, (name, x)| all.set(&name, x));
+        let arguments = vectors.iter().fold(arguments, |all, (name, elements)| all.vector(name, elements));
+        c.iter().fold(arguments, |all, c| all.c(c))
+    };
+    let mut arguments = given().progress(|done| bar.set_position((done.multiplied * 100.0) as u64));
     let run = large.run(&mut d, &a, &b, &mut arguments);
     drop(arguments);
     bar.finish_and_clear();
@@ -237,10 +237,17 @@ fn multiplied<T: Element>(
         vectors: vectors.iter().map(|(_, elements)| elements.iter().map(|x| x.to_f64()).collect()).collect(),
     };
     let checked = args.check.then(|| host.check(args.seed));
-    Ok(measured(&run, preparing.as_secs_f64(), checked, devices))
+    let bounds = args.bounds.then(|| large.bounds(&mut d, &a, &b, &given())).transpose()?;
+    Ok(measured(&run, preparing.as_secs_f64(), checked, bounds, devices))
 }
 
-fn measured(run: &LargeRun, preparing: f64, checked: Option<Checked>, devices: &[Device]) -> Reply {
+fn measured(
+    run: &LargeRun,
+    preparing: f64,
+    checked: Option<Checked>,
+    bounds: Option<Bounds>,
+    devices: &[Device],
+) -> Reply {
     let plan = &run.plan;
     let (seconds, estimate) = (run.time.as_secs_f64(), plan.estimate().total());
     let flops = 2.0 * plan.request.m as f64 * plan.request.n as f64 * plan.request.k as f64;
@@ -254,7 +261,18 @@ fn measured(run: &LargeRun, preparing: f64, checked: Option<Checked>, devices: &
     for failure in &run.failures {
         text.push_str(&format!("failed     device {}: {}\n", failure.device, failure.error));
     }
+    if let Some(Bounds { products, copies }) = bounds {
+        let (products, copies) = (products.as_secs_f64(), copies.as_secs_f64());
+        text.push_str(&format!(
+            "bounds     products alone {products:.3} s, copies alone {copies:.3} s: {:.2} x the larger\n",
+            seconds / products.max(copies)
+        ));
+    }
     let mut json = figures(plan);
+    json["bounds"] = bounds.map_or(
+        Value::Null,
+        |bounds| json!({ "products": bounds.products.as_secs_f64(), "copies": bounds.copies.as_secs_f64() }),
+    );
     json["measured"] = json!(seconds);
     json["preparing"] = json!(preparing);
     json["tflops"] = json!(tflops);

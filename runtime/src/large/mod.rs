@@ -13,6 +13,7 @@
 //! ```
 
 mod arguments;
+mod bounds;
 mod error;
 pub(crate) mod executor;
 pub(crate) mod host;
@@ -30,6 +31,7 @@ pub(crate) mod site;
 pub(crate) mod tests;
 
 pub use arguments::{Arguments, Progress};
+pub use bounds::Bounds;
 pub use error::{Incomplete, LargeError};
 pub use linear::shuffled;
 pub use operation::{Access, AccessKind, Action, Buffer, Memory, Operation, Place, Product, Stream};

@@ -47,7 +47,7 @@ pub enum Buffer {
 }
 
 /// A rectangle of a buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
     /// Which buffer, of the operation's own device.
     pub buffer: Buffer,

@@ -35,6 +35,19 @@ pub struct LargeRun {
     pub failures: Vec<Failure>,
 }
 
+/// What a product runs on and with, once its arguments are checked.
+pub(super) struct Prepared<'h> {
+    /// The devices that are alive, by their index.
+    pub(super) using: Vec<(usize, Device)>,
+    /// Why the others are not.
+    pub(super) failures: Vec<Failure>,
+    pub(super) host: Host<'h>,
+    pub(super) constants: Constants<'h>,
+    pub(super) addend: Addend,
+    /// How much of K has to be summed.
+    pub(super) depth: usize,
+}
+
 impl Large {
     /// D = epilogue(A B, C). Returns when D is complete; after an error some of it may be, see [`LargeError::Incomplete`].
     pub fn run(
@@ -44,6 +57,24 @@ impl Large {
         b: &impl AsMatrix,
         arguments: &mut Arguments<'_>,
     ) -> Result<LargeRun, LargeError> {
+        let prepared = self.prepare(d, a, b, arguments)?;
+        let mut progress = |progress| {
+            if let Some(report) = &mut arguments.progress {
+                report(progress);
+            }
+        };
+        let Prepared { using, failures, mut host, constants, addend, depth } = prepared;
+        self.compute((using, failures), &mut host, &constants, addend, depth, &mut progress)
+    }
+
+    /// Every check, before anything is reserved. An error if no device is alive.
+    pub(super) fn prepare<'h>(
+        &self,
+        d: &'h mut impl AsMatrixMut,
+        a: &'h impl AsMatrix,
+        b: &'h impl AsMatrix,
+        arguments: &Arguments<'h>,
+    ) -> Result<Prepared<'h>, LargeError> {
         let strides = ArgumentError::strides;
         let (a, b) = (a.as_any().map_err(strides(Operand::A))?, b.as_any().map_err(strides(Operand::B))?);
         let c = arguments.c.transpose().map_err(strides(Operand::C))?;
@@ -57,13 +88,8 @@ impl Large {
         let epilogue = &self.sums.problem.epilogue;
         let values: Vec<f64> = epilogue.scalars.iter().map(|name| value(&constants, name)).collect();
         let addend = if epilogue.reads_c(&values) { Addend::Read } else { Addend::Absent };
-        let mut host = Host { a, b, c: c.filter(|_| addend == Addend::Read), d, origin: [0, 0] };
-        let mut progress = |progress| {
-            if let Some(report) = &mut arguments.progress {
-                report(progress);
-            }
-        };
-        self.compute((using, failures), &mut host, &constants, addend, depth, &mut progress)
+        let host = Host { a, b, c: c.filter(|_| addend == Addend::Read), d, origin: [0, 0] };
+        Ok(Prepared { using, failures, host, constants, addend, depth })
     }
 
     /// Plans and performs the whole product, and again for what a failed device has left. Starts with the devices in use, by

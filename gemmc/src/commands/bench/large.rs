@@ -73,10 +73,11 @@ fn devices() -> Result<Vec<Device>, Failure> {
 
 fn line(row: &Row) -> String {
     let speedup = row.speedup.map_or(String::new(), |speedup| format!(", {speedup:.2} of one"));
+    let bound = row.of_bound().map_or(String::new(), |share| format!(", {share:.2} of its bound"));
     let Row { n, schedule, devices, .. } = row;
     let (seconds, tflops, error) = (row.ms / 1e3, row.tflops, row.max_error);
     format!(
-        "{n:>6}  {schedule:<24} {devices} GPUs  {seconds:>9.4} s  {tflops:>7.1} TFLOP/s  error {error:.3} of the bound{speedup}\n"
+        "{n:>6}  {schedule:<24} {devices} GPUs  {seconds:>9.4} s  {tflops:>7.1} TFLOP/s  error {error:.3} of the allowed{speedup}{bound}\n"
     )
 }
 
