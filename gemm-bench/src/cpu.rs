@@ -40,12 +40,17 @@ pub struct Rung {
     multiply: Multiply,
 }
 
-/// The CPU and its threads, in words.
+/// The CPU and its threads, and those of OpenBLAS where there is one, in words.
 pub fn host() -> String {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info.lines().find_map(|line| line.strip_prefix("model name")).and_then(|rest| rest.split(':').nth(1));
     let threads = rayon::current_num_threads();
-    format!("{}, {threads} threads", model.map_or("an unknown CPU", str::trim))
+    let mut words = format!("{}, {threads} threads", model.map_or("an unknown CPU", str::trim));
+    if let Some(library) = openblas::Library::find(threads) {
+        let threads = library.threads.map_or("an unknown number".into(), |threads| threads.to_string());
+        words.push_str(&format!("; OpenBLAS with {threads}"));
+    }
+    words
 }
 
 /// One measurement.
@@ -83,7 +88,7 @@ pub fn rungs() -> Vec<Rung> {
         of("matrixmultiply", libraries::matrixmultiply),
         of("faer", libraries::faer),
     ];
-    if let Some(library) = openblas::Library::find() {
+    if let Some(library) = openblas::Library::find(rayon::current_num_threads()) {
         rungs
             .push(Rung { name: "OpenBLAS".into(), multiply: Box::new(move |n, a, b, c| library.multiply(n, a, b, c)) });
     }

@@ -26,7 +26,7 @@ pub struct Lines {
 pub struct Line {
     /// Its name.
     pub name: String,
-    /// Size and value, by size.
+    /// Size and value, in any order.
     pub points: Vec<(f64, f64)>,
     /// The line that it is to be compared with, which has its colour: dashed.
     pub dashed: bool,
@@ -40,6 +40,8 @@ const LEFT: f64 = 24.0;
 
 /// The plot as SVG.
 pub fn lines(lines: &Lines, scheme: Scheme) -> String {
+    let mut lines = lines.clone();
+    lines.lines.iter_mut().for_each(|line| line.points.sort_by(|one, other| one.0.total_cmp(&other.0)));
     let mut canvas = Canvas::new(WIDTH, scheme);
     canvas.text(LEFT, 38.0, Anchor::Start, Size::Title, INK, &lines.title);
     let top = canvas.paragraph(LEFT, 64.0, WIDTH - 2.0 * LEFT, MUTED, &lines.text) + 14.0;
@@ -93,22 +95,62 @@ pub fn lines(lines: &Lines, scheme: Scheme) -> String {
             if line.dashed { canvas.ring(x, y, 3.5, color, 1.8) } else { canvas.dot(x, y, 5.0, color) }
         }
     }
-    legend(&mut canvas, &lines.lines, &y, right + 14.0);
+    legend(&mut canvas, &lines.lines, &y, (right + 14.0, bottom));
     let names: Vec<&str> = lines.lines.iter().map(|line| line.name.as_str()).collect();
     canvas.finish(bottom + 62.0, &lines.title, &format!("{} Lines: {}.", lines.text, names.join("; ")))
 }
 
-/// The names of the lines next to their ends, moved apart where these are close.
-fn legend(canvas: &mut Canvas, lines: &[Line], y: &Axis, x: f64) {
+/// The distance of two names.
+const PITCH: f64 = 20.0;
+
+/// The names of the lines next to their ends, moved apart where these are close, and up where they would be below the axis.
+fn legend(canvas: &mut Canvas, lines: &[Line], y: &Axis, (x, bottom): (f64, f64)) {
     let end = |line: &Line| line.points.last().map_or(0.0, |(_, value)| y.at(*value));
     let mut ends: Vec<(f64, &Line)> = lines.iter().map(|line| (end(line), line)).collect();
     ends.sort_by(|one, other| one.0.total_cmp(&other.0));
     let mut free = f64::MIN;
+    for (at, _) in &mut ends {
+        *at = at.max(free);
+        free = *at + PITCH;
+    }
+    let mut free = bottom;
+    for (at, _) in ends.iter_mut().rev() {
+        *at = at.min(free);
+        free = *at - PITCH;
+    }
     for (at, line) in ends {
-        let at = at.max(free);
-        free = at + 20.0;
         let color = palette::line(line.color);
         canvas.line((x, at), (x + 22.0, at), color, 2.4, line.dashed.then_some("6 4"));
         canvas.text(x + 28.0, at + 5.0, Anchor::Start, Size::Label, color, &line.name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn many(points: Vec<(f64, f64)>) -> Lines {
+        let line = |index: usize| Line { name: format!("line {index}"), points: points.clone(), ..Line::default() };
+        Lines { lines: (0..9).map(line).collect(), ..Lines::default() }
+    }
+
+    #[test]
+    fn names_stay_apart_and_above_the_axis() {
+        let svg = lines(&many(vec![(16.0, 5.0), (64.0, 0.0)]), Scheme::Auto);
+        let all: Vec<&str> = svg.lines().collect();
+        // A text is on the line after its element.
+        let height = |pair: &[&str]| pair[0].split(" y=\"").nth(1)?.split('"').next()?.parse::<f64>().ok();
+        let texts = |is: fn(&str) -> bool| all.windows(2).filter(move |pair| is(pair[1])).filter_map(height);
+        let places: Vec<f64> = texts(|text| text.starts_with("line ")).collect();
+        assert_eq!(places.len(), 9, "{svg}");
+        assert!(places.windows(2).all(|pair| pair[1] - pair[0] >= PITCH - 0.1), "{places:?}");
+        let axis = texts(|text| text == "16").next();
+        assert!(places.last().copied() < axis, "{places:?} {axis:?}");
+    }
+
+    #[test]
+    fn the_order_of_the_points_is_that_of_the_sizes() {
+        let (up, down) = (vec![(16.0, 5.0), (64.0, 7.0)], vec![(64.0, 7.0), (16.0, 5.0)]);
+        assert_eq!(lines(&many(up), Scheme::Auto), lines(&many(down), Scheme::Auto));
     }
 }

@@ -133,7 +133,7 @@ fn the_plots_of_the_results_are_up_to_date() {
     let folder = tempfile::tempdir().unwrap();
     let of = |folder: &str| std::fs::read_dir(root().join("bench/results").join(folder)).unwrap();
     let mut plots = 0;
-    for entry in of("h200").chain(of("h200x4")) {
+    for entry in ["h200", "h200x4", "h100", "h100x4"].into_iter().flat_map(of) {
         let json = entry.unwrap().path();
         if json.extension().is_none_or(|extension| extension != "json") {
             continue;
@@ -145,4 +145,12 @@ fn the_plots_of_the_results_are_up_to_date() {
         plots += 1;
     }
     assert!(plots > 5, "{plots}");
+    let (json, kept) =
+        ["json", "svg"].map(|kind| root().join("bench/results/cpu/two_threads").with_extension(kind)).into();
+    fine(folder.path(), &["ladder", "--cpu", "--table", &json.to_string_lossy(), "--plot", "plot.svg"]);
+    assert_eq!(
+        std::fs::read(folder.path().join("plot.svg")).unwrap(),
+        std::fs::read(kept).unwrap(),
+        "the CPU's ladder"
+    );
 }

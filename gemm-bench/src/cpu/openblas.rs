@@ -21,9 +21,15 @@ type Sgemm = unsafe extern "C" fn(
     c_int,
 );
 
+/// `openblas_set_num_threads` and `openblas_get_num_threads` (OpenBLAS's cblas.h).
+type SetThreads = unsafe extern "C" fn(c_int);
+type GetThreads = unsafe extern "C" fn() -> c_int;
+
 /// The library, and the function that is used of it.
 pub(super) struct Library {
     sgemm: Sgemm,
+    /// How many threads it uses; unknown if it does not say.
+    pub(super) threads: Option<usize>,
     /// Keeps the function loaded.
     _library: libloading::Library,
 }
@@ -33,14 +39,28 @@ const ROW_MAJOR: c_int = 101;
 const AS_IT_IS: c_int = 111;
 
 impl Library {
-    /// The first of its usual names that is found.
-    pub(super) fn find() -> Option<Library> {
+    /// The first of its usual names that is found, with as many threads as the ladder's own steps have: by itself it may take
+    /// fewer, where a container hides processors.
+    pub(super) fn find(threads: usize) -> Option<Library> {
         NAMES.into_iter().find_map(|name| {
             // SAFETY: loading OpenBLAS runs its initialisation, which requires nothing.
             let library = unsafe { libloading::Library::new(name) }.ok()?;
             // SAFETY: the type is that of the function in the standard.
             let sgemm = unsafe { library.get::<Sgemm>(b"cblas_sgemm\0") }.ok().map(|sgemm| *sgemm)?;
-            Some(Library { sgemm, _library: library })
+            // SAFETY: the types are those of the header.
+            let (set, get) = unsafe {
+                (
+                    library.get::<SetThreads>(b"openblas_set_num_threads\0").ok().map(|set| *set),
+                    library.get::<GetThreads>(b"openblas_get_num_threads\0").ok().map(|get| *get),
+                )
+            };
+            if let (Some(set), Ok(threads)) = (set, c_int::try_from(threads)) {
+                // SAFETY: any number will do; the library takes at most what it was built for.
+                unsafe { set(threads) };
+            }
+            // SAFETY: no preconditions.
+            let threads = get.and_then(|get| usize::try_from(unsafe { get() }).ok());
+            Some(Library { sgemm, threads, _library: library })
         })
     }
 
