@@ -140,6 +140,16 @@ fn interpreters_multiply_and_are_checked() {
 }
 
 #[test]
+fn a_scalar_that_does_not_exist_is_refused_before_the_plan() {
+    for command in [&["plan"][..], &["run", "--interp", "1"]] {
+        let output = large(&[command, &SMALL[..], &["--set", "gamma=2"]].concat());
+        let (stdout, stderr) = [output.stdout, output.stderr].map(|text| String::from_utf8(text).expect("text")).into();
+        assert_eq!((output.status.code(), stdout.as_str()), (Some(1), ""), "{stderr}");
+        assert!(stderr.contains("no scalar `gamma`"), "{stderr}");
+    }
+}
+
+#[test]
 fn a_run_prints_its_plan_before_it_multiplies() {
     // A product that takes much longer than it takes to end the process.
     let sizes = ["-m", "400", "-n", "400", "-k", "400", "--interp", "1"];

@@ -56,6 +56,15 @@ fn one_more(mutant: &Mutant) -> bool {
     numbers.is_some_and(|(before, after)| before % 16 == 0 && after == before + 1)
 }
 
+/// Whether another mask still has all of these bits, where the mask before had no others but of the lowest four.
+fn keeps(mutant: &Mutant, bits: u64) -> bool {
+    let last = |text: &str| text.trim_end_matches(';').rsplit(' ').next().and_then(|number| number.parse::<u64>().ok());
+    matches!(mutant.op, Opcode::And(_))
+        && last(&mutant.before)
+            .zip(last(&mutant.after))
+            .is_some_and(|(before, after)| before & !bits < 16 && after & bits == bits)
+}
+
 /// Whether fewer numbers fulfil a comparison with a constant than before, or the same multiples of 2.
 fn demands_more(mutant: &Mutant) -> bool {
     let last = |text: &str| text.trim_end_matches(';').rsplit(' ').next().and_then(|number| number.parse::<u32>().ok());

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use ptx_gemm::large::{Arguments, Bounds, Large, LargeRun, OnFailure, Plan, plan};
-use ptx_gemm::{DType, Device, Element, PinnedMatrix, Problem, Schedule, Shape};
+use ptx_gemm::{DType, Device, Element, Error, PinnedMatrix, Problem, Schedule, Shape};
 use ptx_gemm_check::case;
 use serde_json::{Value, json};
 
@@ -50,7 +50,9 @@ fn large(sizes: &Sizes) -> Result<(Large, Schedule), Failure> {
     let rates = plan::Rates::h200(tflops(sizes.tflops, &schedule)? * 1e12);
     let large = Large::new(&schedule)?.tuning(tuning).rates(rates);
     let large = if sizes.no_links { large.links(plan::Links::Host) } else { large };
-    let values: Vec<f64> = scalars(sizes, &schedule.problem()?).into_iter().map(|(_, value)| value).collect();
+    // Also those that are given, so that a name that does not exist is refused before anything is reserved.
+    let set = [scalars(sizes, &schedule.problem()?), sizes.set.clone()].concat();
+    let values = large.scalars(&set)?;
     let large = large.planned_with(&values);
     Ok((sizes.budget.iter().fold(large, |large, &budget| large.budget(budget)), schedule))
 }
@@ -119,17 +121,19 @@ fn figures(plan: &Plan) -> Value {
 
 fn performed(args: &cli::LargeRun, format: Format) -> Result<Reply, Failure> {
     let (large, schedule) = large(&args.sizes)?;
-    let devices = match (args.interp, args.devices.unwrap_or(1)) {
-        (Some(count), _) => (0..count).map(|_| Device::interpreter_with(Default::default())).collect(),
-        (None, count) => (0..count).map(Device::cuda).collect::<Result<Vec<Device>, _>>()?,
-    };
-    if devices.is_empty() {
-        return Err(plan_error(plan::PlanError::NoDevice));
-    }
     let on_failure = match args.on_failure {
         OnFailureName::Stop => OnFailure::Stop,
         OnFailureName::Continue => OnFailure::Continue,
     };
+    let interpreter = |_| Ok(Device::interpreter_with(Default::default()));
+    let (devices, closed) = match (args.interp, args.devices.unwrap_or(1)) {
+        (Some(count), _) => opened(count, on_failure, interpreter)?,
+        (None, count) => opened(count, on_failure, Device::cuda)?,
+    };
+    if devices.is_empty() {
+        return Err(plan_error(plan::PlanError::NoDevice));
+    }
+    closed.iter().for_each(|(index, error)| reply::complain(&format!("device {index} does not open: {error}\n")));
     let large = large.devices(&devices).on_failure(on_failure);
     let Sizes { m, n, k, .. } = args.sizes;
     let plan = large.plan(m, n, k)?;
@@ -162,6 +166,33 @@ fn performed(args: &cli::LargeRun, format: Format) -> Result<Reply, Failure> {
         DType::F64 => multiplied::<f64>(args, &large, &devices, &problem, format),
         DType::I32 => multiplied::<i32>(args, &large, &devices, &problem, format),
         _ => multiplied::<f32>(args, &large, &devices, &problem, format),
+    }
+}
+
+/// A device that does not open: its index, and why.
+type Closed = (usize, Error);
+
+/// The devices that open, and those that do not: with [`OnFailure::Stop`] the first of these ends it, and otherwise it does not
+/// go on without a single device.
+fn opened(
+    count: usize,
+    on_failure: OnFailure,
+    open: impl Fn(usize) -> Result<Device, Error>,
+) -> Result<(Vec<Device>, Vec<Closed>), Error> {
+    let (mut devices, mut closed) = (Vec::new(), Vec::new());
+    for index in 0..count {
+        match open(index) {
+            Ok(device) => devices.push(device),
+            Err(error) if on_failure == OnFailure::Stop => return Err(error),
+            Err(error) => closed.push((index, error)),
+        }
+    }
+    match closed.pop() {
+        Some((_, error)) if devices.is_empty() => Err(error),
+        last => {
+            closed.extend(last);
+            Ok((devices, closed))
+        }
     }
 }
 
@@ -213,12 +244,9 @@ fn multiplied<T: Element>(
         .collect();
     let preparing = begun.elapsed();
     let scalars = scalars(&args.sizes, problem);
-    let known = |(name, _): &&(String, f64)| !problem.epilogue.scalars.contains(name);
-    let unknown = args.sizes.set.iter().filter(known).cloned();
     let bar = progress::bar(100, format);
     let given = || {
-        let set = scalars.iter().cloned().chain(unknown.clone());
-        let arguments = set.fold(Arguments::new(), |all, (name, x)| all.set(&name, x));
+        let arguments = scalars.iter().fold(Arguments::new(), |all, (name, x)| all.set(name, *x));
         let arguments = vectors.iter().fold(arguments, |all, (name, elements)| all.vector(name, elements));
         c.iter().fold(arguments, |all, c| all.c(c))
     };
@@ -292,4 +320,21 @@ fn measured(
         json["compared"] = json!(checked.compared);
     }
     Reply { text, json, status }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_product_goes_on_without_devices_that_do_not_open() {
+        let odd = |index: usize| match index % 2 {
+            1 => Ok(Device::interpreter()),
+            _ => Device::cuda(usize::MAX),
+        };
+        assert!(opened(3, OnFailure::Stop, odd).is_err());
+        let (devices, closed) = opened(3, OnFailure::Continue, odd).expect("one of them opens");
+        assert_eq!((devices.len(), closed.iter().map(|(index, _)| *index).collect::<Vec<_>>()), (1, vec![0, 2]));
+        assert!(opened(1, OnFailure::Continue, odd).is_err(), "without a device there is nothing to go on with");
+    }
 }

@@ -91,13 +91,13 @@ impl Large {
         let vector_bytes = constants.vectors.iter().map(|vector| vector.bytes.len() as u64).sum();
         let request = self.request(&devices, [whole.rows, whole.cols, depth], addend, vector_bytes)?;
         let plan = self.plan_of(request, devices.first())?;
-        let at = |device: usize| move |error| Failure { device, operation: None, error };
+        let dead = |device: usize, error| failed(vec![Failure { device, operation: None, error }]);
         let site = |(index, device): (usize, &Device)| {
-            Site::new(device, plan.needs(), &self.sums, &constants, host.origin).map(Some).map_err(at(index))
+            let site = Site::new(device, plan.needs(), &self.sums, &constants, host.origin);
+            site.map(Some).map_err(|error| dead(index, error))
         };
-        let sites: Result<Vec<Option<Site>>, Failure> = devices.iter().enumerate().map(site).collect();
-        let sites = sites.map_err(|failure| failed(vec![failure]))?;
-        let mut executor = executor(&sites, &mut host).map_err(|(index, error)| failed(vec![at(index)(error)]))?;
+        let sites: Vec<Option<Site>> = devices.iter().enumerate().map(site).collect::<Result<_, LargeError>>()?;
+        let mut executor = executor(&sites, &mut host).map_err(|(index, error)| dead(index, error))?;
         let mut timed = |order: Vec<usize>| {
             let begun = Instant::now();
             let performed = perform(&plan, order.into_iter(), &mut *executor, &mut |_| ());

@@ -9,6 +9,7 @@ use ptx_gemm_dsl::epilogue::{Axis, Vector};
 use super::error::LargeError;
 use super::perform::Failure;
 use super::plan::{Addend, Division, Links, Plan, PlanError, Rates, Request, Tuning};
+use crate::checks;
 use crate::compiled::CompiledGemm;
 use crate::device::{Device, DeviceKind};
 use crate::kernel::Kernel;
@@ -123,6 +124,15 @@ impl Large {
     /// What happens when a device fails.
     pub fn on_failure(self, on_failure: OnFailure) -> Large {
         Large { on_failure, ..self }
+    }
+
+    /// The value of each scalar of the epilogue, in its order; if a name is given twice, the last value counts.
+    ///
+    /// # Errors
+    /// A name that the epilogue does not have, one without a value, or a value that its type does not have.
+    pub fn scalars(&self, given: &[(String, f64)]) -> Result<Vec<f64>, LargeError> {
+        let problem = &self.sums.problem;
+        Ok(checks::resolve_scalars(&problem.epilogue, problem.types.epilogue(), given)?)
     }
 
     /// Plans for these scalars, in the order of the epilogue: one of 0 can drop C, or the product. Without this, everything

@@ -3,7 +3,7 @@
 use ptx_gemm_runtime::interface::Entry;
 use ptx_gemm_runtime::ptx::instruction::Opcode;
 
-use super::{BOUNDS, Family, any, compares, one_more};
+use super::{BOUNDS, Family, any, compares, keeps, one_more};
 use crate::mutants::{Mutant, MutantKind};
 
 fn any_edit(_: &Mutant) -> bool {
@@ -14,13 +14,16 @@ fn computes_one_tile(entry: &Entry) -> bool {
     entry.main().is_some_and(|main| main.grid.wave.is_none())
 }
 
+/// The bits of an address in shared memory that a descriptor holds.
+const DESCRIBED: u64 = 0x3fff0;
+
 pub(super) const FAMILIES: &[Family] = &[
     Family {
         kinds: &[MutantKind::Constant],
         is: |mutant| {
             let is_address =
                 matches!(mutant.op, Opcode::Add { .. } | Opcode::Sub { .. } | Opcode::Mov(_) | Opcode::MulInt { .. });
-            is_address && one_more(mutant)
+            (is_address && one_more(mutant)) || keeps(mutant, DESCRIBED)
         },
         notes: &[
             "matrix descriptor of",

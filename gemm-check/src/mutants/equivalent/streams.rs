@@ -2,7 +2,7 @@
 
 use ptx_gemm_runtime::ptx::instruction::{Compare, Opcode};
 
-use super::{BOUNDS, Family, any, compares, demands_more};
+use super::{BOUNDS, Family, any, compares, demands_more, keeps};
 use crate::mutants::MutantKind;
 
 pub(super) const FAMILIES: &[Family] = &[
@@ -29,6 +29,14 @@ pub(super) const FAMILIES: &[Family] = &[
         entry: any,
         certain: true,
         reason: "a tile that just fits is read by elements, which are the same; addresses and distances of rows are even",
+    },
+    Family {
+        kinds: &[MutantKind::Constant],
+        is: |mutant| keeps(mutant, 0b1110),
+        notes: &["whole vectors, if the tile is inside and they are aligned"],
+        entry: any,
+        certain: true,
+        reason: "addresses and distances of rows are even, and what is aligned better is read by elements, which are the same",
     },
     Family {
         kinds: &[MutantKind::Comparison],
