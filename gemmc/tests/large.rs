@@ -124,6 +124,7 @@ fn interpreters_multiply_and_are_checked() {
     let bounded = run(&["--bounds"]);
     assert!(bounded.contains("\nbounds     products alone ") && bounded.contains(" x the larger\n"), "{bounded}");
     let json: Value = serde_json::from_str(&run(&["--json", "--bounds"])).expect("one object");
+    assert_eq!(json["closed"], serde_json::json!([]));
     assert!(["products", "copies"].iter().all(|half| json["bounds"][half].as_f64().is_some_and(|time| time > 0.0)));
     assert!(json["max_error"].as_f64().expect("a number") <= 1.0);
     assert_eq!(json["devices"], 3);

@@ -41,10 +41,14 @@ fn compares(mutant: &Mutant) -> bool {
     matches!(mutant.op, Opcode::Setp { .. })
 }
 
+/// The number at the end of an instruction.
+fn last(text: &str) -> Option<u64> {
+    text.trim_end_matches(';').rsplit(' ').next()?.parse().ok()
+}
+
 /// Whether fewer groups of copies stay in flight than before.
 fn waits_for_more(mutant: &Mutant) -> bool {
-    let groups = |text: &str| text.rsplit(' ').next().and_then(|number| number.parse::<u32>().ok());
-    groups(&mutant.after).zip(groups(&mutant.before)).is_some_and(|(after, before)| after < before)
+    last(&mutant.after).zip(last(&mutant.before)).is_some_and(|(after, before)| after < before)
 }
 
 /// Whether a constant that was a multiple of 16 is larger by 1.
@@ -58,7 +62,6 @@ fn one_more(mutant: &Mutant) -> bool {
 
 /// Whether another mask still has all of these bits, where the mask before had no others but of the lowest four.
 fn keeps(mutant: &Mutant, bits: u64) -> bool {
-    let last = |text: &str| text.trim_end_matches(';').rsplit(' ').next().and_then(|number| number.parse::<u64>().ok());
     matches!(mutant.op, Opcode::And(_))
         && last(&mutant.before)
             .zip(last(&mutant.after))
@@ -67,7 +70,6 @@ fn keeps(mutant: &Mutant, bits: u64) -> bool {
 
 /// Whether fewer numbers fulfil a comparison with a constant than before, or the same multiples of 2.
 fn demands_more(mutant: &Mutant) -> bool {
-    let last = |text: &str| text.trim_end_matches(';').rsplit(' ').next().and_then(|number| number.parse::<u32>().ok());
     let Some((after, before)) = last(&mutant.after).zip(last(&mutant.before)) else { return false };
     match mutant.op {
         Opcode::Setp { cmp: Compare::Ge, .. } => after > before,
@@ -78,7 +80,6 @@ fn demands_more(mutant: &Mutant) -> bool {
 
 /// Whether a constant of half a panel, and perhaps whole ones, is smaller by 1.
 fn nearly_half_a_panel(mutant: &Mutant) -> bool {
-    let last = |text: &str| text.rsplit(' ').next().and_then(|number| number.parse::<u32>().ok());
     last(&mutant.after)
         .zip(last(&mutant.before))
         .is_some_and(|(after, before)| before % 32 == 16 && after + 1 == before)
@@ -86,7 +87,6 @@ fn nearly_half_a_panel(mutant: &Mutant) -> bool {
 
 /// Whether the constant that was added, and now is subtracted, is a multiple of 16.
 fn halves_of_a_panel(mutant: &Mutant) -> bool {
-    let last = |text: &str| text.trim_end_matches(';').rsplit(' ').next().and_then(|number| number.parse::<u32>().ok());
     mutant.after.starts_with("sub") && last(&mutant.after).is_some_and(|number| number % 16 == 0)
 }
 

@@ -121,7 +121,7 @@ pub(crate) struct LargeRun {
     /// Compare with A (B t) for random vectors t where the epilogue is plain, and blocks of D element by element
     #[arg(long)]
     pub(crate) check: bool,
-    /// Measure what bounds it as well: its products without copies, and its copies without products
+    /// Measure what bounds it as well, if no device fails: its products without copies, and its copies without products
     #[arg(long)]
     pub(crate) bounds: bool,
     /// Which data

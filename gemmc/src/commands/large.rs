@@ -162,11 +162,13 @@ fn performed(args: &cli::LargeRun, format: Format) -> Result<Reply, Failure> {
     if format == Format::Text {
         reply::print(&plan.to_string());
     }
-    match types.a {
+    let mut reply = match types.a {
         DType::F64 => multiplied::<f64>(args, &large, &devices, &problem, format),
         DType::I32 => multiplied::<i32>(args, &large, &devices, &problem, format),
         _ => multiplied::<f32>(args, &large, &devices, &problem, format),
-    }
+    }?;
+    reply.json["closed"] = closed.iter().map(|(index, _)| json!(index)).collect();
+    Ok(reply)
 }
 
 /// A device that does not open: its index, and why.
@@ -265,7 +267,9 @@ fn multiplied<T: Element>(
         vectors: vectors.iter().map(|(_, elements)| elements.iter().map(|x| x.to_f64()).collect()).collect(),
     };
     let checked = args.check.then(|| host.check(args.seed));
-    let bounds = args.bounds.then(|| large.bounds(&mut d, &a, &b, &given())).transpose()?;
+    // Those of the devices that are left are not what it is to be compared with.
+    let measurable = args.bounds && run.failures.is_empty();
+    let bounds = measurable.then(|| large.bounds(&mut d, &a, &b, &given())).transpose()?;
     Ok(measured(&run, preparing.as_secs_f64(), checked, bounds, devices))
 }
 
@@ -289,11 +293,12 @@ fn measured(
     for failure in &run.failures {
         text.push_str(&format!("failed     device {}: {}\n", failure.device, failure.error));
     }
-    if let Some(Bounds { products, copies }) = bounds {
-        let (products, copies) = (products.as_secs_f64(), copies.as_secs_f64());
+    if let Some(bounds) = bounds {
         text.push_str(&format!(
-            "bounds     products alone {products:.3} s, copies alone {copies:.3} s: {:.2} x the larger\n",
-            seconds / products.max(copies)
+            "bounds     products alone {:.3} s, copies alone {:.3} s: {:.2} x the larger\n",
+            bounds.products.as_secs_f64(),
+            bounds.copies.as_secs_f64(),
+            seconds / bounds.larger().as_secs_f64()
         ));
     }
     let mut json = figures(plan);

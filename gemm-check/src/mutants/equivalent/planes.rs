@@ -3,12 +3,11 @@
 
 use ptx_gemm_runtime::ptx::instruction::Opcode;
 
-use super::{BOUNDS, Family, IN_INDICES, any, compares};
+use super::{BOUNDS, Family, IN_INDICES, any, compares, last};
 use crate::mutants::{Mutant, MutantKind};
 
 /// Whether a constant is smaller by 1.
 fn one_less(mutant: &Mutant) -> bool {
-    let last = |text: &str| text.rsplit(' ').next().and_then(|number| number.parse::<u32>().ok());
     last(&mutant.after).zip(last(&mutant.before)).is_some_and(|(after, before)| after + 1 == before)
 }
 
