@@ -1,5 +1,6 @@
 //! Each rule of tile IR, with a program that breaks it: a replacement in a printed program, and the expected error.
 
+mod bodies;
 mod clusters;
 mod planes;
 mod problem;

@@ -10,7 +10,7 @@ pub(super) const MAX_ACCESS_BYTES: u32 = 16;
 /// Largest extent of a tile along one dimension.
 pub(super) const MAX_EXTENT: u32 = 32_768;
 
-/// Most multiply-adds of a thread in one unrolled body: far more than fit an instruction cache, but few enough to
+/// Most fused multiply-adds of a thread in one unrolled body: far more than fit an instruction cache, but few enough to
 /// compile.
 pub(super) const MAX_PRODUCTS: u32 = 32_768;
 
