@@ -10,7 +10,6 @@ use super::perform::{Failure, perform};
 use super::product::Large;
 use super::region::Region;
 use super::run::{Prepared, executor};
-use super::site::Site;
 use crate::device::Device;
 use crate::view::{AsMatrix, AsMatrixMut};
 
@@ -91,13 +90,9 @@ impl Large {
         let vector_bytes = constants.vectors.iter().map(|vector| vector.bytes.len() as u64).sum();
         let request = self.request(&devices, [whole.rows, whole.cols, depth], addend, vector_bytes)?;
         let plan = self.plan_of(request, devices.first())?;
-        let dead = |device: usize, error| failed(vec![Failure { device, operation: None, error }]);
-        let site = |(index, device): (usize, &Device)| {
-            let site = Site::new(device, plan.needs(), &self.sums, &constants, host.origin);
-            site.map(Some).map_err(|error| dead(index, error))
-        };
-        let sites: Vec<Option<Site>> = devices.iter().enumerate().map(site).collect::<Result<_, LargeError>>()?;
-        let mut executor = executor(&sites, &mut host).map_err(|(index, error)| dead(index, error))?;
+        let sites = self.sites(&plan, &devices, &constants, host.origin).map_err(failed)?;
+        let mut executor = executor(&sites, &mut host)
+            .map_err(|(device, error)| failed(vec![Failure { device, operation: None, error }]))?;
         let mut timed = |order: Vec<usize>| {
             let begun = Instant::now();
             let performed = perform(&plan, order.into_iter(), &mut *executor, &mut |_| ());

@@ -170,16 +170,10 @@ impl Large {
         constants: &Constants<'_>,
         report: &mut dyn FnMut(&Action),
     ) -> (Performed, Duration) {
-        let site = |device: &Device| Site::new(device, plan.needs(), &self.sums, constants, host.origin);
-        let mut failures = Vec::new();
-        let mut sites = Vec::new();
-        for (device, made) in devices.iter().map(site).enumerate() {
-            sites.push(made.map_err(|error| failures.push(Failure { device, operation: None, error })).ok());
-        }
-        // A plan is for all of its devices.
-        if !failures.is_empty() {
-            return (Performed { finished: Vec::new(), failures }, Duration::ZERO);
-        }
+        let sites = match self.sites(plan, devices, constants, host.origin) {
+            Ok(sites) => sites,
+            Err(failures) => return (Performed { finished: Vec::new(), failures }, Duration::ZERO),
+        };
         let begun = Instant::now();
         let performed = match executor(&sites, host) {
             Ok(mut executor) => perform(plan, 0..plan.operations.len(), &mut *executor, report),
@@ -189,6 +183,24 @@ impl Large {
             }
         };
         (performed, begun.elapsed())
+    }
+
+    /// What a plan needs of each of its devices, or every device that does not have it.
+    pub(super) fn sites(
+        &self,
+        plan: &Plan,
+        devices: &[Device],
+        constants: &Constants<'_>,
+        origin: [usize; 2],
+    ) -> Result<Vec<Option<Site>>, Vec<Failure>> {
+        let (mut sites, mut failures) = (Vec::new(), Vec::new());
+        for (device, at) in devices.iter().enumerate() {
+            match Site::new(at, plan.needs(), &self.sums, constants, origin) {
+                Ok(site) => sites.push(Some(site)),
+                Err(error) => failures.push(Failure { device, operation: None, error }),
+            }
+        }
+        if failures.is_empty() { Ok(sites) } else { Err(failures) }
     }
 
     /// Every check that the matrices allow, before anything is reserved: the constants of the launches, and how much of K
