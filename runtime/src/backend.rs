@@ -167,6 +167,12 @@ pub(crate) trait Module: fmt::Debug + Send + Sync {
     /// by its index in the interface.
     fn blocks_per_multiprocessor(&self, entry: usize, kernel: usize) -> Result<u32, Error>;
 
+    /// Clusters of a kernel that the device holds at once, if that is fewer than its blocks would allow: a cluster lies
+    /// within one cluster of multiprocessors, whose number need not be a multiple of its blocks.
+    fn resident_clusters(&self, _entry: usize, _kernel: usize) -> Result<Option<u32>, Error> {
+        Ok(None)
+    }
+
     /// The machine code of the kernels of all entries, by name; `None` on a device that does not run machine code.
     fn machine_code(&self) -> Result<Option<BTreeMap<String, MachineCode>>, Error> {
         Ok(None)

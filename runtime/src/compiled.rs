@@ -426,10 +426,16 @@ fn resident(kernel: &Kernel, module: &dyn Module, device: &Device, spare: u32) -
         let grid = entry.main().map(|main| main.grid);
         match grid.and_then(|grid| grid.wave).zip(grid) {
             Some((Wave::Device, grid)) => {
-                let each = module.blocks_per_multiprocessor(index, entry.launches.len() - 1)?;
+                let main = entry.launches.len() - 1;
+                let each = module.blocks_per_multiprocessor(index, main)?;
+                let cluster = grid.cluster_blocks();
+                let held = match module.resident_clusters(index, main)? {
+                    Some(clusters) => clusters * cluster,
+                    None => multiprocessors * each,
+                };
                 // Without one of its multiprocessors a cluster runs nowhere.
-                let spare = spare.saturating_mul(grid.cluster_blocks());
-                Ok(multiprocessors.saturating_sub(spare).max(1) * each)
+                let spare = spare.saturating_mul(cluster).saturating_mul(each);
+                Ok(held.saturating_sub(spare).max(each))
             }
             _ => Ok(0),
         }

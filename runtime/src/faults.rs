@@ -103,6 +103,10 @@ impl Module for FaultyModule {
         self.inner.blocks_per_multiprocessor(entry, kernel)
     }
 
+    fn resident_clusters(&self, entry: usize, kernel: usize) -> Result<Option<u32>, Error> {
+        self.inner.resident_clusters(entry, kernel)
+    }
+
     fn launch(&self, launch: &Launch) -> Result<Execution, Error> {
         self.state.health.check("a GPU")?;
         if self.state.lives.fetch_sub(1, Ordering::Relaxed) <= 0 {

@@ -36,8 +36,12 @@ struct Function {
     dynamic_bytes: u32,
     name: String,
     code_bytes: u64,
-    /// Blocks that the device holds at once, once a grid has needed it.
+    /// Blocks of a cluster, along x.
+    cluster: u32,
+    /// Blocks that a multiprocessor holds at once, once a grid has needed it.
     resident: OnceLock<u32>,
+    /// Clusters that the device holds at once, likewise.
+    clusters: OnceLock<u32>,
 }
 
 // SAFETY: the handles are the driver's, which locks; they are never written after `load`.
@@ -81,8 +85,16 @@ impl CudaModule {
                 .map_err(failed("cuFuncSetAttribute"))?;
         }
         let code_bytes = code_bytes(cubin, &launch.kernel).unwrap_or(0);
-        let (name, threads, resident) = (launch.kernel.clone(), launch.threads, OnceLock::new());
-        Ok(Function { handle, threads, dynamic_bytes, name, code_bytes, resident })
+        Ok(Function {
+            handle,
+            threads: launch.threads,
+            dynamic_bytes,
+            name: launch.kernel.clone(),
+            code_bytes,
+            cluster: launch.grid.cluster_blocks(),
+            resident: OnceLock::new(),
+            clusters: OnceLock::new(),
+        })
     }
 }
 
@@ -100,6 +112,36 @@ impl Module for CudaModule {
         let blocks =
             blocks.map_err(|error| self.shared.failed("cuOccupancyMaxActiveBlocksPerMultiprocessor", error))?;
         Ok(*resident.get_or_init(|| blocks.max(1) as u32))
+    }
+
+    fn resident_clusters(&self, entry: usize, kernel: usize) -> Result<Option<u32>, Error> {
+        let Function { handle, threads, dynamic_bytes, cluster, ref clusters, .. } = self.entries[entry][kernel];
+        if cluster == 1 {
+            return Ok(None);
+        }
+        if let Some(&held) = clusters.get() {
+            return Ok(Some(held));
+        }
+        self.shared.enter()?;
+        // The kernel states the extents of its clusters itself.
+        let config = sys::CUlaunchConfig {
+            gridDimX: cluster,
+            gridDimY: 1,
+            gridDimZ: 1,
+            blockDimX: threads,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: dynamic_bytes,
+            hStream: ptr::null_mut(),
+            attrs: ptr::null_mut(),
+            numAttrs: 0,
+        };
+        let mut held = 0;
+        // SAFETY: a function of a loaded module; the call writes one integer, and reads `config` before it returns.
+        unsafe { sys::cuOccupancyMaxActiveClusters(&mut held, handle, &config) }
+            .result()
+            .map_err(|error| self.shared.failed("cuOccupancyMaxActiveClusters", error))?;
+        Ok(Some(*clusters.get_or_init(|| held.max(1) as u32)))
     }
 
     fn machine_code(&self) -> Result<Option<BTreeMap<String, MachineCode>>, Error> {

@@ -128,6 +128,10 @@ impl Module for FaultyModule {
         self.inner.blocks_per_multiprocessor(entry, kernel)
     }
 
+    fn resident_clusters(&self, entry: usize, kernel: usize) -> Result<Option<u32>, Error> {
+        self.inner.resident_clusters(entry, kernel)
+    }
+
     fn launch(&self, launch: &Launch) -> Result<Execution, Error> {
         self.state.meets(Fault::Death)?;
         self.inner.launch(launch)
