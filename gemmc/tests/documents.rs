@@ -189,14 +189,18 @@ fn every_link_leads_somewhere() {
     }
 }
 
-/// The rows of files of results, the earlier of which count where two have the same.
+/// The rows of files of results, the earlier of which count where two have the same. Of an H200's and an H100's file of one
+/// name, the H200's is the earlier one; each row has the name of its GPU.
 fn results(files: &[&str]) -> Vec<serde_json::Value> {
-    let paths = files.iter().map(|name| root().join(format!("bench/results/h200/{name}.json")));
+    let folders = |name: &&str| ["h200", "h100"].map(|gpu| root().join(format!("bench/results/{gpu}/{name}.json")));
     let mut rows = Vec::new();
-    for path in paths.filter(|path| path.exists()) {
+    for path in files.iter().flat_map(folders).filter(|path| path.exists()) {
         let file = fs::read_to_string(path).expect("results");
         let file: serde_json::Value = serde_json::from_str(&file).expect("JSON");
-        rows.extend(file["rows"].as_array().expect("rows").iter().cloned());
+        rows.extend(file["rows"].as_array().expect("rows").iter().cloned().map(|mut row| {
+            row["device"] = file["device"].clone();
+            row
+        }));
     }
     rows
 }
@@ -204,32 +208,39 @@ fn results(files: &[&str]) -> Vec<serde_json::Value> {
 /// The cube that a sentence about a time is about, unless it says otherwise.
 const RUNG: &str = "4096 x 4096 x 4096";
 
-/// What the tutorial says about a schedule's time, and about how it compares with another: `Measured: ...`, or `Measured at
-/// M x N x K: ...`. What has not been measured is said to be, with the command.
+/// Where a time is from, if it is from another GPU than the H200 of most of them.
+const ON_H100: &str = " on an H100";
+
+/// What the tutorial says about a schedule's time, and about how it compares with another on the same GPU: `Measured: ...`, or
+/// `Measured at M x N x K: ...`, with the GPU before the extents. What has not been measured is said to be, with the command.
 fn sentence(rows: &[serde_json::Value], line: &str) -> Option<String> {
     let (at, rest) = line.strip_prefix("Measured")?.split_once(": ")?;
+    let at = at.strip_prefix(ON_H100).unwrap_or(at);
     let extents = at.strip_prefix(" at ").unwrap_or(RUNG);
     let numbers: Vec<u64> = extents.split(" x ").filter_map(|extent| extent.parse().ok()).collect();
-    let row = |name: &str| {
+    let of = |name: &str| {
         let is_of = |row: &&serde_json::Value| {
             let product: Vec<u64> = ["m", "n", "k"].iter().filter_map(|extent| row[extent].as_u64()).collect();
             row["schedule"] == name && row["batch"] == 1 && product == numbers
         };
-        rows.iter().find(is_of)
+        rows.iter().filter(is_of).collect::<Vec<_>>()
     };
     let figure = |row: &serde_json::Value, key: &str| row[key].as_f64().expect("a number");
     // Commands are in backticks as well, and have spaces.
     let mut names = rest.split('`').skip(1).step_by(2).filter(|name| !name.contains(' '));
     let (name, other) = (names.next()?, names.next());
     let next_to = other.map(|other| format!(" next to `{other}`")).unwrap_or_default();
-    let (Some(own), true) = (row(name), other.is_none_or(|other| row(other).is_some())) else {
+    let beside = |own: &serde_json::Value, other| of(other).into_iter().find(|row| row["device"] == own["device"]);
+    let own = of(name).into_iter().find(|own| other.is_none_or(|other| beside(own, other).is_some()));
+    let Some(own) = own else {
         let command = command_that_measures(name, at.strip_prefix(" at "));
         return Some(format!("Measured{at}: `{name}`{next_to}, not yet; `{command}` does it."));
     };
     let (ms, share) = (figure(own, "ms"), figure(own, "ratio") * 100.0);
-    let gain = other.and_then(|other| Some((other, figure(row(other)?, "ms") / ms)));
+    let gain = other.and_then(|other| Some((other, figure(beside(own, other)?, "ms") / ms)));
     let gain = gain.map(|(other, gain)| format!("; {gain:.2} times as fast as `{other}`")).unwrap_or_default();
-    Some(format!("Measured{at}: `{name}` {ms:.3} ms, {share:.1} % of cuBLAS{gain}."))
+    let on = if own["device"].as_str().is_some_and(|device| device.contains("H100")) { ON_H100 } else { "" };
+    Some(format!("Measured{on}{at}: `{name}` {ms:.3} ms, {share:.1} % of cuBLAS{gain}."))
 }
 
 /// The command of a rung's time, or of a product of certain extents.
@@ -265,6 +276,19 @@ fn sentences_about_times() {
          bf16_rows16` does it."
     );
     assert_eq!(sentence(&rows, "Measured differently."), None);
+
+    // Times of two GPUs are not compared.
+    let on_h100 = |name: &str, ms: f64| {
+        let mut row = row(name, 4096, ms);
+        row["device"] = "NVIDIA H100 80GB HBM3".into();
+        row
+    };
+    let rows = [&rows[..], &[on_h100("wgmma", 0.6), on_h100("wgmma_roles", 0.3)]].concat();
+    let said = sentence(&rows, "Measured: `wgmma_roles`; `wgmma`.").expect("a sentence");
+    let whole = "Measured on an H100: `wgmma_roles` 0.300 ms, 50.0 % of cuBLAS; 2.00 times as fast as `wgmma`.";
+    assert_eq!(said, whole);
+    assert_eq!(sentence(&rows, whole).as_deref(), Some(whole));
+    assert_eq!(sentence(&rows, "Measured on an H100: `mma`.").expect("a sentence"), "Measured: `mma` 1.000 ms, 50.0 % of cuBLAS.");
 }
 
 /// What the tutorial says about the errors of methods: `Relative errors at K = 4096, N(0, 1): ...`.
