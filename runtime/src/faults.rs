@@ -1,7 +1,7 @@
 //! Tests the effect of a failing GPU on a call without a GPU: the interpreter acts as a device that runs out of memory,
 //! or dies.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use ptx_gemm_dsl::{Schedule, Target};
@@ -12,7 +12,7 @@ use crate::compiled::CompiledGemm;
 use crate::device::{Device, DeviceKind};
 use crate::error::{DeviceError, Error};
 use crate::health::Health;
-use crate::interpreter::{Interpreter, InterpreterOptions};
+use crate::interpreter::{Interpreter, InterpreterOptions, WAVE as INTERPRETER_WAVE};
 use crate::kernel::Kernel;
 use crate::launch::Launch;
 use crate::matrix::Matrix;
@@ -38,6 +38,8 @@ struct State {
     lives: AtomicI64,
     /// Allocations that have not been released.
     held: AtomicUsize,
+    /// Clusters that the device says it holds at once, if it says so.
+    clusters: OnceLock<u32>,
 }
 
 impl Backend for Faulty {
@@ -104,7 +106,7 @@ impl Module for FaultyModule {
     }
 
     fn resident_clusters(&self, entry: usize, kernel: usize) -> Result<Option<u32>, Error> {
-        self.inner.resident_clusters(entry, kernel)
+        Ok(self.state.clusters.get().copied().or(self.inner.resident_clusters(entry, kernel)?))
     }
 
     fn launch(&self, launch: &Launch) -> Result<Execution, Error> {
@@ -206,6 +208,26 @@ fn a_dead_device_says_so_once_and_refuses_the_rest() {
     let mut expected = untouched();
     multiply(&self::gemm(&Device::interpreter()), &mut expected).unwrap();
     assert_eq!(d, expected);
+}
+
+/// Clusters do not fill a device whose clusters of multiprocessors have another size: of those of four blocks an H100 with 132
+/// multiprocessors holds 30.
+#[test]
+fn a_persistent_grid_has_the_blocks_of_the_clusters_that_fit() {
+    let clauses = "tile(64, 64, 32); thread(8, 8); load(tma); stages(2); specialize(producers = 1 warp); persistent; \
+                   store(tma); cluster(2, 1); multicast(b);";
+    let (a, b) = (Matrix::<f32>::random(512, 40, 1), Matrix::<f32>::random(40, 128, 2));
+    let blocks = |clusters: Option<u32>, spare: u32| {
+        let (device, state) = device();
+        clusters.into_iter().for_each(|clusters| state.clusters.set(clusters).unwrap());
+        let gemm = CompiledGemm::new(&clauses.parse::<Schedule>().unwrap(), &device).unwrap();
+        let mut d = Matrix::<f32>::zeros(512, 128);
+        gemm.leaving(spare).unwrap().multiply_into(&a, &b, &mut d).unwrap().blocks
+    };
+    assert_eq!(blocks(None, 0), INTERPRETER_WAVE / 2 * 2);
+    assert_eq!(blocks(Some(1), 0), 2);
+    assert_eq!(blocks(Some(3), 0), 6);
+    assert_eq!(blocks(Some(3), 1), 4);
 }
 
 #[test]
