@@ -64,5 +64,5 @@ pub use profile::{Profile, dram_bytes, formula_bytes, sample_size};
 pub use request::{Leading, Output, Request};
 pub use size::Size;
 pub use sizes::{edge_sizes, quick_sizes, work};
-pub use suite::{edge_requests, needs_alignment, quick_requests, rereads_tma};
+pub use suite::{edge_requests, quick_requests, rereads_tma};
 pub use survey::{Finding, survey};

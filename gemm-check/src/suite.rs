@@ -51,8 +51,7 @@ pub fn edge_requests(kernel: &Kernel, size: Size, turn: usize) -> [Request; 2] {
         Request { seed, gap: turn % 3, ..with_products(kernel, exact, turn) },
         Request { seed, gap: turn % 5, output, ..with_products(kernel, other, turn + 1) },
     ];
-    let both = if turn % 2 == 1 { both.map(|request| whole_rows(kernel, request)) } else { both };
-    if needs_alignment(kernel) { both.map(|request| well_aligned(kernel, request)) } else { both }
+    if turn % 2 == 1 { both.map(|request| whole_rows(kernel, request)) } else { both }
 }
 
 /// The elements that rows of D must be a multiple of for TMA to write them, if an entry has it do that.
@@ -74,18 +73,6 @@ fn whole_rows(kernel: &Kernel, request: Request) -> Request {
     let others = others.collect();
     let (m, n) = whole(request.m, request.n);
     Request { m, n, others, ..request }
-}
-
-/// Whether every entry requires alignment, as in groups on warp groups' tensor cores, where nothing packs an operand.
-pub fn needs_alignment(kernel: &Kernel) -> bool {
-    kernel.interface().entries.iter().all(|entry| !entry.requires.is_empty())
-}
-
-/// The same with aligned rows of inputs, whatever was asked for.
-fn well_aligned(kernel: &Kernel, request: Request) -> Request {
-    let odd_output = request.multiple > 1 && request.leading.d.is_some();
-    let aligned = Request { leading: Leading::default(), ..request.aligned() };
-    if odd_output { aligned.odd_output(kernel.problem()) } else { aligned }
 }
 
 /// The same with as many products as the problem computes in one launch.
@@ -141,7 +128,7 @@ pub(crate) fn end_requests(kernel: &Kernel, Size { m, n, k }: Size, turn: usize)
     ];
     let all = all.into_iter().chain(narrow.into_iter().flatten()).chain(whole.into_iter().flatten());
     let all = all.map(|request| Request { seed: turn as u64, ..with_products(kernel, request, turn) });
-    if needs_alignment(kernel) { all.map(|r| well_aligned(kernel, r)).collect() } else { all.collect() }
+    all.collect()
 }
 
 /// Products with data of the full width of their types, and scalars that make each step of the epilogue round: with
@@ -151,9 +138,9 @@ pub(crate) fn rounding_requests(kernel: &Kernel, Size { m, n, k }: Size) -> Vec<
     let random = with_scalars(problem, Request::random(m, n, k), &FRACTIONS[1..3], 0);
     let random = with_products(kernel, random, 0);
     let narrow = has_narrow_output(kernel).then(|| random.clone().aligned().odd_output(problem));
-    let padded = (!needs_alignment(kernel)).then(|| random.clone().padded(problem, 1));
+    let padded = random.clone().padded(problem, 1);
     let whole = unit_of_rows(kernel).map(|_| whole_rows(kernel, random.clone().aligned()));
-    [random.aligned()].into_iter().chain(padded).chain(narrow).chain(whole).collect()
+    [random.aligned(), padded].into_iter().chain(narrow).chain(whole).collect()
 }
 
 /// For kernels that split operands into planes, products with -infinity in each element of each vector of a thread, which their
@@ -201,12 +188,8 @@ pub(crate) fn packed_alone_requests(kernel: &Kernel) -> Vec<Request> {
     leading.map(|leading| Request { leading, ..exact.clone() }).into()
 }
 
-/// Exact products at a size, with aligned rows and without, and with rows of D that TMA can write if an entry has it do that;
-/// none where every entry requires alignment.
+/// Exact products at a size, with aligned rows and without, and with rows of D that TMA can write if an entry has it do that.
 pub(crate) fn exact_requests(kernel: &Kernel, Size { m, n, k }: Size) -> Vec<Request> {
-    if needs_alignment(kernel) {
-        return Vec::new();
-    }
     let problem = kernel.problem();
     let exact = with_products(kernel, with_scalars(problem, Request::exact(m, n, k), &WHOLE, 0), 0);
     let whole = unit_of_rows(kernel).map(|_| whole_rows(kernel, exact.clone().aligned()));
@@ -221,8 +204,8 @@ pub(crate) fn nan_requests(kernel: &Kernel, Size { m, n, k }: Size) -> Vec<Reque
         return Vec::new();
     }
     let nans = with_products(kernel, with_scalars(problem, Request::nans(m, n, k), &FRACTIONS[1..3], 0), 0);
-    let padded = (!needs_alignment(kernel)).then(|| nans.clone().padded(problem, 1));
-    [nans.aligned()].into_iter().chain(padded).collect()
+    let padded = nans.clone().padded(problem, 1);
+    vec![nans.aligned(), padded]
 }
 
 /// Elements of 16 bits that one copy of 16 bytes moves.

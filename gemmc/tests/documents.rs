@@ -288,7 +288,10 @@ fn sentences_about_times() {
     let whole = "Measured on an H100: `wgmma_roles` 0.300 ms, 50.0 % of cuBLAS; 2.00 times as fast as `wgmma`.";
     assert_eq!(said, whole);
     assert_eq!(sentence(&rows, whole).as_deref(), Some(whole));
-    assert_eq!(sentence(&rows, "Measured on an H100: `mma`.").expect("a sentence"), "Measured: `mma` 1.000 ms, 50.0 % of cuBLAS.");
+    assert_eq!(
+        sentence(&rows, "Measured on an H100: `mma`.").expect("a sentence"),
+        "Measured: `mma` 1.000 ms, 50.0 % of cuBLAS."
+    );
 }
 
 /// What the tutorial says about the errors of methods: `Relative errors at K = 4096, N(0, 1): ...`.

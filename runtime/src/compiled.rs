@@ -322,10 +322,11 @@ impl CompiledGemm {
         let Some(work) = work else { return Ok(None) };
         let workspace = self.workspace(&work, lifetime)?;
         let address = workspace.as_ref().map_or(0, |workspace| workspace.buffer.address);
-        if !work.list().is_empty() {
-            self.device.backend().upload(address, AnyRef::of_bytes(work.list()))?;
+        let steps = self.steps(work, address)?;
+        if let Some(list) = work::list(&steps) {
+            self.device.backend().upload(address, AnyRef::of_bytes(list))?;
         }
-        Ok(Some(Ready { steps: self.steps(work, address)?, workspace }))
+        Ok(Some(Ready { steps, workspace }))
     }
 
     /// Passes a workspace to the kernels of a launch.
@@ -378,9 +379,9 @@ impl CompiledGemm {
         if work.bytes == 0 {
             return Ok(None);
         }
-        let (what, align) = match work.list().is_empty() {
-            true => (WORKSPACE, WORKSPACE_ALIGN),
-            false => ("the list of products", RECORD_ALIGN),
+        let (what, align) = match self.problem().batch {
+            Batch::Grouped => ("the list of products", RECORD_ALIGN),
+            Batch::One | Batch::Strided => (WORKSPACE, WORKSPACE_ALIGN),
         };
         let chunks = work.bytes.div_ceil(align.into());
         let buffer = Buffer::new(self.device.backend(), what, chunks, align, lifetime)?;

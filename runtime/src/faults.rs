@@ -1,8 +1,8 @@
 //! Tests the effect of a failing GPU on a call without a GPU: the interpreter acts as a device that runs out of memory,
 //! or dies.
 
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use ptx_gemm_dsl::{Schedule, Target};
 use ptx_gemm_interp::TensorMapArgs;

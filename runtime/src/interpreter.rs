@@ -271,7 +271,8 @@ impl Module for InterpreterModule {
                 code: error.to_string(),
             })?;
         }
-        for (kernel, start) in entry.launches.iter().zip(&launch.kernels).filter(|(_, start)| start.grid > 0) {
+        for (index, start) in launch.starts() {
+            let kernel = &entry.launches[index];
             let args: Vec<Arg> = start.args.iter().copied().map(argument).collect();
             let request = interp::Launch {
                 entry: &kernel.kernel,

@@ -35,6 +35,8 @@ pub(crate) struct Launch {
     pub(crate) kernels: Vec<Start>,
     /// The list of products that the workspace has to hold; otherwise empty.
     pub(crate) list: Vec<u8>,
+    /// Operands of these products that are copied into the workspace first.
+    pub(crate) copies: Vec<Copied>,
     /// Address and length of what must be set to zero right before, if other launches use the same memory.
     pub(crate) zero: Option<(u64, u64)>,
     /// Why the entry before this one was unsuitable; formatted on demand.
@@ -60,6 +62,23 @@ impl Packed {
     }
 }
 
+/// An operand of one product of a group that is copied into the workspace.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Copied {
+    /// The product's place in the list, and its extents.
+    pub(crate) product: usize,
+    pub(crate) extents: Extents,
+    /// A or B.
+    pub(crate) operand: Operand,
+    /// Byte offset of the copy, from the end of the list.
+    pub(crate) offset: u64,
+    /// Index of the kernel in the entry, its grid and its arguments.
+    pub(crate) kernel: usize,
+    pub(crate) start: Start,
+    /// Its bytes.
+    pub(crate) bytes: u64,
+}
+
 /// The grid and arguments of one kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Start {
@@ -72,7 +91,14 @@ pub(crate) struct Start {
 impl Launch {
     /// Size of the workspace that it needs, in bytes.
     pub(crate) fn workspace_bytes(&self, entry: &Entry, extents: Extents) -> u64 {
-        self.workspace(extents, |launched| entry.workspace_bytes(launched))
+        let copies = self.copies.iter().fold(0u64, |bytes, copy| bytes.saturating_add(copy.bytes));
+        self.workspace(extents, |launched| entry.workspace_bytes(launched)).saturating_add(copies)
+    }
+
+    /// Its kernels in order, each with its index in the entry; those that it does without are left out.
+    pub(crate) fn starts(&self) -> impl Iterator<Item = (usize, &Start)> {
+        let copies = self.copies.iter().map(|copy| (copy.kernel, &copy.start));
+        copies.chain(self.kernels.iter().enumerate()).filter(|(_, start)| start.grid > 0)
     }
 
     /// Size of the flags at its start, in bytes.

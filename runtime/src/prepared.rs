@@ -123,6 +123,7 @@ impl Prepared<'_> {
             for index in copies.flat_map(|(_, kernels)| kernels.clone()) {
                 steps.iter_mut().for_each(|step| step.launch.kernels[index].grid = 0);
             }
+            steps.iter_mut().for_each(|step| step.launch.copies.retain(|copy| copy.operand != operand));
             steps
         });
         self
@@ -191,7 +192,7 @@ mod tests {
 
     use super::{Prepared, ResidentCall};
     use crate::backend::StreamHandle;
-    use crate::{CompiledGemm, Device, Matrix};
+    use crate::{CompiledGemm, Device, Expert, ExpertsCall, Matrix};
 
     /// Planes of an operand that is kept are those of the first launch; those of the other one are written again.
     #[test]
@@ -223,5 +224,30 @@ mod tests {
         kept.enqueue(StreamHandle(0), true).unwrap();
         b.overwrite(&Matrix::from_fn(8, 8, |_, _| 7.0f32)).unwrap();
         assert_eq!(product(&kept), 8.0 * 3.0 * 7.0);
+    }
+
+    /// The same for the products of a group, some of whose operands TMA cannot copy as they are.
+    #[test]
+    fn kept_operands_of_a_group_are_packed_once() {
+        let clauses = "target(sm_90); tile(32, 32, 8); thread(4, 4); load(tma); stages(2); pack(a, b); batch(grouped);";
+        let device = Device::interpreter();
+        let gemm = CompiledGemm::new(&clauses.parse::<Schedule>().unwrap(), &device).unwrap();
+        let of = |rows, cols, value: f32| device.upload(&Matrix::from_fn(rows, cols, |_, _| value)).unwrap();
+        // Rows of 7 elements of A, and of 9 of B, do not begin at multiples of 16 bytes.
+        let (a, d, weights) = (of(5, 7, 1.0), of(5, 9, 0.0), [of(7, 9, 2.0), of(7, 9, 3.0)]);
+        let experts = [2, 3].into_iter().zip(&weights).map(|(rows, b)| Expert { rows, b, vectors: &[] });
+        let experts: Vec<_> = experts.collect();
+        let call = ExpertsCall { a: &a, d: &d, experts: &experts, scalars: &[] };
+        let kept = gemm.prepare_experts(&call).unwrap().keeping(Operand::B);
+        let product = || {
+            kept.enqueue(StreamHandle(0), false).unwrap();
+            let mut found = Matrix::<f32>::from_fn(5, 9, |_, _| 0.0);
+            d.download(&mut found).unwrap();
+            [1, 4].map(|row| found.get(row, 8).unwrap())
+        };
+        assert_eq!(product(), [7.0 * 2.0, 7.0 * 3.0]);
+        a.overwrite(&Matrix::from_fn(5, 7, |_, _| 10.0f32)).unwrap();
+        weights[0].overwrite(&Matrix::from_fn(7, 9, |_, _| 5.0f32)).unwrap();
+        assert_eq!(product(), [70.0 * 2.0, 70.0 * 3.0]);
     }
 }

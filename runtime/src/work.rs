@@ -22,11 +22,9 @@ pub(crate) enum How {
     Strassen(Box<(Placed, Arguments)>),
 }
 
-impl Work {
-    /// The list of products that the workspace begins with; otherwise empty.
-    pub(crate) fn list(&self) -> &[u8] {
-        if let How::One(launch) = &self.how { &launch.list } else { &[] }
-    }
+/// The list of products that the workspace of these launches begins with, if there is one: a group is one launch.
+pub(crate) fn list(steps: &[Step]) -> Option<&[u8]> {
+    steps.first().map(|step| &step.launch.list[..]).filter(|list| !list.is_empty())
 }
 
 /// What a run says about its launches: why an aligned entry did not run, once for each reason. The operands of several

@@ -139,6 +139,28 @@ fn one_misaligned_product_decides_the_entry() {
     assert_eq!(run([8, 0, 8]).entry.as_deref(), Some("gemm_v2"), "an empty product has no alignment");
 }
 
+/// Where TMA cannot copy an operand, a kernel packs it: of each product by itself, and of those alone that need it.
+#[test]
+fn operands_are_packed_product_by_product() {
+    let clauses = "target(sm_90); tile(32, 32, 8); thread(4, 4); load(tma); stages(2); pack(a, b); batch(grouped);";
+    let gemm = compiled(clauses);
+    // Rows of A have k elements, those of B n, and TMA needs multiples of four of them.
+    let extents = [(40, 12, 8), (5, 36, 17), (33, 35, 16), (0, 3, 3), (3, 4, 0), (70, 9, 11)];
+    let all: Vec<_> = extents.iter().map(|&(m, n, k)| (a(m, k), b(k, n))).collect();
+    let mut results: Vec<_> = extents.iter().map(|&(m, n, _)| Matrix::<f32>::zeros(m, n)).collect();
+    let mut group = gemm.group();
+    for ((a, b), d) in all.iter().zip(&mut results) {
+        group.push(a, b, d);
+    }
+    let run = group.run().unwrap();
+    for (index, ((a, b), d)) in all.iter().zip(&results).enumerate() {
+        assert_eq!(*d, product(a, b), "product {index}");
+    }
+    let kernels: Vec<String> = run.counts.unwrap().kernels.into_iter().map(|counts| counts.kernel).collect();
+    let times = |name: &str| kernels.iter().filter(|kernel| *kernel == name).count();
+    assert_eq!((times("pack_a"), times("pack_b"), kernels.len()), (2, 2, 5), "{kernels:?}");
+}
+
 /// Pointers alone: overlaps are found without a launch.
 #[test]
 #[allow(unsafe_code)] // Each of these is refused before memory is accessed.

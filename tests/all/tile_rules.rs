@@ -74,8 +74,8 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     (
         GROUPED_BOXED,
         "    buffer As",
-        "    pack a [k 64][m 64] threads 256\n    buffer As",
-        "a is packed, and the products of a group are multiplied as they are in memory",
+        "    pack a [k 64][m 64] threads 256 planes 2 bf16\n    buffer As",
+        "a is split into planes, and the products of a group are not",
     ),
     (GROUPED, "batch grouped", "batch strided", "the parameter `a` is given 0 times instead of once"),
     (GROUPED, "batch grouped", "batch groups", "expected `one`, `strided` or `grouped`, found `groups`"),

@@ -113,6 +113,11 @@ impl Packing {
         }
     }
 
+    /// Size in bytes of the copy of one product's operand, in a group.
+    pub fn bytes_of_one(&self, extents: Extents) -> u64 {
+        self.bytes(Extents { batch: 1, ..extents })
+    }
+
     /// Elements of a row of the copy, the number of rows, and the distance between them in elements.
     pub fn rows(&self, extents: Extents) -> (u64, u64, u64) {
         let own = if self.operand == Operand::B { extents.n } else { extents.m };
@@ -306,7 +311,9 @@ impl Entry {
 
     /// When a launch runs one of its kernels; `None`: always, since the kernel writes D.
     pub fn when(&self, launch: usize) -> Option<String> {
-        self.packings.iter().find(|packing| packing.launches.contains(&launch)).map(Packing::when)
+        let packing = self.packings.iter().find(|packing| packing.launches.contains(&launch))?;
+        let each = if self.record.is_some() { "once for each product, " } else { "" };
+        Some(format!("{each}{}", packing.when()))
     }
 
     /// The required alignment of a matrix.
@@ -400,7 +407,8 @@ impl Entry {
                 true => format!("; then scales_{name}, from a multiple of {WORKSPACE_ALIGN}: {own} * {SCALE_BYTES} bytes{batch}"),
                 false => String::new(),
             };
-            format!("packed_{name}, from a multiple of {WORKSPACE_ALIGN}: {rows} * ({run} rounded up to {align}) * {bytes} bytes{batch}{scales}")
+            let of = if problem.batch == Batch::Grouped { " for each product" } else { batch };
+            format!("packed_{name}, from a multiple of {WORKSPACE_ALIGN}: {rows} * ({run} rounded up to {align}) * {bytes} bytes{of}{scales}")
         });
         let list = self.record.as_ref().map(|Record { bytes, .. }| {
             format!("problems, from a multiple of {RECORD_ALIGN}: batch records of {bytes} bytes, see `tile::record`")
@@ -521,7 +529,8 @@ fn pack_launches(program: &Program, pack: &Pack) -> Vec<KernelLaunch> {
             parts: 1,
             cluster: (1, 1),
             stream: None,
-            batch: program.problem.batch,
+            // In a group it is launched for each product that needs it.
+            batch: if program.problem.batch == Batch::Grouped { Batch::One } else { program.problem.batch },
             wave: None,
         },
         params: pack.params(program.problem.batch),

@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
-use ptx_gemm_dsl::clause::Atom;
 use ptx_gemm_dsl::terms::Tail;
 use ptx_gemm_dsl::types::Batch;
 use ptx_gemm_dsl::{Plan, Schedule};
@@ -105,11 +104,6 @@ impl Extent {
     }
 }
 
-/// Whether a group has to be aligned, since nothing packs what TMA cannot copy for warp groups.
-fn needs_alignment(plan: &Plan) -> bool {
-    plan.problem.batch == Batch::Grouped && matches!(plan.atom, Atom::Wgmma(..))
-}
-
 impl Wish {
     /// The other products of a group: extents of the first in another order and number, or 0.
     fn others(&self, plan: &Plan) -> Vec<Size> {
@@ -141,8 +135,7 @@ impl Wish {
         if plan.problem.batch == Batch::Grouped {
             request = request.with_others(self.others(plan));
         }
-        let rows = if needs_alignment(plan) { Rows::Aligned } else { self.rows };
-        request = match rows {
+        request = match self.rows {
             Rows::Packed => request,
             Rows::Padded(padding) => request.padded(&problem, padding),
             Rows::Aligned => request.aligned(),
@@ -262,8 +255,7 @@ pub fn execute(draw: &Draw, runs: Runs<'_>) -> Result<Fate, String> {
             return Ok(Fate::Refused(first.rule));
         }
     };
-    let misalign = if needs_alignment(&plan) { 0 } else { draw.misalign };
-    for device in draw.devices(runs, misalign) {
+    for device in draw.devices(runs, draw.misalign) {
         let gemm = match CompiledGemm::new(&schedule, &device) {
             Err(Error::Device(DeviceError::Target { .. })) if device.kind() != DeviceKind::Interpreter => {
                 return Ok(Fate::Refused("another target"));

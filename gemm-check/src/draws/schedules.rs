@@ -278,16 +278,12 @@ fn mirrored(text: &str) -> String {
     transposed.clauses().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// The same without the clauses that a group does not go with; or without the group, if TMA needs a packed operand.
+/// The same without the clauses that a group does not go with.
 fn of_group(schedule: String) -> String {
     if !schedule.contains(GROUPED) {
         return schedule;
     }
-    let packs = schedule.contains("pack(");
-    let goes = |clause: &&str| match packs {
-        true => *clause != GROUPED,
-        false => !clause.starts_with("split_k") && *clause != "stream_k",
-    };
+    let goes = |clause: &&str| !clause.starts_with("split_k") && *clause != "stream_k";
     schedule.split("; ").filter(goes).collect::<Vec<_>>().join("; ")
 }
 

@@ -21,8 +21,7 @@ use crate::request::Request;
 use crate::size::Size;
 use crate::sizes::{begun_by_one, every_end, halved, products, rare, refilled};
 use crate::suite::{
-    end_requests, exact_requests, nan_requests, needs_alignment, packed_alone_requests, peak_requests, plane_requests,
-    rounding_requests,
+    end_requests, exact_requests, nan_requests, packed_alone_requests, peak_requests, plane_requests, rounding_requests,
 };
 use crate::{check, edge_requests, edge_sizes};
 
@@ -164,8 +163,7 @@ impl Products {
         let inside = sizes.iter().filter(|size| size.m < tile.m as usize && size.n < tile.n as usize);
         let nearly = inside.max_by_key(|size| (size.m * size.n, size.k)).copied();
         let turns = |sizes: Vec<Size>| sizes.into_iter().enumerate();
-        let may_misalign = !needs_alignment(kernel);
-        let of_edge = |(turn, size)| with_alignment(edge_requests(kernel, size, turn), may_misalign && turn % 3 == 1);
+        let of_edge = |(turn, size)| with_alignment(edge_requests(kernel, size, turn), turn % 3 == 1);
         let of_end = |(turn, size)| end_requests(kernel, size, turn).into_iter().map(plainly);
         // And a whole one, which takes the path without guards.
         let whole = sizes.iter().filter(|size| size.m == tile.m as usize && size.n == tile.n as usize && size.k > 0);

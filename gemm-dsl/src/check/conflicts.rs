@@ -240,14 +240,13 @@ fn narrow_sums(settings: &Settings, findings: &mut Findings) {
     }
 }
 
-/// A workspace is divided by the extents of one product: the parts of a sum that meet there, and copies of operands.
+/// The parts of a sum meet in a workspace that is divided by the extents of one product.
 fn grouped(settings: &Settings, findings: &mut Findings) {
     let Some(batch) = settings.get(Key::Batch).filter(|_| settings.problem.batch == Batch::Grouped) else { return };
     let summed = "each tile of a group is summed by one block";
-    let packed = "the products of a group are multiplied as they are in memory";
-    for (key, why) in [(Key::SplitK, summed), (Key::StreamK, summed), (Key::Pack, packed)] {
+    for key in [Key::SplitK, Key::StreamK] {
         let Some(clause) = settings.get(key) else { continue };
-        let message = format!("{clause} conflicts with {batch}: {why}");
+        let message = format!("{clause} conflicts with {batch}: {summed}");
         findings
             .error("grouped", key, &[Key::Batch], message)
             .remove(clause.name(), format!("leave {} out", clause.name()))

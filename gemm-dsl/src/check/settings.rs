@@ -162,9 +162,7 @@ impl<'s> Settings<'s> {
         if !groups {
             return;
         }
-        // The products of a group have to be aligned for TMA.
-        let pack = self.problem.batch != Batch::Grouped;
-        self.pack = PackClause { a: pack, b: pack };
+        self.pack = PackClause { a: true, b: true };
         if self.get(Key::Pace).is_none() {
             self.pace = Pace::Free;
         }

@@ -215,7 +215,8 @@ clauses! {
     }
     /// Operands that a kernel of its own copies into the workspace first, in the same launch call: transposed, if
     /// `shared` has them in another order than memory, and with rows that begin at multiples of 128 bytes. Where TMA can
-    /// copy an operand as it is, that kernel does not run. It needs `load(tma)`.
+    /// copy an operand as it is, that kernel does not run; in a group it runs once for each product that needs it. It needs
+    /// `load(tma)`.
     pack Pack {
         syntax: "pack(a, b)",
         summary: "operands that are transposed or aligned first",

@@ -379,7 +379,6 @@ pub const WRONG: &[&str] = &[
     // A group's tiles are summed by one block each.
     "tile(128, 128, 8); thread(8, 8); batch(grouped); split_k(4)",
     "tile(128, 128, 8); thread(8, 8); stream_k; batch(grouped)",
-    "layout(a = col); tile(64, 64, 32); thread(8, 8); shared(a = km); load(tma); pack(b); batch(grouped)",
     // Not implemented yet.
     "types(f64); tile(64, 64, 8); thread(4, 4); epilogue(|acc| tanh(acc))",
     // All at once.

@@ -4,13 +4,13 @@ use ptx_gemm_codegen::Interface;
 use ptx_gemm_codegen::tile::interface::Entry;
 use ptx_gemm_codegen::tile::record::RECORD_ALIGN;
 use ptx_gemm_dsl::terms::Param;
-use ptx_gemm_dsl::types::Batch;
+use ptx_gemm_dsl::types::{Batch, Problem};
 use ptx_gemm_interp::TensorMapArgs;
 
 use crate::arguments::Arguments;
 use crate::checks::{Extents, entry, overlap};
 use crate::error::{ArgumentError, Error, Refusal};
-use crate::launch::{Launch, Packed, Start, Unsuited, Value};
+use crate::launch::{Copied, Launch, Packed, Start, Unsuited, Value};
 
 /// The products of a group, with its record for each.
 type Products<'a> = &'a [(Extents, Arguments)];
@@ -46,23 +46,81 @@ pub(crate) fn group(interface: &Interface, products: Products<'_>) -> Result<Opt
     let scalars = &full[0].1.1;
     let extents = Extents { m: 0, n: 0, k: 0, batch };
     let mut kernels = Vec::new();
-    for kernel in &chosen.launches {
-        let tiles = tiles(kernel);
+    for (index, kernel) in chosen.launches.iter().enumerate() {
+        // Those that pack are launched for each product by itself.
+        let packs = chosen.packings.iter().any(|packing| packing.launches.contains(&index));
+        let tiles = if packs { 0 } else { tiles(kernel) };
         let grid = u32::try_from(tiles).ok().filter(|_| tiles <= limit);
         let grid = grid.ok_or(ArgumentError::GroupTiles { products: count, tiles, limit })?;
         kernels.push(Start { grid, args: entry::values(problem, &kernel.params, extents, scalars) });
     }
+    let copies = copies(chosen, problem, &full)?;
     let mut list = Vec::new();
     for (extents, arguments) in products {
         if let Some(record) = &chosen.record {
             list.extend(record.encode(|param| entry::field(param, *extents, arguments)));
         }
     }
-    Ok(Some(Launch { entry, packed: Packed::default(), kernels, list, zero: None, unsuited, unsuited_product }))
+    let packed = Packed::default();
+    Ok(Some(Launch { entry, packed, kernels, list, copies, zero: None, unsuited, unsuited_product }))
+}
+
+/// The operands that TMA cannot copy as they are.
+fn copies(
+    entry: &Entry,
+    problem: &Problem,
+    products: &[(usize, &(Extents, Arguments))],
+) -> Result<Vec<Copied>, ArgumentError> {
+    let (mut copies, mut offset) = (Vec::new(), 0u64);
+    for &(product, (extents, arguments)) in products {
+        let packed = entry::packed(entry, arguments);
+        for packing in entry.packings.iter().filter(|packing| packed.holds(packing.operand)) {
+            let bytes = packing.bytes_of_one((*extents).into());
+            let place = offset;
+            offset = offset.saturating_add(bytes);
+            for kernel in packing.launches.clone() {
+                let launch = &entry.launches[kernel];
+                let grid = entry::grid(launch, *extents).map_err(|error| in_product(product, error))?;
+                let start = Start { grid, args: entry::values(problem, &launch.params, *extents, arguments) };
+                let (operand, extents) = (packing.operand, *extents);
+                copies.push(Copied { product, extents, operand, offset: place, kernel, start, bytes });
+            }
+        }
+    }
+    Ok(copies)
+}
+
+/// Passes the workspace to the kernels that copy operands into it, and encodes the tensor maps of the copies in the list.
+pub(super) fn pass_copies(
+    interface: &Interface,
+    workspace: u64,
+    launch: &mut Launch,
+    encode: impl Fn(&TensorMapArgs) -> Result<[u8; 128], Error>,
+) -> Result<(), Error> {
+    let entry = &interface.entries[launch.entry];
+    let Some((record, main)) = entry.record.as_ref().zip(entry.main()) else { return Ok(()) };
+    let first = workspace + launch.list.len() as u64;
+    for copy in &mut launch.copies {
+        let address = first + copy.offset;
+        for (param, value) in entry.launches[copy.kernel].params.iter().zip(&mut copy.start.args) {
+            if *param == Param::Packed(copy.operand) {
+                *value = Value::U64(address);
+            }
+        }
+        let map = main.maps.iter().find(|map| map.operand == copy.operand);
+        let packing = entry.packings.iter().find(|packing| packing.operand == copy.operand);
+        if let (Some(map), Some(packing), Some(offset)) = (map, packing, record.map_offset(copy.operand)) {
+            let args = entry::packed_map_args(map, packing, &interface.problem, copy.extents, address);
+            let at = copy.product * record.bytes as usize + offset;
+            launch.list[at..][..128].copy_from_slice(&encode(&args)?);
+        }
+    }
+    Ok(())
 }
 
 /// Encodes the tensor maps of every product of a group, in its list. One of an empty matrix stays zero, and so do those of a
-/// product without tiles, which did not decide on the entry: nothing is copied.
+/// product without tiles, which did not decide on the entry: nothing is copied. Those of operands that are packed follow once
+/// the copies have addresses.
 pub(crate) fn maps(
     interface: &Interface,
     products: Products<'_>,
@@ -71,9 +129,11 @@ pub(crate) fn maps(
 ) -> Result<(), Error> {
     let entry = &interface.entries[launch.entry];
     let Some((record, main)) = entry.record.as_ref().zip(entry.main()) else { return Ok(()) };
+    let copied = |product, operand| launch.copies.iter().any(|copy| (copy.product, copy.operand) == (product, operand));
     let records = launch.list.chunks_mut(record.bytes as usize);
-    for ((extents, arguments), bytes) in products.iter().zip(records).filter(|((of, _), _)| of.m > 0 && of.n > 0) {
-        for map in &main.maps {
+    let products = products.iter().zip(records).enumerate();
+    for (product, ((extents, arguments), bytes)) in products.filter(|(_, ((of, _), _))| of.m > 0 && of.n > 0) {
+        for map in main.maps.iter().filter(|map| !copied(product, map.operand)) {
             let args = entry::map_args(map, &interface.problem, *extents, arguments);
             if let (Some(args), Some(offset)) = (args, record.map_offset(map.operand)) {
                 bytes[offset..][..128].copy_from_slice(&encode(&args)?);
@@ -115,7 +175,8 @@ pub(crate) fn list(
     let start = |params: &[Param]| Start { grid, args: params.iter().map(value).collect() };
     let kernels = interface.entries[entry].launches.iter().map(|kernel| start(&kernel.params)).collect();
     let (packed, unsuited) = (Packed::default(), [None; 6]);
-    Ok(Some(Launch { entry, packed, kernels, list: Vec::new(), zero: None, unsuited, unsuited_product: None }))
+    let (list, copies) = (Vec::new(), Vec::new());
+    Ok(Some(Launch { entry, packed, kernels, list, copies, zero: None, unsuited, unsuited_product: None }))
 }
 
 /// The first entry whose requirements hold for every product; and the first product for which those of the one before it
@@ -143,8 +204,7 @@ fn pick(
         Refusal { entry: entry.name.clone(), reasons }
     };
     let entries = interface.entries.iter().map(refusal).collect();
-    let by_tma = interface.entries.iter().all(|entry| entry.main().is_some_and(|main| !main.maps.is_empty()));
-    Err(if by_tma { ArgumentError::GroupEntry { entries } } else { ArgumentError::NoEntry { entries } })
+    Err(ArgumentError::NoEntry { entries })
 }
 
 /// The error about one product of a group.

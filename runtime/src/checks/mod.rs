@@ -45,7 +45,8 @@ pub(crate) fn launch(
         Ok(Start { grid, args: entry::values(&interface.problem, &kernel.params, extents, arguments) })
     };
     let kernels = chosen.launches.iter().enumerate().map(start).collect::<Result<_, ArgumentError>>()?;
-    Ok(Some(Launch { entry, packed, kernels, list: Vec::new(), zero: None, unsuited, unsuited_product: None }))
+    let (list, copies) = (Vec::new(), Vec::new());
+    Ok(Some(Launch { entry, packed, kernels, list, copies, zero: None, unsuited, unsuited_product: None }))
 }
 
 /// Passes the workspace to every kernel, once there is one, and the copies in it.
@@ -83,7 +84,7 @@ pub(crate) fn pass(
             }
         }
     }
-    Ok(())
+    group::pass_copies(interface, workspace, launch, encode)
 }
 
 /// Encodes the tensor maps of operands that are loaded as they are, once for the arguments of a launch.

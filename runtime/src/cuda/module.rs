@@ -181,9 +181,8 @@ impl CudaModule {
             let set = unsafe { result::memset_d8_async(address, 0, bytes as usize, stream) };
             set.map_err(|error| self.shared.failed("cuMemsetD8Async", error))?;
         }
-        let kernels = self.entries[launch.entry].iter().zip(&launch.kernels);
-        let mut used = kernels.filter(|(_, start)| start.grid > 0);
-        used.try_for_each(|(function, start)| self.start_one(function, start, stream))
+        let functions = &self.entries[launch.entry];
+        launch.starts().try_for_each(|(index, start)| self.start_one(&functions[index], start, stream))
     }
 
     fn start_one(&self, function: &Function, start: &Start, stream: sys::CUstream) -> Result<(), DeviceError> {

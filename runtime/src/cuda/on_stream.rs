@@ -19,6 +19,7 @@ use crate::compiled::{CompiledGemm, DeviceCall};
 use crate::element::Element;
 use crate::error::{ArgumentError, DeviceError, Error};
 use crate::shape::{Laid, Shape, Stack};
+use crate::work;
 
 /// A slice in device memory as a matrix, or as a stack of them: [`crate::MatrixRef`]'s counterpart.
 pub struct SliceRef<'a, T> {
@@ -257,8 +258,9 @@ impl<'a> OnStream<'a> {
             (None, None) => return Err(ArgumentError::WorkspaceInCapture { needed }.into()),
         };
         self.zero(address, work.flag_bytes)?;
-        self.write_list(address, work.list())?;
-        enqueue(self.gemm.steps(work, address)?)
+        let steps = self.gemm.steps(work, address)?;
+        work::list(&steps).map_or(Ok(()), |list| self.write_list(address, list))?;
+        enqueue(steps)
     }
 
     /// A workspace for this launch only; `None` if the caller has passed one, which suffices for every entry.
@@ -287,9 +289,6 @@ impl<'a> OnStream<'a> {
 
     /// Enqueues the copy of a list of products, after which the host's may be freed: it is not page-locked.
     fn write_list(&self, address: u64, list: &[u8]) -> Result<(), Error> {
-        if list.is_empty() {
-            return Ok(());
-        }
         if self.recording == Recording::On {
             return Err(ArgumentError::ListInCapture.into());
         }

@@ -331,16 +331,6 @@ pub enum ArgumentError {
         /// What each of them lacks.
         entries: Vec<Refusal>,
     },
-    /// The same of a group, whose tensor maps describe its operands as they are in memory.
-    #[error(
-        "no entry suits the products of this group, which TMA copies from where they are: {}; a schedule with atom(mma) or \
-         atom(fma), without load(tma), takes groups of any alignment",
-        in_words(.entries)
-    )]
-    GroupEntry {
-        /// What each of them lacks.
-        entries: Vec<Refusal>,
-    },
     /// As many A as B make a group.
     #[error("{a} matrices A and {b} matrices B: each product has one of each")]
     GroupCount {

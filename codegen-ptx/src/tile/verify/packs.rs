@@ -20,8 +20,8 @@ const MAX_SHARED_BYTES: u32 = 48 * 1024;
 pub(super) fn check(program: &Program, index: usize, pack: &Pack) -> Check {
     let site = || Site::Pack(index);
     let operand = pack.side.operand().name();
-    rule(program.problem.batch != Batch::Grouped, site(), || {
-        format!("{operand} is packed, and the products of a group are multiplied as they are in memory")
+    rule(program.problem.batch != Batch::Grouped || pack.planes.is_none(), site(), || {
+        format!("{operand} is split into planes, and the products of a group are not")
     })?;
     rule(program.packs[..index].iter().all(|other| other.side != pack.side), site(), || {
         format!("{operand} is packed twice")
