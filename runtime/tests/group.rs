@@ -1,10 +1,11 @@
 //! `batch(grouped)`: products of different extents in one launch.
 
 use ptx_gemm_dsl::terms::{Operand, Param};
+use ptx_gemm_interp::{Counting, Options};
 use ptx_gemm_runtime::tile::record::Record;
 use ptx_gemm_runtime::{
     ArgumentError, CompiledGemm, Device, DeviceGroup, DeviceList, DeviceMatrix, DeviceProduct, Error, Expert,
-    ExpertsCall, Matrix, Shape,
+    ExpertsCall, InterpreterOptions, Matrix, Shape,
 };
 
 fn compiled(clauses: &str) -> CompiledGemm {
@@ -143,22 +144,31 @@ fn one_misaligned_product_decides_the_entry() {
 #[test]
 fn operands_are_packed_product_by_product() {
     let clauses = "target(sm_90); tile(32, 32, 8); thread(4, 4); load(tma); stages(2); pack(a, b); batch(grouped);";
-    let gemm = compiled(clauses);
-    // Rows of A have k elements, those of B n, and TMA needs multiples of four of them.
-    let extents = [(40, 12, 8), (5, 36, 17), (33, 35, 16), (0, 3, 3), (3, 4, 0), (70, 9, 11)];
-    let all: Vec<_> = extents.iter().map(|&(m, n, k)| (a(m, k), b(k, n))).collect();
-    let mut results: Vec<_> = extents.iter().map(|&(m, n, _)| Matrix::<f32>::zeros(m, n)).collect();
-    let mut group = gemm.group();
-    for ((a, b), d) in all.iter().zip(&mut results) {
-        group.push(a, b, d);
-    }
-    let run = group.run().unwrap();
-    for (index, ((a, b), d)) in all.iter().zip(&results).enumerate() {
-        assert_eq!(*d, product(a, b), "product {index}");
-    }
-    let kernels: Vec<String> = run.counts.unwrap().kernels.into_iter().map(|counts| counts.kernel).collect();
-    let times = |name: &str| kernels.iter().filter(|kernel| *kernel == name).count();
-    assert_eq!((times("pack_a"), times("pack_b"), kernels.len()), (2, 2, 5), "{kernels:?}");
+    let options = Options { counting: Counting::On, ..Options::default() };
+    let device = Device::interpreter_with(InterpreterOptions { options, ..InterpreterOptions::default() });
+    let gemm = CompiledGemm::new(&clauses.parse().unwrap(), &device).unwrap();
+    let kernels = |extents: &[(usize, usize, usize)]| {
+        let all: Vec<_> = extents.iter().map(|&(m, n, k)| (a(m, k), b(k, n))).collect();
+        let mut results: Vec<_> = extents.iter().map(|&(m, n, _)| Matrix::<f32>::zeros(m, n)).collect();
+        let mut group = gemm.group();
+        for ((a, b), d) in all.iter().zip(&mut results) {
+            group.push(a, b, d);
+        }
+        let run = group.run().unwrap();
+        for (index, ((a, b), d)) in all.iter().zip(&results).enumerate() {
+            assert_eq!(*d, product(a, b), "product {index} of {extents:?}");
+        }
+        let packs = run.counts.unwrap().kernels.into_iter().filter(|counts| !counts.is_main);
+        packs.map(|counts| (counts.kernel, counts.cost.unwrap().mix.store_global)).collect::<Vec<_>>()
+    };
+    // Rows of A have k elements, those of B n, and TMA needs multiples of four of them. Empty products have no rows.
+    let aligned = [(40, 12, 8), (3, 4, 0), (0, 3, 3), (70, 36, 16)];
+    assert_eq!(kernels(&aligned), []);
+    let (odd_a, odd_b) = ((5, 36, 17), (33, 35, 16));
+    let each = [&kernels(&[odd_a])[..], &kernels(&[odd_b])].concat();
+    assert_eq!(each.iter().map(|(name, _)| &name[..]).collect::<Vec<_>>(), ["pack_a", "pack_b"]);
+    assert_eq!(kernels(&[&aligned[..], &[odd_a, odd_b]].concat()), each);
+    assert_eq!(kernels(&[odd_a, odd_a])[0].1, 2 * each[0].1);
 }
 
 /// Pointers alone: overlaps are found without a launch.
