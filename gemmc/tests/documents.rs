@@ -309,7 +309,16 @@ fn errors_sentence(rows: &[serde_json::Value], line: &str) -> Option<String> {
 
 #[test]
 fn times_in_the_tutorial_are_the_measured_ones() {
-    let rows = results(&["ladder", "ladder_bf16", "square_bf16", "skinny_bf16", "llm_bf16", "odd_bf16", "stream_k_bf16", "square"]);
+    let rows = results(&[
+        "ladder",
+        "ladder_bf16",
+        "square_bf16",
+        "skinny_bf16",
+        "llm_bf16",
+        "odd_bf16",
+        "stream_k_bf16",
+        "square",
+    ]);
     let errors = results(&["../interpreter/accuracy"]);
     let text = fs::read_to_string(root().join("docs/tutorial.md")).expect("the tutorial");
     let mut count = 0;

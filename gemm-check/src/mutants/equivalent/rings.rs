@@ -52,6 +52,15 @@ pub(super) const FAMILIES: &[Family] = &[
         reason: "a block that computes one tile does not fill the slot of its last K-tile again",
     },
     Family {
+        kinds: &[MutantKind::Deleted],
+        is: |mutant| matches!(mutant.op, Opcode::Mov(_)),
+        notes: &["no slot is to be returned yet"],
+        entry: |entry| !computes_one_tile(entry),
+        certain: false,
+        reason: "the place of a slot is set before an arrival there, which a flag guards; without the flag's own first value the \
+                 next tile would return a slot of this one",
+    },
+    Family {
         kinds: &[MutantKind::NoGuard],
         is: |mutant| matches!(mutant.op, Opcode::Mapa { .. }),
         notes: &["the last slot has been read", "the previous slot has been read", "this thread has read the slot"],
