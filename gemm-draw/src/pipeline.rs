@@ -8,7 +8,7 @@ use crate::error::DrawError;
 use crate::frame::Panel;
 use crate::palette::{self, ALARM, Color, FAINT, GROUND, INK, MUTED, ON_LIGHT};
 use crate::subject::Subject;
-use crate::timeline::{Done, Timeline, Work, timeline};
+use crate::timeline::{Done, Timeline, Work, tiles, timeline};
 
 /// Where time begins on the page, after the names.
 const NAMES: f64 = 150.0;
@@ -22,26 +22,29 @@ pub(crate) fn panel(subject: &Subject, canvas: &mut Canvas, top: f64) -> Result<
         return Err(DrawError::Nothing(why.into()));
     }
     let deepest = program.rings.iter().map(|ring| ring.depth).max().unwrap_or(1);
-    let k_tiles = (deepest + 3).clamp(6, 9);
-    let line = timeline(program, k_tiles);
+    let each = if tiles(program) == 1 { (deepest + 3).clamp(6, 9) } else { (deepest + 1).clamp(4, 5) };
+    let line = timeline(program, each);
+    let k_tiles = each * line.tiles;
     let x0 = Panel::LEFT + NAMES;
     let scale = (Panel::WIDTH - NAMES) / line.end.max(1.0);
     let at = |time: f64| x0 + scale * time;
     let mut y = top;
-    for (index, role) in program.roles.iter().enumerate() {
+    for (index, lane) in line.lanes.iter().enumerate() {
+        let role = &program.roles[lane.role];
         let warps = role.per_tile().div_ceil(WARP);
-        let group = if role.turns > 1 { format!(", 1 of {} groups", role.turns) } else { String::new() };
+        let group =
+            if role.turns > 1 { format!(", group {} of {}", lane.group + 1, role.turns) } else { String::new() };
         let name = if role.name == "all" { "all threads" } else { &role.name };
         names(canvas, y, name, &format!("{warps} warp{}{group}", plural(warps)));
         canvas.rect(x0, y, at(line.end) - x0, ROW, GROUND);
-        for done in line.done.iter().filter(|done| done.role == index) {
+        for done in line.done.iter().filter(|done| done.lane == index) {
             work(canvas, done, label(&line, done), y, at, k_tiles);
         }
-        for (_, time) in line.barriers.iter().filter(|(role, _)| *role == index) {
+        for (_, time) in line.barriers.iter().filter(|(lane, _)| *lane == index) {
             canvas.line((at(*time), y - 3.0), (at(*time), y + ROW + 3.0), INK, 1.6, None);
         }
         y += STEP;
-        let mut products = line.products.iter().filter(|done| done.role == index).peekable();
+        let mut products = line.products.iter().filter(|done| done.lane == index).peekable();
         if products.peek().is_some() {
             names(canvas, y, "tensor cores", "their products");
             canvas.rect(x0, y, at(line.end) - x0, ROW, GROUND);
@@ -61,7 +64,7 @@ pub(crate) fn panel(subject: &Subject, canvas: &mut Canvas, top: f64) -> Result<
     }
     time(canvas, at(line.end), y + 8.0);
     y = legend(canvas, Panel::LEFT + NAMES, y + 8.0);
-    let mut text = explained(program, k_tiles, &line);
+    let mut text = explained(program, each, &line);
     let room = |done: &Done| label(&line, done).map(at);
     let is_short = |done: &Done| !names_epilogue(room(done)[1] - room(done)[0]);
     if line.done.iter().any(|done| done.work == Work::Epilogue && is_short(done)) {
@@ -101,7 +104,7 @@ fn names_epilogue(width: f64) -> bool {
 /// The longest time within a piece of work without a barrier of its role, whose line would cross a text.
 fn label(line: &Timeline, done: &Done) -> [f64; 2] {
     let barriers =
-        line.barriers.iter().filter(|(role, time)| *role == done.role && (done.from..done.to).contains(time));
+        line.barriers.iter().filter(|(lane, time)| *lane == done.lane && (done.from..done.to).contains(time));
     let mut ends: Vec<f64> = barriers.map(|(_, time)| *time).chain([done.from, done.to]).collect();
     ends.sort_by(f64::total_cmp);
     let longest = ends.windows(2).max_by(|one, other| (one[1] - one[0]).total_cmp(&(other[1] - other[0])));
@@ -186,7 +189,7 @@ fn legend(canvas: &mut Canvas, x: f64, y: f64) -> f64 {
     y + 24.0
 }
 
-fn explained(program: &Program, k_tiles: u32, line: &Timeline) -> String {
+fn explained(program: &Program, each: u32, line: &Timeline) -> String {
     let mut how = Vec::new();
     for statement in program.statements() {
         if let Op::Copy { by, .. } = &statement.op {
@@ -202,10 +205,14 @@ fn explained(program: &Program, k_tiles: u32, line: &Timeline) -> String {
     if !line.products.is_empty() {
         how.push("M: start products, which tensor cores compute meanwhile");
     }
-    let ahead = line.stays.iter().any(|stay| stay.tile >= k_tiles);
+    let ahead = line.stays.iter().any(|stay| stay.tile >= each * line.tiles);
     let past = if ahead { " Grey: past the end of k, where zeros are written and nothing multiplies." } else { "" };
+    let of = match line.tiles {
+        1 => format!("One tile of D with {each} K-tiles"),
+        _ => format!("Two tiles of D with {each} K-tiles each, from {each} on those of the second"),
+    };
     format!(
-        "One tile of D with {k_tiles} K-tiles; colours and numbers are K-tiles. {}. The order of the work and what waits for \
+        "{of}; colours and numbers are K-tiles. {}. The order of the work and what waits for \
          what are the program's; how long each piece takes is made up, and the same for every program.{past}",
         how.join("; ")
     )

@@ -1,4 +1,5 @@
-//! What the roles of a tile program do during the K-tiles of one tile of D, with the program's own order and waits.
+//! What the roles of a tile program do during the K-tiles of one tile of D, or of two where a block goes on to the next one,
+//! with the program's own order and waits.
 //!
 //! The durations of statements are invented, and the same for all programs ([`LOAD`] and the others): a picture shows
 //! which work waits for which, and which overlaps.
@@ -6,7 +7,7 @@
 use std::collections::VecDeque;
 
 use ptx_gemm_runtime::tile::verify::trace;
-use ptx_gemm_runtime::tile::{Empty, Full, Index, Mover, Op, Program};
+use ptx_gemm_runtime::tile::{Division, Empty, Full, Index, Mover, Op, Program, Writer};
 
 /// Latency of data from global memory.
 pub(crate) const LOAD: f64 = 3.0;
@@ -35,12 +36,20 @@ pub(crate) enum Work {
     Epilogue,
 }
 
-/// A piece of work of one role.
+/// Threads that do the same: a role, or one of its groups that take turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lane {
+    pub role: usize,
+    pub group: u32,
+}
+
+/// A piece of work of one lane.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Done {
-    pub role: usize,
+    /// Index of the lane.
+    pub lane: usize,
     pub work: Work,
-    /// The K-tile; `None` for work that does not belong to one.
+    /// The K-tile, counted over all tiles of D; `None` for work that does not belong to one.
     pub tile: Option<u32>,
     pub from: f64,
     pub to: f64,
@@ -62,20 +71,27 @@ pub(crate) struct Stay {
 /// Everything that happens.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Timeline {
+    pub lanes: Vec<Lane>,
+    /// Tiles of D.
+    pub tiles: u32,
     pub done: Vec<Done>,
-    /// The products that run while the role that started them goes on.
+    /// The products that run while the lane that started them goes on.
     pub products: Vec<Done>,
     pub stays: Vec<Stay>,
-    /// The time at which a role arrives at a barrier of several warps.
+    /// The time at which a lane arrives at a barrier of several warps.
     pub barriers: Vec<(usize, f64)>,
     pub end: f64,
 }
 
-/// The state of one role.
+/// The state of one lane.
 struct Walker<'a> {
-    role: usize,
-    events: VecDeque<(&'a Op, Option<u32>)>,
+    lane: usize,
+    events: VecDeque<trace::Step<'a>>,
+    /// The tile of D that it is at.
+    tile: u32,
     now: f64,
+    /// When TMA has read the tile of D that the lane stored last.
+    stored: f64,
     /// For each ring, the K-tile whose copies the role has issued since it acquired the slot, when it began, and how.
     filling: Vec<Option<Filling>>,
     acquired: Vec<u32>,
@@ -94,36 +110,59 @@ struct Filling {
 
 struct Run<'a> {
     program: &'a Program,
+    /// K-tiles of each tile of D.
     k_tiles: u32,
     /// Whether roles wait for products, which else end with the statement.
     is_async: bool,
     line: Timeline,
     /// For each ring, the stays in order, by index.
     rings: Vec<Vec<usize>>,
+    /// The turns that were passed on: which, in which tile of D, and when.
+    passed: Vec<(usize, u32, f64)>,
 }
 
-/// Runs every role of a program over this many K-tiles.
+/// Tiles of D that a picture shows: two, if slots and phases go on from one to the next.
+pub(crate) fn tiles(program: &Program) -> u32 {
+    let goes_on = program.scheduler.persistent.is_some() && program.scheduler.division != Division::Stream;
+    if goes_on && (0..program.rings.len()).all(|ring| program.carried(ring)) { 2 } else { 1 }
+}
+
+/// Runs every role of a program over this many K-tiles of one tile of D, or of each of two.
 pub(crate) fn timeline(program: &Program, k_tiles: u32) -> Timeline {
     let rings = program.rings.len();
     let is_async = program.statements().iter().any(|statement| matches!(statement.op, Op::Retire { .. }));
-    let mut run = Run { program, k_tiles, is_async, line: Timeline::default(), rings: vec![Vec::new(); rings] };
-    let chunk = program.k_tiles_of_chunk();
-    let walker = |(role, of)| Walker {
-        role,
-        events: trace::statements(of, k_tiles, chunk).into(),
-        now: 0.0,
-        filling: vec![None; rings],
-        acquired: vec![0; rings],
-        taken: vec![0; rings],
-        in_flight: VecDeque::new(),
+    let (tiles, chunk) = (tiles(program), program.k_tiles_of_chunk());
+    let roles = program.roles.iter().enumerate();
+    let lanes: Vec<Lane> =
+        roles.flat_map(|(role, of)| (0..of.turns.max(1)).map(move |group| Lane { role, group })).collect();
+    let walker = |(lane, of): (usize, &Lane)| {
+        let role = &program.roles[of.role];
+        let turns = role.turns.max(1);
+        let own = (0..tiles).filter(|tile| tile % turns == of.group).count() as u32;
+        let steps = trace::statements(role, own, k_tiles, chunk);
+        let steps = steps.into_iter().map(|step| trace::Step { tile: step.tile * turns + of.group, ..step });
+        Walker {
+            lane,
+            events: steps.collect(),
+            tile: 0,
+            now: 0.0,
+            stored: 0.0,
+            filling: vec![None; rings],
+            acquired: vec![0; rings],
+            taken: vec![0; rings],
+            in_flight: VecDeque::new(),
+        }
     };
-    let mut walkers: Vec<Walker<'_>> = program.roles.iter().enumerate().map(walker).collect();
-    // A role continues until it depends on work that another one has not done yet.
+    let mut walkers: Vec<Walker<'_>> = lanes.iter().enumerate().map(walker).collect();
+    let line = Timeline { lanes: lanes.clone(), tiles, ..Timeline::default() };
+    let mut run = Run { program, k_tiles, is_async, line, rings: vec![Vec::new(); rings], passed: Vec::new() };
+    // A lane continues until it depends on work that another one has not done yet.
     loop {
         let left = walkers.iter().map(|walker| walker.events.len()).sum::<usize>();
         for walker in &mut walkers {
-            while let Some(&(op, kt)) = walker.events.front() {
-                if !run.step(walker, op, kt) {
+            while let Some(&step) = walker.events.front() {
+                walker.tile = step.tile;
+                if !run.step(walker, step.op, step.kt) {
                     break;
                 }
                 walker.events.pop_front();
@@ -153,16 +192,32 @@ impl Run<'_> {
                     }
                     ptx_gemm_runtime::tile::Span::All => f64::from(self.k_tiles),
                 };
+                let kt = kt.map(|kt| self.number(walker, kt));
                 match self.is_async {
                     true => self.start(walker, kt, share * MULTIPLY),
                     false => self.work(walker, Work::Multiply, kt, share * MULTIPLY),
                 }
             }
-            // One tile is drawn, of one group of threads: no other one holds it up.
-            Op::Settle | Op::Skip { .. } | Op::Take { .. } | Op::Pass { .. } => {}
+            // To the K-tiles of its own tile.
+            Op::Skip { ring } => walker.taken[*ring] = walker.tile * self.k_tiles,
+            Op::Take { turn } => {
+                let Some(before) = walker.tile.checked_sub(1) else { return true };
+                let passed = self.passed.iter().find(|(of, tile, _)| (of, *tile) == (turn, before));
+                let Some((.., when)) = passed.copied() else { return false };
+                self.wait_until(walker, None, when);
+            }
+            Op::Pass { turn } => self.passed.push((*turn, walker.tile, walker.now)),
+            Op::Settle => {
+                let stored = walker.stored;
+                self.wait_until(walker, None, stored);
+            }
+            Op::Write { by: Writer::Tma { .. } } => {
+                self.work(walker, Work::Epilogue, None, ISSUE);
+                walker.stored = walker.now + EPILOGUE / 2.0;
+            }
             Op::Stage { .. } | Op::Write { .. } => self.work(walker, Work::Epilogue, None, EPILOGUE / 2.0),
             Op::Store { .. } => self.work(walker, Work::Epilogue, None, EPILOGUE),
-            Op::Sync | Op::Meet { .. } => self.line.barriers.push((walker.role, walker.now)),
+            Op::Sync | Op::Meet { .. } => self.line.barriers.push((walker.lane, walker.now)),
             Op::Drain => {
                 let landed = self.line.stays.iter().map(|stay| stay.there).fold(walker.now, f64::max);
                 self.wait_until(walker, None, landed);
@@ -170,7 +225,7 @@ impl Run<'_> {
             Op::Retire { steps } => {
                 while walker.in_flight.len() > *steps as usize {
                     let end = walker.in_flight.pop_front().unwrap_or_default();
-                    self.wait_until(walker, kt, end);
+                    self.wait_until(walker, kt.map(|kt| self.number(walker, kt)), end);
                 }
             }
             Op::Clear { .. } | Op::Read { .. } | Op::Promote { .. } | Op::AddRest { .. } | Op::Reduce { .. } => {}
@@ -179,27 +234,32 @@ impl Run<'_> {
         true
     }
 
+    /// The number of a K-tile of the tile of D that a lane is at, over all tiles of D.
+    fn number(&self, walker: &Walker<'_>, kt: u32) -> u32 {
+        walker.tile * self.k_tiles + kt
+    }
+
     fn work(&mut self, walker: &mut Walker<'_>, work: Work, tile: Option<u32>, time: f64) {
         let (from, to) = (walker.now, walker.now + time);
         walker.now = to;
         // The parts of one K-tile count as one piece of work.
-        if let Some(last) = self.line.done.iter_mut().rev().find(|done| done.role == walker.role)
+        if let Some(last) = self.line.done.iter_mut().rev().find(|done| done.lane == walker.lane)
             && (last.work, last.tile) == (work, tile)
             && last.to == from
         {
             last.to = to;
             return;
         }
-        self.line.done.push(Done { role: walker.role, work, tile, from, to });
+        self.line.done.push(Done { lane: walker.lane, work, tile, from, to });
     }
 
-    /// Starts products, which run after those that the role started before.
+    /// Starts products, which run after those that were started before.
     fn start(&mut self, walker: &mut Walker<'_>, tile: Option<u32>, time: f64) {
-        let from = walker.in_flight.back().copied().unwrap_or(0.0).max(walker.now);
-        let (role, to) = (walker.role, from + time);
+        let from = self.line.products.last().map_or(0.0, |before| before.to).max(walker.now);
+        let (lane, to) = (walker.lane, from + time);
         self.work(walker, Work::Start, tile, ISSUE);
         walker.in_flight.push_back(to);
-        self.line.products.push(Done { role, work: Work::Multiply, tile, from, to });
+        self.line.products.push(Done { lane, work: Work::Multiply, tile, from, to });
     }
 
     fn wait_until(&mut self, walker: &mut Walker<'_>, tile: Option<u32>, when: f64) {
@@ -230,7 +290,7 @@ impl Run<'_> {
         if tile >= self.k_tiles && self.program.ring_of(buffer).is_some_and(|ring| self.program.ends_with_k(ring)) {
             return;
         }
-        let from = walker.now;
+        let (from, tile) = (walker.now, self.number(walker, tile));
         self.work(walker, if by.is_async() { Work::Copy } else { Work::Load }, Some(tile), ISSUE);
         let Some(ring) = self.program.ring_of(buffer) else { return };
         let from = walker.filling[ring].map_or(from, |filling| filling.from);
@@ -239,7 +299,7 @@ impl Run<'_> {
 
     fn commit(&mut self, walker: &mut Walker<'_>, ring: usize) {
         let Some(filling) = walker.filling[ring].take() else { return };
-        let past_the_end = filling.tile >= self.k_tiles;
+        let past_the_end = filling.tile >= self.k_tiles * self.line.tiles;
         let latency = if past_the_end { 0.0 } else { LOAD };
         let there = match filling.by {
             Mover::Registers { .. } => {
@@ -261,7 +321,7 @@ impl Run<'_> {
         let Stay { tile, there, .. } = self.line.stays[index];
         self.wait_until(walker, Some(tile), there);
         if !matches!(self.program.rings[ring].full, Full::Mbarrier { .. }) {
-            self.line.barriers.push((walker.role, walker.now));
+            self.line.barriers.push((walker.lane, walker.now));
         }
         walker.taken[ring] += 1;
         let stay = &mut self.line.stays[index];
@@ -272,9 +332,10 @@ impl Run<'_> {
     fn release(&mut self, walker: &mut Walker<'_>, ring: usize, kept: u32) {
         let Some(taken) = walker.taken[ring].checked_sub(1 + kept) else { return };
         let Some(&index) = self.rings[ring].get(taken as usize) else { return };
-        self.line.stays[index].freed = Some(walker.now);
+        // What was kept of the tile before is free already.
+        self.line.stays[index].freed.get_or_insert(walker.now);
         if self.program.rings[ring].empty == Empty::Barrier {
-            self.line.barriers.push((walker.role, walker.now));
+            self.line.barriers.push((walker.lane, walker.now));
         }
     }
 }
@@ -316,13 +377,14 @@ mod tests {
             let kernel = Kernel::compile(&case.schedule().unwrap(), None).unwrap();
             let program = &kernel.programs().entries[0];
             let pairs = program.walk.as_ref().filter(|_| program.planes_together()).map_or(1, |walk| walk.pairs.len());
-            let each: Vec<_> = (0..K_TILES).flat_map(|tile| std::iter::repeat_n(tile, pairs)).collect();
+            let k_tiles = K_TILES * line.tiles;
+            let each: Vec<_> = (0..k_tiles).flat_map(|tile| std::iter::repeat_n(tile, pairs)).collect();
             assert_eq!(multiplied, each, "{}", case.name);
             for stay in &line.stays {
                 assert!(stay.filled <= stay.there, "{}: {stay:?}", case.name);
                 // K-tiles past the end of k are not read, and TMA does not copy them.
-                assert!(stay.tile < K_TILES || !case.name.starts_with("tma"), "{}: {stay:?}", case.name);
-                assert_eq!(stay.read.is_some(), stay.tile < K_TILES, "{}: {stay:?}", case.name);
+                assert!(stay.tile < k_tiles || !case.name.starts_with("tma"), "{}: {stay:?}", case.name);
+                assert_eq!(stay.read.is_some(), stay.tile < k_tiles, "{}: {stay:?}", case.name);
                 let (Some(read), Some(freed)) = (stay.read, stay.freed) else { continue };
                 assert!(stay.there <= read && read < freed, "{}: {stay:?}", case.name);
                 let next = line.stays.iter().filter(|other| (other.ring, other.slot) == (stay.ring, stay.slot));
@@ -348,6 +410,27 @@ mod tests {
         let starts = line.done.iter().filter(|done| done.work == Work::Start).skip(1);
         assert!(starts.zip(&line.products).all(|(start, before)| start.from >= before.to));
         assert!(of("mma").products.is_empty());
+    }
+
+    /// Blocks that stay copy the next tile's K-tiles while this one is stored, and where groups take turns, one multiplies while
+    /// the other stores.
+    #[test]
+    fn the_next_tile_begins_while_this_one_is_stored() {
+        let line = of("wgmma_persistent");
+        assert_eq!((line.tiles, line.lanes.len()), (2, 2));
+        let epilogue = line.done.iter().find(|done| done.work == Work::Epilogue).unwrap();
+        let copied = line.stays.iter().find(|stay| stay.tile == K_TILES).unwrap();
+        assert!(copied.filled < epilogue.from, "{copied:?} {epilogue:?}");
+        let next = line.products.iter().find(|done| done.tile == Some(K_TILES)).unwrap();
+        assert!(next.from >= epilogue.to, "{next:?} {epilogue:?}");
+
+        let line = of("wgmma_pingpong");
+        assert_eq!((line.tiles, line.lanes.len()), (2, 3));
+        let epilogue = line.done.iter().find(|done| done.work == Work::Epilogue).unwrap();
+        let next = line.products.iter().find(|done| done.tile == Some(K_TILES)).unwrap();
+        assert!(next.lane != epilogue.lane && next.from <= epilogue.from, "{next:?} {epilogue:?}");
+        assert!(line.products.windows(2).all(|pair| pair[0].to == pair[1].from), "{:?}", line.products);
+        assert_eq!(of("wgmma_roles").tiles, 1);
     }
 
     #[test]

@@ -3,14 +3,30 @@
 use crate::tile::{Op, Role, Statement};
 use crate::violation::Site;
 
-/// What a thread of a role comes to in one tile of D with this many K-tiles: every statement that is not a loop, with the K-tile
-/// of the loop around it; before the loop there is none. `chunk` is the number of K-tiles of a chunk, where there are chunks.
-pub fn statements(role: &Role, k_tiles: u32, chunk: Option<u32>) -> Vec<(&Op, Option<u32>)> {
+/// A statement that a thread comes to.
+#[derive(Clone, Copy, Debug)]
+pub struct Step<'a> {
+    /// The statement, which is not a loop.
+    pub op: &'a Op,
+    /// The K-tile of the loop around it; before the loop there is none.
+    pub kt: Option<u32>,
+    /// The tile of D, counted from the thread's first one.
+    pub tile: u32,
+}
+
+/// What a thread of a role comes to in some tiles of D with this many K-tiles each. `chunk` is the number of K-tiles of a
+/// chunk, where there are chunks.
+pub fn statements(role: &Role, tiles: u32, k_tiles: u32, chunk: Option<u32>) -> Vec<Step<'_>> {
     let nodes = nodes(0, &role.body);
-    let events = events(role, &nodes, Tiles { count: 1, first: Part::Last }, k_tiles, chunk);
+    let events = events(role, &nodes, Tiles { count: tiles, first: Part::Last }, k_tiles, chunk);
+    let mut begun = 0u32;
     let done = events.into_iter().filter_map(|event| match event {
-        Event::Do { node, kt } => Some((nodes[node].op, kt)),
-        Event::Begin | Event::End | Event::Reduced | Event::Skipped => None,
+        Event::Do { node, kt } => Some(Step { op: nodes[node].op, kt, tile: begun.saturating_sub(1) }),
+        Event::Begin => {
+            begun += 1;
+            None
+        }
+        Event::End | Event::Reduced | Event::Skipped => None,
     });
     done.collect()
 }
