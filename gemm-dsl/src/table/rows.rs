@@ -46,7 +46,8 @@ clauses! {
     }
     /// Many products in one launch. `strided`: equal extents at equal distances. `grouped`: each product has extents,
     /// addresses and leading dimensions of its own, which a list in device memory states. The blocks of one wave walk
-    /// through it, as with `persistent`; extents of 0 are legal, and each tile is summed by one block.
+    /// through it, as with `persistent`; extents of 0 are legal, and each tile is summed by one block. With tensor maps
+    /// (`load(tma)`) the host writes the list; a kernel may write any other.
     batch Batch {
         syntax: "batch(strided | grouped)",
         summary: "many products in one launch",

@@ -1,5 +1,7 @@
 //! Launches of `batch(grouped)`: the list of products, and the entry that suits all of them.
 
+use std::collections::BTreeSet;
+
 use ptx_gemm_codegen::Interface;
 use ptx_gemm_codegen::tile::interface::Entry;
 use ptx_gemm_codegen::tile::record::RECORD_ALIGN;
@@ -129,11 +131,11 @@ pub(crate) fn maps(
 ) -> Result<(), Error> {
     let entry = &interface.entries[launch.entry];
     let Some((record, main)) = entry.record.as_ref().zip(entry.main()) else { return Ok(()) };
-    let copied = |product, operand| launch.copies.iter().any(|copy| (copy.product, copy.operand) == (product, operand));
+    let copied: BTreeSet<_> = launch.copies.iter().map(|copy| (copy.product, copy.operand)).collect();
     let records = launch.list.chunks_mut(record.bytes as usize);
     let products = products.iter().zip(records).enumerate();
     for (product, ((extents, arguments), bytes)) in products.filter(|(_, ((of, _), _))| of.m > 0 && of.n > 0) {
-        for map in main.maps.iter().filter(|map| !copied(product, map.operand)) {
+        for map in main.maps.iter().filter(|map| !copied.contains(&(product, map.operand))) {
             let args = entry::map_args(map, &interface.problem, *extents, arguments);
             if let (Some(args), Some(offset)) = (args, record.map_offset(map.operand)) {
                 bytes[offset..][..128].copy_from_slice(&encode(&args)?);
