@@ -113,11 +113,6 @@ impl Packing {
         }
     }
 
-    /// Size in bytes of the copy of one product's operand, in a group.
-    pub fn bytes_of_one(&self, extents: Extents) -> u64 {
-        self.bytes(Extents { batch: 1, ..extents })
-    }
-
     /// Elements of a row of the copy, the number of rows, and the distance between them in elements.
     pub fn rows(&self, extents: Extents) -> (u64, u64, u64) {
         let own = if self.operand == Operand::B { extents.n } else { extents.m };
@@ -126,7 +121,7 @@ impl Packing {
     }
 
     /// Size in bytes of the copy, and of the scales after it.
-    fn bytes(&self, extents: Extents) -> u64 {
+    pub fn bytes(&self, extents: Extents) -> u64 {
         let own = if self.operand == Operand::B { extents.n } else { extents.m };
         let scales = own.saturating_mul(extents.batch).saturating_mul(SCALE_BYTES.into());
         let scales = scales.checked_next_multiple_of(u64::from(WORKSPACE_ALIGN)).unwrap_or(u64::MAX);

@@ -77,7 +77,7 @@ fn copies(
     for &(product, (extents, arguments)) in products {
         let packed = entry::packed(entry, arguments);
         for packing in entry.packings.iter().filter(|packing| packed.holds(packing.operand)) {
-            let bytes = packing.bytes_of_one((*extents).into());
+            let bytes = packing.bytes((*extents).into());
             let place = offset;
             offset = offset.saturating_add(bytes);
             for kernel in packing.launches.clone() {
