@@ -151,7 +151,7 @@ fn work(canvas: &mut Canvas, done: &Done, label: [f64; 2], y: f64, at: impl Fn(f
 /// The contents of one slot.
 fn slots(canvas: &mut Canvas, line: &Timeline, slot: (usize, u32), y: f64, at: impl Fn(f64) -> f64, k_tiles: u32) {
     for stay in line.stays.iter().filter(|stay| (stay.ring, stay.slot) == slot) {
-        let fill = color(stay.tile, k_tiles);
+        let fill = stay.tile.map_or(MUTED, |tile| color(tile, k_tiles));
         let (from, there) = (at(stay.filled), at(stay.there.min(line.end)));
         let read = at(stay.read.unwrap_or(stay.there).min(line.end));
         let freed = at(stay.freed.unwrap_or(line.end));
@@ -162,8 +162,11 @@ fn slots(canvas: &mut Canvas, line: &Timeline, slot: (usize, u32), y: f64, at: i
             continue;
         }
         canvas.rect(read, y, (freed - read).max(0.0), ROW, fill);
-        let text = format!("K-tile {}", stay.tile);
-        let (text, width) = (if freed - read > 62.0 { text } else { stay.tile.to_string() }, freed - read);
+        let [long, short] = match stay.tile {
+            Some(tile) => [format!("K-tile {tile}"), tile.to_string()],
+            None => ["tile of D".into(), "D".into()],
+        };
+        let (text, width) = (if freed - read > 62.0 { long } else { short }, freed - read);
         if width > 16.0 {
             canvas.text(read + width / 2.0, y + 20.0, Anchor::Middle, Size::Label, ON_LIGHT, text);
         }
@@ -205,7 +208,7 @@ fn explained(program: &Program, each: u32, line: &Timeline) -> String {
     if !line.products.is_empty() {
         how.push("M: start products, which tensor cores compute meanwhile");
     }
-    let ahead = line.stays.iter().any(|stay| stay.tile >= each * line.tiles);
+    let ahead = line.stays.iter().any(|stay| stay.tile.is_some_and(|tile| tile >= each * line.tiles));
     let past = if ahead { " Grey: past the end of k, where zeros are written and nothing multiplies." } else { "" };
     let of = match line.tiles {
         1 => format!("One tile of D with {each} K-tiles"),

@@ -60,7 +60,8 @@ pub(crate) struct Done {
 pub(crate) struct Stay {
     pub ring: usize,
     pub slot: u32,
-    pub tile: u32,
+    /// The K-tile; `None` for a part of the tile of D.
+    pub tile: Option<u32>,
     /// The times at which its copy begins, its bytes arrive, and its reader begins and ends.
     pub filled: f64,
     pub there: f64,
@@ -96,6 +97,8 @@ struct Walker<'a> {
     filling: Vec<Option<Filling>>,
     acquired: Vec<u32>,
     taken: Vec<u32>,
+    /// Slots that the statement it is at has lent, or borrowed, so far.
+    passed: u32,
     /// The ends of the products in flight, oldest first: those of one `steps` are one group.
     in_flight: VecDeque<f64>,
 }
@@ -150,6 +153,7 @@ pub(crate) fn timeline(program: &Program, k_tiles: u32) -> Timeline {
             filling: vec![None; rings],
             acquired: vec![0; rings],
             taken: vec![0; rings],
+            passed: 0,
             in_flight: VecDeque::new(),
         }
     };
@@ -200,6 +204,11 @@ impl Run<'_> {
             }
             // To the K-tiles of its own tile.
             Op::Skip { ring } => walker.taken[*ring] = walker.tile * self.k_tiles,
+            Op::Lend { ring } => return self.lend(walker, *ring),
+            Op::Borrow { ring } => return self.borrow(walker, *ring),
+            Op::Return { ring } => {
+                (0..self.lent()).rev().for_each(|kept| self.release(walker, *ring, kept));
+            }
             Op::Take { turn } => {
                 let Some(before) = walker.tile.checked_sub(1) else { return true };
                 let passed = self.passed.iter().find(|(of, tile, _)| (of, *tile) == (turn, before));
@@ -309,17 +318,48 @@ impl Run<'_> {
             }
             _ => filling.issued + latency,
         };
+        self.stay(ring, Some(filling.tile), filling.from, there);
+    }
+
+    fn stay(&mut self, ring: usize, tile: Option<u32>, filled: f64, there: f64) {
         let index = self.rings[ring].len() as u32;
         let slot = index % self.program.rings[ring].depth;
         self.rings[ring].push(self.line.stays.len());
-        let (tile, filled) = (filling.tile, filling.from);
         self.line.stays.push(Stay { ring, slot, tile, filled, there, read: None, freed: None });
+    }
+
+    fn lend(&mut self, walker: &mut Walker<'_>, ring: usize) -> bool {
+        while walker.passed < self.lent() {
+            if !self.acquire(walker, ring) {
+                return false;
+            }
+            self.stay(ring, None, walker.now, walker.now);
+            walker.passed += 1;
+        }
+        walker.passed = 0;
+        true
+    }
+
+    fn borrow(&mut self, walker: &mut Walker<'_>, ring: usize) -> bool {
+        while walker.passed < self.lent() {
+            if !self.wait(walker, ring) {
+                return false;
+            }
+            walker.passed += 1;
+        }
+        walker.passed = 0;
+        true
+    }
+
+    /// Slots that a tile of D takes.
+    fn lent(&self) -> u32 {
+        self.program.lent().map_or(0, |lent| lent.slots)
     }
 
     fn wait(&mut self, walker: &mut Walker<'_>, ring: usize) -> bool {
         let Some(&index) = self.rings[ring].get(walker.taken[ring] as usize) else { return false };
         let Stay { tile, there, .. } = self.line.stays[index];
-        self.wait_until(walker, Some(tile), there);
+        self.wait_until(walker, tile, there);
         if !matches!(self.program.rings[ring].full, Full::Mbarrier { .. }) {
             self.line.barriers.push((walker.lane, walker.now));
         }
@@ -383,8 +423,9 @@ mod tests {
             for stay in &line.stays {
                 assert!(stay.filled <= stay.there, "{}: {stay:?}", case.name);
                 // K-tiles past the end of k are not read, and TMA does not copy them.
-                assert!(stay.tile < k_tiles || !case.name.starts_with("tma"), "{}: {stay:?}", case.name);
-                assert_eq!(stay.read.is_some(), stay.tile < k_tiles, "{}: {stay:?}", case.name);
+                let used = stay.tile.is_none_or(|tile| tile < k_tiles);
+                assert!(used || !case.name.starts_with("tma"), "{}: {stay:?}", case.name);
+                assert_eq!(stay.read.is_some(), used, "{}: {stay:?}", case.name);
                 let (Some(read), Some(freed)) = (stay.read, stay.freed) else { continue };
                 assert!(stay.there <= read && read < freed, "{}: {stay:?}", case.name);
                 let next = line.stays.iter().filter(|other| (other.ring, other.slot) == (stay.ring, stay.slot));
@@ -419,7 +460,7 @@ mod tests {
         let line = of("wgmma_persistent");
         assert_eq!((line.tiles, line.lanes.len()), (2, 2));
         let epilogue = line.done.iter().find(|done| done.work == Work::Epilogue).unwrap();
-        let copied = line.stays.iter().find(|stay| stay.tile == K_TILES).unwrap();
+        let copied = line.stays.iter().find(|stay| stay.tile == Some(K_TILES)).unwrap();
         assert!(copied.filled < epilogue.from, "{copied:?} {epilogue:?}");
         let next = line.products.iter().find(|done| done.tile == Some(K_TILES)).unwrap();
         assert!(next.from >= epilogue.to, "{next:?} {epilogue:?}");

@@ -3,14 +3,14 @@
 use crate::clause::{
     Atom, BatchKind, Clause, Emulation, Expectation, Fetch, LayoutClause, Metric, MulticastClause, PackClause,
     PrefetchClause, PromoteClause, RasterClause, RegistersClause, Relation, SharedClause, SpecializeClause, Spills,
-    SplitKClause, StagedOrder, TileClause, TypesClause, VectorClause, WarpCount,
+    SplitKClause, StagedOrder, StoreClause, TileClause, TypesClause, VectorClause, WarpCount,
 };
 use crate::diagnostic::Diagnostic;
 use crate::figure::Figure;
 use crate::grammar::Item;
 use crate::schedule::Schedule;
 use crate::target::Target;
-use crate::terms::{Along, Extent2, FmaOrder, Load, Operands, Pace, Reads, Reduce, Rounding, Store, Tail};
+use crate::terms::{Along, Extent2, FmaOrder, Load, Operands, Pace, Reads, Reduce, Rounding, StageMemory, Store, Tail};
 use crate::types::{DType, Layouts};
 
 impl Schedule {
@@ -239,7 +239,12 @@ impl Schedule {
 
     /// `store(direct | staged | tma)`
     pub fn store(self, store: Store) -> Schedule {
-        self.clause(Clause::Store(store))
+        self.clause(Clause::Store(StoreClause { way: store, memory: None }))
+    }
+
+    /// `store(staged | tma, memory = own | ring)`
+    pub fn store_in(self, store: Store, memory: StageMemory) -> Schedule {
+        self.clause(Clause::Store(StoreClause { way: store, memory: Some(memory) }))
     }
 
     /// `promote(every = n)`

@@ -5,7 +5,9 @@ use serde::Serialize;
 use crate::epilogue::Epilogue;
 use crate::figure::Figure;
 use crate::target::Target;
-use crate::terms::{Along, Extent2, Fast, FmaOrder, Load, Operands, Pace, Reads, Reduce, Rounding, Store, Tail};
+use crate::terms::{
+    Along, Extent2, Fast, FmaOrder, Load, Operands, Pace, Reads, Reduce, Rounding, StageMemory, Store, Tail,
+};
 use crate::types::{DType, Layout};
 
 /// One clause of a schedule.
@@ -78,8 +80,8 @@ pub enum Clause {
     Specialize(SpecializeClause),
     /// `registers(producer = 40, consumer = 232)`
     Registers(RegistersClause),
-    /// `store(direct)`
-    Store(Store),
+    /// `store(tma, memory = ring)`
+    Store(StoreClause),
     /// `promote(every = 128)`
     Promote(PromoteClause),
     /// `emulate(bf16x6)`
@@ -256,6 +258,15 @@ pub struct PromoteClause {
     pub every: u32,
     /// What becomes of rounding errors; by default they are lost.
     pub rounding: Option<Rounding>,
+}
+
+/// How D is stored as written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StoreClause {
+    /// The way.
+    pub way: Store,
+    /// Where the tile of D is on its way; by default in the ring, or with `specialize` in memory of its own.
+    pub memory: Option<StageMemory>,
 }
 
 /// The rasterisation of the tiles as written.

@@ -153,8 +153,10 @@ pub struct Variant {
 /// `((i / pitch) * lines + l) * pitch + i % pitch`, before the swizzle. With a pad there is one panel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct StagedTile {
-    /// Byte offset in the block's shared memory.
+    /// Byte offset in the block's shared memory; 0 in slots.
     pub offset_bytes: u32,
+    /// The slots that it takes instead, if producers lend them.
+    pub lent: Option<LentSlots>,
     /// Elements from one line of a panel to the next.
     pub pitch: u32,
     /// XOR on the byte address.
@@ -165,6 +167,15 @@ pub struct StagedTile {
     pub matrices: bool,
     /// Lines of a box, where TMA copies it to global memory; else the threads do, `d_width` elements at a time.
     pub box_lines: Option<u32>,
+}
+
+/// Panels of a tile of D in slots of the ring, which producers lend for it: from the slot that would be filled next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct LentSlots {
+    /// Panels in a slot, one after the other.
+    pub panels: u32,
+    /// Slots for all of them.
+    pub slots: u32,
 }
 
 /// f32 products from narrower ones.
@@ -248,7 +259,7 @@ pub struct Plan {
     /// `placement.offset_bytes + p * placement.slot_bytes + s * stage_bytes`. 0 with `shared(none)`.
     pub stage_bytes: u32,
     /// Bytes of all slots, and of a tile of D that is staged: in the slots' memory, or after them with producers, whose
-    /// copies go on meanwhile; one for each group of threads that takes turns. The mbarriers come next.
+    /// copies go on meanwhile, unless they lend slots; one for each group of threads that takes turns. The mbarriers come next.
     pub slots_bytes: u32,
     /// Shared memory of a block, in bytes, with the mbarriers.
     pub shared_bytes: u32,

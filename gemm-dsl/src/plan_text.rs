@@ -4,10 +4,11 @@ use std::fmt::{self, Display, Formatter};
 
 use crate::clause::{ALL_PRODUCTS, Atom, size};
 use crate::epilogue::Axis;
-use crate::plan::{CopyPlan, Emulate, OperandPlan, Placement, Plan, Variant};
+use crate::plan::{CopyPlan, Emulate, LentSlots, OperandPlan, Placement, Plan, Variant};
 use crate::target::WARP;
 use crate::terms::{Along, Extent2, Fast, Load, Operand, Operands, Param, Side, Swizzle, Tail, Wave};
 use crate::types::{Orientation, Problem};
+use crate::suggest::count;
 use crate::words::Word;
 
 /// Rows of two columns under headings. A name and a text need no library for tables, which this crate, a dependency of the
@@ -284,7 +285,13 @@ impl Plan {
         };
         let by = if staged.matrices { ", written as matrices" } else { "" };
         let each = if self.turns > 1 { ", one for each consumer" } else { "" };
-        let tile = format!("{lines} lines of {elements}, {skew}, at {}{each}{by}", staged.offset_bytes);
+        let place = match staged.lent {
+            None => format!("at {}", staged.offset_bytes),
+            Some(LentSlots { panels, slots }) => {
+                format!("in {} of the ring, {} in each", count(slots, "slot"), count(panels, "panel"))
+            }
+        };
+        let tile = format!("{lines} lines of {elements}, {skew}, {place}{each}{by}");
         match staged.box_lines {
             None => format!("{tile}, copied {width} wide"),
             Some(rows) => {

@@ -127,7 +127,7 @@ impl Display for Clause {
             Clause::Registers(r) => {
                 Args::default().named("producer", Some(r.producer)).named("consumer", Some(r.consumer))
             }
-            Clause::Store(store) => Args::default().value(store.word()),
+            Clause::Store(s) => Args::default().value(s.way.word()).named("memory", s.memory.map(Word::word)),
             Clause::Promote(p) => Args::default().named("every", Some(p.every)).maybe(p.rounding.map(Word::word)),
             Clause::Emulate(emulation) => Args::default().value(emulation.word()),
             Clause::Strassen(levels) => Args::default().named("levels", Some(levels)),

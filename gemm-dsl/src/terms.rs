@@ -159,6 +159,16 @@ pub enum Store {
     Tma,
 }
 
+/// Where the tile of D is in shared memory while it is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StageMemory {
+    /// In memory of its own: K-tiles are copied to all slots meanwhile.
+    Own,
+    /// In slots of the ring: those without the tile are filled meanwhile.
+    Ring,
+}
+
 /// K divided among blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct SplitK {

@@ -448,7 +448,7 @@ impl Lowering<'_> {
                 }
                 _ => {
                     self.b.origin(&held.note, "D's tile in shared memory");
-                    let address = self.stage_address(line.clone(), inner.local.clone() + position)?;
+                    let address = self.stage_address(line.clone(), (inner.local.clone(), position))?;
                     self.b.push(Op::Store { memory: Memory::Shared, src, address, guard: None });
                 }
             }

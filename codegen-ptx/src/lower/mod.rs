@@ -21,6 +21,7 @@ mod functions;
 mod global;
 mod group;
 mod grouped;
+mod lent;
 mod multiplier;
 mod output;
 pub(crate) mod pack;
@@ -116,6 +117,7 @@ pub fn lower(program: &Program) -> Lowered<Kernel> {
         groups: None,
         record: None,
         carried: Vec::new(),
+        borrowed: Vec::new(),
         writers: Vec::new(),
         started: vec![None; program.accumulators.len()],
         multiplying: None,
@@ -159,6 +161,8 @@ struct Lowering<'a> {
     record: Option<Expr>,
     /// Where the role is in each ring with mbarriers, if its blocks are persistent: the phases go on from tile to tile.
     carried: Vec<Option<Carried>>,
+    /// Where the slots begin that hold the stage of D, relative to the first slot of their ring, in its order.
+    borrowed: Vec<Expr>,
     /// Where other blocks copy to the slots that the role reads: the ranks of the blocks that this thread tells that they are
     /// free.
     writers: Vec<Reg>,
@@ -340,6 +344,9 @@ impl<'a> Lowering<'a> {
                     self.publish_stage(note);
                 }
                 Op::Write { by } => self.write(work_tile, *by, note)?,
+                Op::Lend { ring } => self.lend(*ring, note)?,
+                Op::Borrow { ring } => self.borrow(*ring, note)?,
+                Op::Return { ring } => self.give_back(*ring, note)?,
                 Op::Reduce { acc, how, body } => self.reduce(work_tile, units, (*acc, *how), body, note)?,
                 _ if self.anywhere(statement) => {}
                 _ => return Err(misplaced(statement)),

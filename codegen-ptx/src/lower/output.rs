@@ -9,7 +9,7 @@ use ptx_gemm_dsl::types::{Batch, Layout};
 use super::{Lowered, Lowering, WorkTile, broken};
 use crate::kernel::extent::Access;
 use crate::kernel::{Address, Expr, Guard, Locality, Memory, Op, Reg};
-use crate::tile::{Note, Stage, Writer};
+use crate::tile::{Note, Stage, StagePlace, Writer};
 
 /// Most parts of lines that a thread copies at once, which hides the latency of shared memory.
 const MOST_AT_ONCE: u32 = 8;
@@ -39,11 +39,22 @@ impl Lowering<'_> {
         self.program.stage.as_ref().ok_or_else(|| broken("there is no stage of d"))
     }
 
-    /// Bytes from the first element of the stage to one of this thread's staged tile, before the swizzle.
+    /// Byte offset of the stage, or of the first of the slots that hold it.
+    pub(super) fn stage_start(&self) -> Lowered<u32> {
+        Ok(match self.the_stage()?.place {
+            StagePlace::At(offset_bytes) => offset_bytes,
+            StagePlace::Slots(_) => self.program.lent().map_or(0, |lent| lent.first_bytes),
+        })
+    }
+
+    /// Bytes from the first element of the stage to one of this thread's staged tile, before the swizzle; in slots, from the
+    /// first element of its panel.
     pub(super) fn stage_offset(&mut self, line: Expr, element: Expr) -> Lowered<Expr> {
         let (lines, bytes) = (self.program.lines(), self.program.problem.types.d.bytes());
         let pitch = self.the_stage()?.pitch;
-        let offset = if pitch >= lines.elements {
+        let offset = if self.program.lent().is_some() {
+            line * (pitch * bytes) + (element % pitch) * bytes
+        } else if pitch >= lines.elements {
             line * (pitch * bytes) + element * bytes
         } else {
             let panel = self.b.set(element.clone() / pitch);
@@ -55,13 +66,28 @@ impl Lowering<'_> {
         })
     }
 
-    /// The address of an element of the staged tile.
-    pub(super) fn stage_address(&mut self, line: Expr, element: Expr) -> Lowered<Address> {
-        let &Stage { swizzle, offset_bytes, .. } = self.the_stage()?;
-        let offset = self.stage_offset(line, element)?;
+    /// The panel of an element of a line, `position` elements after another one: of threads that are all in the first panel,
+    /// the position alone says which one it is.
+    pub(super) fn panel_of(&self, element: &Expr, position: u32) -> Lowered<Expr> {
+        let pitch = self.the_stage()?.pitch;
+        Ok(match element.bound() + u64::from(position % pitch) < pitch.into() {
+            true => Expr::Const(u64::from(position / pitch)),
+            false => (element.clone() + position) / pitch,
+        })
+    }
+
+    /// The address of an element of the staged tile, `position` elements after another one of the line.
+    pub(super) fn stage_address(&mut self, line: Expr, (element, position): (Expr, u32)) -> Lowered<Address> {
+        let &Stage { swizzle, .. } = self.the_stage()?;
+        let panel = self.panel_of(&element, position)?;
+        let offset = self.stage_offset(line, element + position)?;
         // A constant that the swizzle does not concern is the same for all elements of the thread.
-        let base = self.b.set(Expr::SharedBase + offset.swizzle(swizzle));
-        Ok(Address { base: self.b.set_reg(base), offset: offset_bytes.into() })
+        let mut base = Expr::SharedBase + offset.swizzle(swizzle);
+        if self.program.lent().is_some() {
+            base = base + self.panel_in_slots(panel)?;
+        }
+        let base = self.b.set(base);
+        Ok(Address { base: self.b.set_reg(base), offset: self.stage_start()?.into() })
     }
 
     /// Makes what the thread has staged visible to copies of boxes: those of D, or those of the next tile's K-tiles into
@@ -108,7 +134,7 @@ impl Lowering<'_> {
 
     fn write_boxes(&mut self, work_tile: &WorkTile, rows: u32, note: &Note) -> Lowered<()> {
         let (lines, bytes) = (self.program.lines(), self.program.problem.types.d.bytes());
-        let &Stage { pitch, offset_bytes, .. } = self.the_stage()?;
+        let (pitch, start) = (self.the_stage()?.pitch, self.stage_start()?);
         let panels = self.the_stage()?.panels(lines.elements);
         let [(line, _), (element, _)] = self.tile_in_d(work_tile);
         self.b.origin(note, "tensor map of D");
@@ -119,17 +145,22 @@ impl Lowering<'_> {
         let leader: Reg = self.b.set_reg(self.tid.clone().lt(1u32));
         let guard = Some(Guard { pred: leader, expect: true });
         self.b.origin(note, "copy the tile to D");
-        let from = Expr::SharedBase + offset_bytes;
+        let from = Expr::SharedBase + start;
         let from = match &self.groups {
             None => from,
             Some(groups) => from + groups.stage.clone(),
         };
-        let from = self.b.set_reg(from);
+        let from = self.b.set(from);
         for panel in 0..panels {
+            let (from, before) = match self.program.lent() {
+                None => (from.clone(), panel * lines.count * pitch * bytes),
+                Some(_) => (from.clone() + self.panel_in_slots(Expr::Const(panel.into()))?, 0),
+            };
+            let from = self.b.set_reg(from);
             for first in (0..lines.count).step_by(rows as usize) {
                 let coordinates = [Some(element.clone() + panel * pitch), Some(line.clone() + first), product.clone()];
                 let at = coordinates.into_iter().flatten().map(|coordinate| self.b.set_reg(coordinate)).collect();
-                let offset = i64::from((panel * lines.count + first) * pitch * bytes);
+                let offset = i64::from(before + first * pitch * bytes);
                 self.b.push(Op::StoreBox { from: Address { base: from, offset }, map, at, guard });
             }
         }
@@ -214,7 +245,7 @@ impl Lowering<'_> {
         let element = self.b.set((index % per_line) * *chunk);
         let family = if self.types.d == self.types.acc { self.families.value } else { self.families.out };
         let src = self.b.fresh_many(family, *chunk as usize);
-        let address = self.stage_address(line.clone(), element.clone())?;
+        let address = self.stage_address(line.clone(), (element.clone(), 0))?;
         let (memory, locality, reads) = (Memory::Shared, Locality::Unknown, Reads::Movable);
         self.b.push(Op::Load { memory, dst: src.clone(), address, guard: None, locality, reads });
         let to = base.clone() + line.clone().wide() * ld_bytes.clone() + element.clone().wide() * bytes;

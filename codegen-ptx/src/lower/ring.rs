@@ -47,6 +47,13 @@ pub(super) struct Kept {
     pub(super) at: Cursor,
 }
 
+impl Cursor {
+    /// Index of its slot.
+    pub(super) fn slot(&self) -> Expr {
+        self.barriers.clone() / PAIR
+    }
+}
+
 impl Lowering<'_> {
     /// Starts to carry a role's position in a ring from tile to tile; `None` in a ring whose slots are synchronised by
     /// barriers alone, where each tile starts with the first slot.
@@ -245,6 +252,12 @@ impl Lowering<'_> {
         Some(Kept { some: self.b.variable(Expr::Const(0), 1), at })
     }
 
+    /// Sets a cursor to the slot and the parity of another one.
+    pub(super) fn set_cursor(&mut self, cursor: &Cursor, to: &Cursor) {
+        self.move_cursor(cursor, to);
+        self.b.assign(&cursor.parity, to.parity.clone());
+    }
+
     /// Moves a cursor to the slot of another one.
     pub(super) fn move_cursor(&mut self, cursor: &Cursor, to: &Cursor) {
         if cursor.last > 0 {
@@ -254,7 +267,7 @@ impl Lowering<'_> {
 
     /// Moves the slot to read, and its mbarriers, over some K-tiles.
     pub(super) fn move_over(&mut self, ring: &Ring, (slot, cursor): &(Expr, Cursor), k_tiles: &Expr) {
-        let to = self.b.set(cursor.barriers.clone() / PAIR + k_tiles.clone());
+        let to = self.b.set(cursor.slot() + k_tiles.clone());
         self.b.assign(&cursor.parity, (cursor.parity.clone() + to.clone() / ring.depth) % 2u32);
         if ring.depth > 1 {
             let index = self.b.set(to % ring.depth);

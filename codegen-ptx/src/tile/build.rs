@@ -27,7 +27,7 @@ use ptx_gemm_dsl::types::Problem;
 
 use super::{
     Barrier, Buffer, Digit, Division, Empty, Fetch, Full, Hold, Index, Instruction, Map, Module, Mover, Multiply, Note,
-    Op, Program, Ring, Role, Scheduler, Source, Span, Stage, Stager, Statement, WGMMA_ROWS, Walk, Writer,
+    Op, Program, Ring, Role, Scheduler, Source, Span, Stage, StagePlace, Stager, Statement, WGMMA_ROWS, Walk, Writer,
 };
 
 /// The programs of a plan, one for each of its variants.
@@ -154,7 +154,7 @@ impl<'p> Builder<'p> {
             stage: self.variant.staged.map(|staged| Stage {
                 pitch: staged.pitch,
                 swizzle: staged.swizzle,
-                offset_bytes: staged.offset_bytes,
+                place: if staged.lent.is_some() { StagePlace::Slots(0) } else { StagePlace::At(staged.offset_bytes) },
                 note: note(&clauses.store),
             }),
             barriers: self.barriers(),
@@ -232,7 +232,11 @@ impl<'p> Builder<'p> {
                 if self.settles_late() {
                     body.push(settle());
                 }
-                body.push(self.meet_to_store());
+                match staged.lent {
+                    None => body.push(self.meet_to_store()),
+                    // Who lends them knows that all threads have read them.
+                    Some(_) => body.push(at(Op::Borrow { ring: 0 }, &clauses.store)),
+                }
                 let writer = match staged.box_lines {
                     Some(rows) => Writer::Tma { rows },
                     None => Writer::Registers { width },
@@ -257,6 +261,10 @@ impl<'p> Builder<'p> {
             None => body.extend(store),
             Some(how) => body.push(at(Op::Reduce { acc: 0, how, body: store }, &clauses.split_k)),
         }
+        if self.lends() {
+            // Also of the other threads' parts.
+            body.extend([self.meet_to_store(), at(Op::Return { ring: 0 }, &clauses.store)]);
+        }
         if plan.persistent.is_some() && staged {
             if plan.producer_warps == 0 && self.variant.load == Load::CpAsync && self.variant.staged.is_none() {
                 body.push(at(Op::Drain, &clauses.persistent));
@@ -277,7 +285,12 @@ impl<'p> Builder<'p> {
     /// Whether TMA reads a tile of D while the next one is computed: it has memory of its own.
     fn settles_late(&self) -> bool {
         let by_tma = self.variant.staged.is_some_and(|staged| staged.box_lines.is_some());
-        by_tma && self.plan.producer_warps > 0 && self.plan.persistent.is_some()
+        by_tma && !self.lends() && self.plan.producer_warps > 0 && self.plan.persistent.is_some()
+    }
+
+    /// Whether the tile of D is in slots that producers lend.
+    fn lends(&self) -> bool {
+        self.variant.staged.is_some_and(|staged| staged.lent.is_some())
     }
 
     /// A barrier of the threads that store a tile together.

@@ -188,10 +188,34 @@ pub struct Stage {
     pub pitch: u32,
     /// XOR on byte addresses.
     pub swizzle: Swizzle,
-    /// Byte offset in the block's shared memory.
-    pub offset_bytes: u32,
+    /// Where it is in the block's shared memory.
+    pub place: StagePlace,
     /// Its note.
     pub note: Note,
+}
+
+/// Where the stage of D is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StagePlace {
+    /// At a byte offset.
+    At(u32),
+    /// In slots of a ring that are lent for it, as many as [`Program::lent`] says.
+    Slots(usize),
+}
+
+/// The slots that hold the stage of D: whole panels, one after the other, from the beginning of each slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lent {
+    /// Index of the ring.
+    pub ring: usize,
+    /// Byte offset of its first slot.
+    pub first_bytes: u32,
+    /// Bytes of a panel.
+    pub panel_bytes: u32,
+    /// Panels in a slot, at most; 0 if none fits.
+    pub panels: u32,
+    /// Slots that the panels take.
+    pub slots: u32,
 }
 
 impl Stage {
@@ -420,10 +444,26 @@ impl Program {
         })
     }
 
-    /// Whether the slots of a ring go on from one tile of D to the next: where blocks are persistent, the phases of its
-    /// mbarriers do.
+    /// Whether slots of a ring, and the phases of its mbarriers, go on where the K-tiles of a tile of D end: to the next tile,
+    /// where blocks are persistent, or to slots that are lent.
     pub fn carried(&self, ring: usize) -> bool {
-        self.scheduler.persistent.is_some() && self.rings[ring].mbarriers.is_some()
+        let goes_on = self.scheduler.persistent.is_some() || self.lent().is_some_and(|lent| lent.ring == ring);
+        goes_on && self.rings[ring].mbarriers.is_some()
+    }
+
+    /// The slots that hold the stage of D, if it is in a ring.
+    pub fn lent(&self) -> Option<Lent> {
+        let stage = self.stage.as_ref()?;
+        let StagePlace::Slots(ring) = stage.place else { return None };
+        let buffers = || self.rings[ring].buffers.iter().map(|buffer| &self.buffers[*buffer]);
+        let end = |buffer: &Buffer| u64::from(buffer.offset_bytes) + buffer.span_bytes(self.element(buffer.side));
+        let first_bytes = buffers().map(|buffer| buffer.offset_bytes).min().unwrap_or(0);
+        let bytes = buffers().map(end).max().unwrap_or(0).saturating_sub(first_bytes.into());
+        let (lines, dtype) = (self.lines(), self.problem.types.d);
+        let all = stage.panels(lines.elements);
+        let panel_bytes = (stage.bytes(lines, dtype) / u64::from(all.max(1))).try_into().unwrap_or(u32::MAX);
+        let panels = u32::try_from(bytes / u64::from(panel_bytes.max(1))).unwrap_or(u32::MAX).min(all);
+        Some(Lent { ring, first_bytes, panel_bytes, panels, slots: all.div_ceil(panels.max(1)) })
     }
 
     /// Whether a ring's slots are not filled with K-tiles past the end of k; elsewhere they become zero.
@@ -433,12 +473,15 @@ impl Program {
 
     /// Whether the stage of D uses memory of a ring's slots.
     pub fn is_staged_in(&self, ring: usize) -> bool {
-        let Some(stage) = &self.stage else { return false };
+        let first = match &self.stage {
+            None => return false,
+            Some(Stage { place: StagePlace::Slots(of), .. }) => return *of == ring,
+            Some(Stage { place: StagePlace::At(offset_bytes), .. }) => u64::from(*offset_bytes),
+        };
         let ring = &self.rings[ring];
         let start = |buffer: &usize| u64::from(self.buffers[*buffer].offset_bytes);
         let slots = ring.buffers.iter().map(start).min().unwrap_or(0);
         let end = slots + u64::from(ring.depth) * u64::from(ring.slot_bytes);
-        let first = u64::from(stage.offset_bytes);
         first < end && slots < first + self.staged_bytes()
     }
 
@@ -458,8 +501,11 @@ impl Program {
         self.stage.as_ref().map_or(0, bytes).next_multiple_of(SWIZZLE_PERIOD.into())
     }
 
-    /// Bytes of the stage: of one tile of D for each group of threads that takes turns.
+    /// Bytes of the stage: of one tile of D for each group of threads that takes turns; 0 in slots of a ring.
     pub fn staged_bytes(&self) -> u64 {
+        if self.lent().is_some() {
+            return 0;
+        }
         let others = u64::from(self.groups().saturating_sub(1)) * self.stage_step();
         self.stage.as_ref().map_or(0, |stage| others + stage.bytes(self.lines(), self.problem.types.d))
     }
@@ -477,7 +523,10 @@ impl Program {
             let mbarriers = ring.mbarriers.map_or(0, |at| u64::from(at) + MBARRIER_PAIR * u64::from(ring.depth));
             slots.max(mbarriers)
         };
-        let staged = self.stage.as_ref().map_or(0, |stage| u64::from(stage.offset_bytes) + self.staged_bytes());
+        let staged = match self.stage.as_ref().map(|stage| stage.place) {
+            Some(StagePlace::At(offset_bytes)) => u64::from(offset_bytes) + self.staged_bytes(),
+            Some(StagePlace::Slots(_)) | None => 0,
+        };
         let turns = self.turns.iter().map(|turn| turn.end(self.groups())).max().unwrap_or(0);
         self.rings.iter().map(end).max().unwrap_or(0).max(staged).max(turns)
     }

@@ -9,7 +9,7 @@ use ptx_gemm_dsl::words::Word;
 
 use super::{
     Accumulator, Buffer, Digit, Division, Empty, Fetch, Full, Hold, Index, Instruction, Module, Mover, Multiply, Op,
-    Program, Ring, Source, Span, Stage, Stager, Statement, Walk, Writer, param_name,
+    Program, Ring, Source, Span, Stage, StagePlace, Stager, Statement, Walk, Writer, param_name,
 };
 
 /// Column of the notes.
@@ -104,8 +104,12 @@ impl Printer {
             }
             program.buffers.iter().for_each(|buffer| out.buffer(buffer));
             program.rings.iter().for_each(|ring| out.ring(program, ring));
-            if let Some(Stage { pitch, swizzle, offset_bytes, note }) = &program.stage {
-                out.line(&format!("stage of d pitch {pitch} at {offset_bytes} B{}", swizzle_text(*swizzle)), note);
+            if let Some(Stage { pitch, swizzle, place, note }) = &program.stage {
+                let place = match place {
+                    StagePlace::At(offset_bytes) => format!("at {offset_bytes} B"),
+                    StagePlace::Slots(ring) => format!("in {}", program.rings[*ring].name),
+                };
+                out.line(&format!("stage of d pitch {pitch} {place}{}", swizzle_text(*swizzle)), note);
             }
             for barrier in &program.barriers {
                 let text = format!("barrier {} number {} threads {}", barrier.name, barrier.number, barrier.threads);
@@ -209,6 +213,9 @@ pub fn name(op: &Op) -> &'static str {
         Op::Wait { .. } => "wait",
         Op::Release { .. } => "release",
         Op::Skip { .. } => "skip",
+        Op::Lend { .. } => "lend",
+        Op::Borrow { .. } => "borrow",
+        Op::Return { .. } => "return",
         Op::Take { .. } => "take",
         Op::Pass { .. } => "pass",
         Op::Retire { .. } => "retire",
@@ -243,6 +250,9 @@ fn head(program: &Program, op: &Op) -> String {
         | Op::Commit { ring: r }
         | Op::Wait { ring: r }
         | Op::Skip { ring: r }
+        | Op::Lend { ring: r }
+        | Op::Borrow { ring: r }
+        | Op::Return { ring: r }
         | Op::Release { ring: r, kept: 0 } => format!("{name} {}", ring(*r)),
         Op::Take { turn } | Op::Pass { turn } => format!("{name} {}", program.turns[*turn].name),
         Op::Release { ring: r, kept } => format!("{name} {} but {kept}", ring(*r)),

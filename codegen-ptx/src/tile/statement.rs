@@ -162,6 +162,12 @@ pub enum Op {
     /// The consumer passes over the K-tiles of tiles that other groups of the role compute: those between this tile and the
     /// last one that it computed.
     Skip { ring: usize },
+    /// The producer takes the next free slots, as many as the stage of D needs, and gives them to the consumer without K-tiles.
+    Lend { ring: usize },
+    /// The consumer waits for the slots that are lent, which hold the stage of D from now on.
+    Borrow { ring: usize },
+    /// The consumer returns them, when no thread reads the tile of D any more.
+    Return { ring: usize },
     /// Waits until the previous group of the role has passed on a turn.
     Take { turn: usize },
     /// Passes a turn on to the next group of the role, also where there is no k to sum over.
@@ -274,6 +280,9 @@ impl Op {
             | Op::Wait { .. }
             | Op::Release { .. }
             | Op::Skip { .. }
+            | Op::Lend { .. }
+            | Op::Borrow { .. }
+            | Op::Return { .. }
             | Op::Take { .. }
             | Op::Pass { .. }
             | Op::Retire { .. }

@@ -168,11 +168,22 @@ fn others() -> impl Strategy<Value = Vec<Option<String>>> {
         maybe(40, raster).boxed(),
         maybe(15, split).boxed(),
         maybe(30, text(WAVES)).boxed(),
-        maybe(30, text(&["store(staged)", "store(staged)", "store(tma)"])).boxed(),
+        maybe(30, text(STORES)).boxed(),
         maybe(10, text(&["blocks_per_sm(1)", "blocks_per_sm(2)"])).boxed(),
         maybe(5, text(&["tail(none)"])).boxed(),
         maybe(20, text(targets)).boxed(),
     ]
+}
+
+/// Ways to store a tile of D from shared memory.
+const STORES: &[&str] =
+    &["store(staged)", "store(staged)", "store(tma)", "store(staged, memory = ring)", "store(tma, memory = ring)"];
+
+/// The text of clauses. Slots are lent by warps that only copy, for one tile at a time: elsewhere a tile of D has no choice.
+fn joined(clauses: &[String]) -> String {
+    let text = clauses.join("; ");
+    let lends = text.contains("specialize(") && !text.contains("pingpong");
+    if lends { text } else { text.replace(", memory = ring", "") }
 }
 
 /// A pipeline that TMA fills.
@@ -396,7 +407,7 @@ fn of_warps() -> impl Strategy<Value = String> {
             let words = [ahead, batch].map(|clause| clause.map(str::to_string));
             clauses.extend(words.into_iter().chain([layouts, epilogue]).flatten());
             clauses.extend(others.into_iter().flatten().filter(|clause| goes(clause, types)));
-            clauses.join("; ")
+            joined(&clauses)
         },
     )
 }
@@ -495,7 +506,7 @@ fn of_warp_groups() -> impl Strategy<Value = String> {
             let epilogue = epilogue.map(|epilogue| format!("epilogue({epilogue})"));
             clauses.extend([roles, orders, pace, layouts, epilogue, batch.map(str::to_string)].into_iter().flatten());
             clauses.extend(others.into_iter().flatten().filter(|clause| goes(clause, types)));
-            clauses.join("; ")
+            joined(&clauses)
         },
     )
 }
@@ -536,7 +547,7 @@ fn of_threads() -> impl Strategy<Value = String> {
             }
             let tile = depth.map_or(format!("tile({m}, {n})"), |depth| format!("tile({m}, {n}, {depth})"));
             let more = [staging, problem, others].into_iter().flatten().flatten();
-            [tile].into_iter().chain(threads).chain(more).collect::<Vec<_>>().join("; ")
+            joined(&[tile].into_iter().chain(threads).chain(more).collect::<Vec<_>>())
         },
     )
 }

@@ -208,18 +208,21 @@ fn staged_tile(
 ) -> Option<StagedTile> {
     let (types, layouts) = (settings.problem.types, settings.problem.layouts);
     let (staging, lines) = (staging?, Lines::of(settings, settings.tile?));
-    let panels = lines.panels(types.d).filter(|_| settings.store == Store::Tma && aligned);
+    let by_tma = settings.store == Store::Tma && aligned;
+    let lent = if settings.lends() { lines.lent(types.d, staging.stage_bytes) } else { None };
+    let panels = lines.panels(types.d).filter(|_| by_tma || lent.is_some());
     let (pitch, swizzle) =
         panels.as_ref().map_or((lines.padded(types.d), Swizzle::None), |panels| (panels.pitch, panels.swizzle));
     let width = widest(tma_width(types.d), types.d, &[d_run(layouts, geometry), pitch]);
     let offset_bytes = clamp(staging.d_offset(settings.stages));
-    let box_lines = panels.map(|panels| panels.box_lines);
+    let box_lines = panels.filter(|_| by_tma).map(|panels| panels.box_lines);
     let matrices = settings.atom != Atom::Fma
         && target.capability >= STMATRIX
         && types.d.bytes() == 2
         && types.epilogue() == DType::F32
         && matrices_add_up(settings, geometry, lines, pitch);
-    (settings.store != Store::Direct).then_some(StagedTile { offset_bytes, pitch, swizzle, width, matrices, box_lines })
+    let tile = StagedTile { offset_bytes, lent, pitch, swizzle, width, matrices, box_lines };
+    (settings.store != Store::Direct).then_some(tile)
 }
 
 /// Whether panels cut no warp's matrices: the same distances lead from its first ones to the others in every warp.

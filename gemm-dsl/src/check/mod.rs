@@ -98,6 +98,7 @@ fn judge(schedule: &Schedule, question: Question) -> Verdict {
             known = Some(inputs);
         }
     }
+    output::check(&settings, staging.as_ref(), &mut findings);
     tma::check(&settings, known.as_ref(), &mut findings);
     cluster::check(&settings, known.as_ref(), &mut findings);
     let needs = resources::Needs::new(&settings, geometry.as_ref(), staging.as_ref());

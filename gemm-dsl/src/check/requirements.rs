@@ -1,7 +1,7 @@
 //! Instructions that only some targets have.
 
 use crate::check::settings::Settings;
-use crate::clause::{Atom, Clause};
+use crate::clause::Atom;
 use crate::table::Key;
 use crate::target::Target;
 use crate::terms::{Load, Pace, Side, Store};
@@ -77,7 +77,7 @@ pub(super) fn all(settings: &Settings) -> Vec<Requirement> {
     if settings.get(Key::Registers).is_some() {
         need(Key::Registers, "setmaxnreg".into(), Target::SM_90A, &[]);
     }
-    if let Some(Clause::Store(Store::Tma)) = settings.get(Key::Store) {
+    if settings.store == Store::Tma && settings.get(Key::Store).is_some() {
         need(Key::Store, "store(tma)".into(), Target::SM_90, &["store(staged)", "store(direct)"]);
     }
     list

@@ -4,13 +4,14 @@ use crate::check::finding::{Finding, Findings};
 use crate::check::requirements::{self, Requirement};
 use crate::check::settings::Settings;
 use crate::check::staging::{self, Staging};
-use crate::clause::{Clause, PromoteClause, SharedClause, Skew, StagedOrder, TileClause};
+use crate::clause::{Clause, PromoteClause, SharedClause, Skew, StagedOrder, StoreClause, TileClause};
 use crate::keys::KeySet;
 use crate::limits;
 use crate::plan::Geometry;
 use crate::suggest;
 use crate::table::Key;
 use crate::target::{Target, WARP};
+use crate::terms::StageMemory;
 use crate::words::Word;
 
 /// The clauses that determine the size of a stage.
@@ -143,6 +144,10 @@ impl<'a> Needs<'a> {
                 let text = Clause::Promote(promote).to_string();
                 finding.set(&text, format!("{text} has one plane of each in a stage"));
             }
+        }
+        if staging.d_bytes > 0 && self.settings.specialize.is_some() {
+            let text = Clause::Store(StoreClause { way: self.settings.store, memory: Some(StageMemory::Ring) }).to_string();
+            finding.set(&text, format!("{text} has the tile of D in slots"));
         }
         if staging.d_bytes > 0 {
             finding.set("store(direct)", "store(direct) stages no tile of D");

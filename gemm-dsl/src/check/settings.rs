@@ -12,8 +12,8 @@ use crate::schedule::Schedule;
 use crate::table::Key;
 use crate::target::{MAX_ACCESS_BYTES, Target};
 use crate::terms::{
-    Along, Extent2, Fast, FmaOrder, Load, Operands, Pace, Raster, Reads, Reduce, Rounding, Side, SplitK, Store, Tail,
-    Wave,
+    Along, Extent2, Fast, FmaOrder, Load, Operands, Pace, Raster, Reads, Reduce, Rounding, Side, SplitK, StageMemory, Store,
+    Tail, Wave,
 };
 use crate::types::{Batch, DType, Layout, Layouts, Orientation, Problem, Types};
 
@@ -61,6 +61,8 @@ pub(super) struct Settings<'s> {
     /// Levels of `strassen`.
     pub levels: Option<u32>,
     pub store: Store,
+    /// Where the tile of D is to be on its way.
+    pub memory: Option<StageMemory>,
     pub specialize: Option<SpecializeClause>,
     /// Registers of producers and of consumers.
     pub registers: Option<(u32, u32)>,
@@ -107,6 +109,7 @@ impl<'s> Settings<'s> {
             multicast: [false; 2],
             levels: None,
             store: Store::Direct,
+            memory: None,
             specialize: None,
             registers: None,
             tail: Tail::Predicate,
@@ -218,7 +221,7 @@ impl<'s> Settings<'s> {
             Clause::Promote(p) => (self.promote, self.rounding) = (p.every, p.rounding),
             Clause::Cluster(extent) => self.cluster = *extent,
             Clause::Multicast(clause) => self.multicast = [clause.a, clause.b].map(|fetch| fetch == Fetch::Multicast),
-            Clause::Store(store) => self.store = *store,
+            Clause::Store(store) => (self.store, self.memory) = (store.way, store.memory),
             Clause::Specialize(specialize) => self.specialize = Some(*specialize),
             Clause::Registers(registers) => self.registers = Some((registers.producer, registers.consumer)),
             Clause::Tail(tail) => self.tail = *tail,
@@ -245,6 +248,11 @@ impl<'s> Settings<'s> {
     /// Warps that only copy.
     pub fn producer_warps(&self) -> u32 {
         self.specialize.map_or(0, |specialize| specialize.producers.warps())
+    }
+
+    /// Whether producers lend slots of the ring for the tile of D.
+    pub fn lends(&self) -> bool {
+        self.store != Store::Direct && self.memory == Some(StageMemory::Ring) && self.specialize.is_some()
     }
 
     /// Warp groups that compute whole tiles in turn: the consumers of a pingpong schedule; 1 where all compute one tile

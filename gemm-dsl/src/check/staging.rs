@@ -31,7 +31,7 @@ pub(super) struct Staging {
     /// Bytes of the mbarriers of one stage; 0 in a ring without.
     pub barrier_bytes: u64,
     /// Bytes of a tile of D on its way to global memory, of each group of threads that takes turns; 0 if it is stored from
-    /// registers.
+    /// registers, or in slots that producers lend for it.
     pub d_bytes: u64,
     /// Whether this tile has memory of its own: slots are filled while it is there, by producers, or by another block of the
     /// cluster that has begun its next tile.
@@ -72,10 +72,11 @@ pub(super) fn of(settings: &Settings, tile: TileClause) -> Option<Staging> {
     let (order_a, order_b) = settings.shared?;
     let depth = tile.k?;
     let types = settings.problem.types;
-    let align = alignment(order_a).max(alignment(order_b)).max(if settings.load == Load::Tma {
-        u64::from(BOX_ALIGN)
-    } else {
-        1
+    let align = alignment(order_a).max(alignment(order_b)).max(match settings.load {
+        // For panels of D of any swizzle.
+        _ if settings.lends() => SWIZZLE_PERIOD,
+        Load::Tma => u64::from(BOX_ALIGN),
+        Load::CpAsync | Load::Registers => 1,
     });
     let panels = matches!(settings.atom, Atom::Wgmma(..));
     let (a, a_bytes) = place(order_a, (tile.m, depth), settings.factor(Side::A).bytes(), align, panels);
@@ -84,7 +85,7 @@ pub(super) fn of(settings: &Settings, tile: TileClause) -> Option<Staging> {
     let stage_bytes = planes * (a_bytes + b_bytes);
     let b = Placement { offset_bytes: clamp(planes * a_bytes), ..b };
     let barrier_bytes = if settings.mbarriers() { BARRIER_BYTES } else { 0 };
-    let tile_bytes = Lines::of(settings, tile).bytes(types.d, settings.store);
+    let tile_bytes = if settings.lends() { 0 } else { Lines::of(settings, tile).bytes(types.d, settings.store) };
     let (d_bytes, turn_bytes) = match u64::from(settings.turns()) {
         1 => (tile_bytes, 0),
         turns => (tile_bytes.next_multiple_of(SWIZZLE_PERIOD) * turns, MBARRIER_BYTES * turns),

@@ -2,7 +2,7 @@
 
 use crate::clause::{
     Atom, Clause, Fetch, LayoutClause, MulticastClause, PackClause, PrefetchClause, PromoteClause, RasterClause,
-    RegistersClause, SharedClause, Skew, SpecializeClause, SplitKClause, StagedOrder, TileClause, TypesClause,
+    RegistersClause, SharedClause, Skew, SpecializeClause, SplitKClause, StagedOrder, StoreClause, TileClause, TypesClause,
     VectorClause, WarpCount,
 };
 use crate::diagnostic::{Diagnostic, Fix};
@@ -57,7 +57,10 @@ pub(super) fn parse(args: &mut Args, parentheses: bool) -> Option<Clause> {
             let producer = args.int("producer");
             Clause::Registers(RegistersClause { producer, consumer: args.int("consumer") })
         }
-        "store" => Clause::Store(args.word()?),
+        "store" => {
+            let memory = args.named_word("memory");
+            Clause::Store(StoreClause { way: args.word()?, memory })
+        }
         "promote" => {
             let every = args.int("every");
             let rounding = args.positional().and_then(|(value, span)| args.word_value(value, span));

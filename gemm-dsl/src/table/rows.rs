@@ -6,7 +6,7 @@ use super::{Argument, Info, Key, Values, words};
 use crate::clause::{BatchKind, Emulation, Metric, Roles, Spills};
 use crate::limits;
 use crate::target::Target;
-use crate::terms::{Along, FmaOrder, Load, Operands, Pace, Reads, Reduce, Rounding, Store, Tail};
+use crate::terms::{Along, FmaOrder, Load, Operands, Pace, Reads, Reduce, Rounding, StageMemory, Store, Tail};
 use crate::types::{DType, Layout};
 
 clauses! {
@@ -412,13 +412,18 @@ clauses! {
     /// accesses, whatever the shape of a thread's part. With `tma`, one thread copies the assembled tile in boxes, of which
     /// what is outside D is left out, and nothing waits for D at an edge. TMA writes units of 16 bytes, also what follows a
     /// row that ends within one; where D, its rows or its leading dimension are not multiples of that, another entry runs.
-    /// The tile takes the memory of the K-tiles, or, with `specialize`, memory of its own, since producers go on meanwhile.
+    ///
+    /// The tile takes the memory of the K-tiles, or, with `specialize`, memory of its own (`memory = own`): producers go on
+    /// meanwhile. With `memory = ring` these lend slots for it when they have filled those of its K-tiles, as many as it
+    /// takes, and fill the others meanwhile: shared memory for more stages, or for a larger tile. Its lines are cut into
+    /// panels of up to 128 bytes, and a slot holds whole panels.
     store Store {
-        syntax: "store(direct | staged | tma)",
+        syntax: "store(direct | staged | tma) or store(staged | tma, memory = own | ring)",
         summary: "how D leaves",
-        default: "store(direct)",
+        default: "store(direct); memory = own with specialize, else ring",
         arguments: [
             "way" in "store({})" => Values::Words(words::<Store>),
+            "memory" in "store(tma, memory = {})" => Values::Words(words::<StageMemory>),
         ],
         example: "store(staged)" in "tile(32, 32, 8); thread(4, 4)",
     }

@@ -26,6 +26,13 @@ impl Axis {
     }
 }
 
+/// Where a lane points, by the distance of a block of matrices from the warp's first one.
+struct Lines {
+    address: SharedAddress,
+    /// In slots, where its panel is, and the panels after it.
+    panels: Vec<Expr>,
+}
+
 impl Lowering<'_> {
     /// Applies the epilogue and writes the tile to the stage, two matrices high and two wide at a time.
     pub(super) fn stage_matrices(
@@ -89,7 +96,7 @@ impl Lowering<'_> {
     fn store_matrices(
         &mut self,
         held: &Held,
-        (wide, narrow): &(SharedAddress, Option<SharedAddress>),
+        (wide, narrow): &(Lines, Option<Lines>),
         (rows, row): (&Axis, usize),
         (cols, col): (&Axis, usize),
         vectors: &[Vec<Reg>],
@@ -119,9 +126,10 @@ impl Lowering<'_> {
             }
         }
         self.b.origin(&held.note, "D's tile in shared memory");
-        let address = if columns == COLUMNS { wide } else { narrow.as_ref().unwrap_or(wide) };
-        let distance = self.stage_distance(rows.positions[row], cols.positions[col])?;
-        let (base, offset) = address.at(distance)?;
+        let lines = if columns == COLUMNS { wide } else { narrow.as_ref().unwrap_or(wide) };
+        let (panel, distance) = self.stage_distance(rows.positions[row], cols.positions[col])?;
+        let (base, offset) = lines.address.at(distance)?;
+        let base = lines.panels.get(panel as usize).map_or(base.clone(), |panel| self.b.set(base + panel.clone()));
         let address = Address { base: self.b.set_reg(base), offset: i64::from(offset) };
         let transposed = self.program.problem.layouts.d == Layout::Col;
         self.b.push(Op::StoreMatrices { src: words, address, transposed });
@@ -130,7 +138,7 @@ impl Lowering<'_> {
 
     /// The address of the line of a matrix that this lane points at, of a warp's first four; and of its last two, if they
     /// are alone.
-    fn matrix_addresses(&mut self, rows: &Axis, cols: &Axis) -> Lowered<(SharedAddress, Option<SharedAddress>)> {
+    fn matrix_addresses(&mut self, rows: &Axis, cols: &Axis) -> Lowered<(Lines, Option<Lines>)> {
         let (stage, note) = (self.the_stage()?.clone(), self.epilogue_note());
         self.b.origin(&note, "the line of a matrix of D that this lane points at");
         let (warp_row, warp_col) = self.warp_coordinates()?;
@@ -141,28 +149,47 @@ impl Lowering<'_> {
         let starts = |cols: &[u32]| -> Lowered<Vec<u32>> {
             let pairs = rows.positions.iter().step_by(ROWS);
             let blocks = pairs.flat_map(|row| cols.iter().step_by(COLUMNS).map(move |col| (*row, *col)));
-            blocks.map(|(row, col)| self.stage_distance(row, col)).collect()
+            blocks.map(|(row, col)| Ok(self.stage_distance(row, col)?.1)).collect()
         };
         let (of_wide, of_narrow) = (starts(&cols.positions[..whole])?, starts(&cols.positions[whole..])?);
-        let mut address = |right: Expr, distances: Vec<u32>| -> Lowered<SharedAddress> {
+        let start = self.stage_start()?;
+        let along = if self.program.problem.layouts.d == Layout::Row { cols } else { rows };
+        let last = along.positions.last().map_or(0, |last| last / stage.pitch);
+        let mut address = |right: Expr, distances: Vec<u32>| -> Lowered<Lines> {
             let (row, col) = (warp_row.clone() + below.clone() * MATRIX, warp_col.clone() + right * MATRIX);
             let (row, col) = match self.program.problem.layouts.d {
                 Layout::Row => (row + line.clone(), col),
                 Layout::Col => (row, col + line.clone()),
             };
             let (line, element) = if self.program.problem.layouts.d == Layout::Row { (row, col) } else { (col, row) };
+            let panels = self.panels_from(&element, last)?;
             let offset = self.stage_offset(line, element)?;
             let offset = self.b.set(offset);
-            Ok(SharedAddress::new(&mut self.b, stage.offset_bytes, offset, stage.swizzle, distances))
+            Ok(Lines { address: SharedAddress::new(&mut self.b, start, offset, stage.swizzle, distances), panels })
         };
         let wide = address(right, of_wide)?;
         let narrow = if of_narrow.is_empty() { None } else { Some(address(Expr::Const(0), of_narrow)?) };
         Ok((wide, narrow))
     }
 
-    /// Bytes between elements of the stage with this distance in rows and columns.
-    fn stage_distance(&self, row: u32, col: u32) -> Lowered<u32> {
+    /// In slots: where the panel of an element of a line is, and those up to `last` panels later.
+    fn panels_from(&mut self, element: &Expr, last: u32) -> Lowered<Vec<Expr>> {
+        if self.program.lent().is_none() {
+            return Ok(Vec::new());
+        }
+        let first = self.panel_of(element, 0)?;
+        (0..=last).map(|panel| self.panel_in_slots(first.clone() + panel)).collect()
+    }
+
+    /// Bytes between elements of the stage with this distance in rows and columns; in slots, the panels between them, and the
+    /// bytes within one.
+    fn stage_distance(&self, row: u32, col: u32) -> Lowered<(u32, u32)> {
         let at = if self.program.problem.layouts.d == Layout::Row { (row, col) } else { (col, row) };
-        Ok(self.the_stage()?.distance(self.program.lines(), self.program.problem.types.d, at))
+        let stage = self.the_stage()?;
+        let (panel, at) = match self.program.lent() {
+            None => (0, at),
+            Some(_) => (at.1 / stage.pitch, (at.0, at.1 % stage.pitch)),
+        };
+        Ok((panel, stage.distance(self.program.lines(), self.program.problem.types.d, at)))
     }
 }

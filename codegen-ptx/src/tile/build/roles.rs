@@ -15,7 +15,9 @@ impl Builder<'_> {
         let mut body = self.produce(Index::Ahead(0));
         body.push(at(Op::Commit { ring: 0 }, &clauses.stages));
         let sum = vec![at(Op::Loop { body }, &clauses.tile)];
-        vec![at(Op::IfAnyK { body: sum }, &clauses.tile)]
+        let sum = at(Op::IfAnyK { body: sum }, &clauses.tile);
+        let lend = self.lends().then(|| at(Op::Lend { ring: 0 }, &clauses.store));
+        std::iter::once(sum).chain(lend).collect()
     }
 
     /// The consumer's half of the loop.

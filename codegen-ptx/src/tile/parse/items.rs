@@ -6,7 +6,8 @@ use ptx_gemm_dsl::types::Problem;
 use super::cursor::{Cursor, Parsed, fresh};
 use crate::tile::lexer::Token;
 use crate::tile::{
-    Accumulator, Barrier, Buffer, Digit, Empty, Full, Map, Pack, Planes, Program, Ring, Stage, Turn, Walk, param_name,
+    Accumulator, Barrier, Buffer, Digit, Empty, Full, Map, Pack, Planes, Program, Ring, Stage, StagePlace, Turn, Walk,
+    param_name,
 };
 use crate::violation::Site;
 
@@ -61,8 +62,17 @@ pub(super) fn item(
             cursor.word("of")?;
             cursor.word("d")?;
             let pitch = cursor.named("pitch")?;
-            let (offset_bytes, swizzle) = place(&mut cursor)?;
-            program.stage = Some(Stage { pitch, swizzle, offset_bytes, note: cursor.note() });
+            let (place, swizzle) = match cursor.takes(Token::Word("in")) {
+                true => {
+                    let ring = cursor.find("a ring", program.rings.iter().map(|ring| ring.name.as_str()))?;
+                    (StagePlace::Slots(ring), swizzle(&mut cursor)?)
+                }
+                false => {
+                    let (offset_bytes, swizzle) = place(&mut cursor)?;
+                    (StagePlace::At(offset_bytes), swizzle)
+                }
+            };
+            program.stage = Some(Stage { pitch, swizzle, place, note: cursor.note() });
         }
         "barrier" => {
             mark(Site::Barrier(program.barriers.len()), &cursor);
@@ -128,12 +138,14 @@ pub(super) fn params(cursor: &mut Cursor<'_>, problem: &Problem) -> Parsed<Vec<P
 /// Byte offset and swizzle.
 fn place(cursor: &mut Cursor<'_>) -> Parsed<(u32, Swizzle)> {
     cursor.word("at")?;
-    let offset_bytes = cursor.bytes()?;
-    let swizzle = match cursor.takes(Token::Word("swizzle")) {
+    Ok((cursor.bytes()?, swizzle(cursor)?))
+}
+
+fn swizzle(cursor: &mut Cursor<'_>) -> Parsed<Swizzle> {
+    Ok(match cursor.takes(Token::Word("swizzle")) {
         true => Swizzle::Bytes(cursor.bytes()?),
         false => Swizzle::None,
-    };
-    Ok((offset_bytes, swizzle))
+    })
 }
 
 fn buffer(cursor: &mut Cursor<'_>, name: String) -> Parsed<Buffer> {

@@ -24,7 +24,7 @@
 //!             | "buffer" name "of" ("a" | "b") "[" dim n "]" "[" dim n "]" "pitch" n "at" n "B" ["swizzle" n "B"]
 //!             | "ring" name "(" name,+ ")" "depth" n "slot" n "B" "full" full "empty" empty
 //!             | "mbarriers" ring "at" n "B"
-//!             | "stage" "of" "d" "pitch" n "at" n "B" ["swizzle" n "B"]
+//!             | "stage" "of" "d" "pitch" n ("at" n "B" | "in" ring) ["swizzle" n "B"]
 //!             | "barrier" name "number" n "threads" n
 //!             | "turn" name "at" n "B"
 //!             | "accumulator" name "threads" digit* ["warps" digit+] "holds" digit*
@@ -36,7 +36,7 @@
 //!             | "if_any_k" "{" statement* "}"
 //!             | "if_chunk_ends" "{" statement* "}"
 //!             | "loop" "kt" "{" statement* "}"
-//!             | ("acquire" | "commit" | "wait" | "skip") ring | "release" ring ["but" n] | "retire" ["but" n]
+//!             | ("acquire" | "commit" | "wait" | "skip" | "lend" | "borrow" | "return") ring | "release" ring ["but" n] | "retire" ["but" n]
 //!             | ("take" | "pass") turn
 //!             | "copy" ("a" | "b") "[" tile "]" "->" buffer "by" mover
 //!             | "steps" (n ".." n | "all") "unroll" n "{" fetch fetch multiply "}"

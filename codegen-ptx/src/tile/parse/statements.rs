@@ -79,6 +79,9 @@ impl<'t> Parser<'t> {
                     }
                     "acquire" => Op::Acquire { ring: cursor.find("a ring", rings())? },
                     "skip" => Op::Skip { ring: cursor.find("a ring", rings())? },
+                    "lend" => Op::Lend { ring: cursor.find("a ring", rings())? },
+                    "borrow" => Op::Borrow { ring: cursor.find("a ring", rings())? },
+                    "return" => Op::Return { ring: cursor.find("a ring", rings())? },
                     "take" => Op::Take { turn: cursor.find("a turn", turns())? },
                     "pass" => Op::Pass { turn: cursor.find("a turn", turns())? },
                     "commit" => Op::Commit { ring: cursor.find("a ring", rings())? },

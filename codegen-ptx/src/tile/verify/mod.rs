@@ -92,6 +92,9 @@ pub fn accumulators_of(role: &Role) -> Vec<usize> {
             | Op::Wait { .. }
             | Op::Release { .. }
             | Op::Skip { .. }
+            | Op::Lend { .. }
+            | Op::Borrow { .. }
+            | Op::Return { .. }
             | Op::Take { .. }
             | Op::Pass { .. }
             | Op::Retire { .. }

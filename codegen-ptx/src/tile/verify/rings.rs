@@ -5,7 +5,7 @@ use ptx_gemm_dsl::terms::{Side, Swizzle};
 
 use super::limits::{MAX_EXTENT, alignment};
 use super::{Check, rule};
-use crate::tile::{Buffer, Empty, Full, MBARRIER_PAIR, Mover, Op, Program, Ring};
+use crate::tile::{Buffer, Empty, Full, MBARRIER_PAIR, Mover, Op, Program, Ring, StagePlace};
 use crate::violation::Site;
 
 /// Most slots of a ring.
@@ -128,9 +128,18 @@ pub(super) fn overlaps(program: &Program) -> Check {
     for (index, turn) in program.turns.iter().enumerate() {
         taken.push((u64::from(turn.offset_bytes), turn.end(program.groups()), Site::Turn(index)));
     }
-    if let Some(stage) = &program.stage {
-        let start = u64::from(stage.offset_bytes);
-        let end = start + program.staged_bytes();
+    let staged = match (program.stage.as_ref().map(|stage| stage.place), program.lent()) {
+        (Some(StagePlace::At(offset_bytes)), _) => {
+            let start = u64::from(offset_bytes);
+            Some((start, start + program.staged_bytes()))
+        }
+        (_, Some(lent)) => {
+            let (start, ring) = (u64::from(lent.first_bytes), &program.rings[lent.ring]);
+            Some((start, start + u64::from(ring.depth) * u64::from(ring.slot_bytes)))
+        }
+        _ => None,
+    };
+    if let Some((start, end)) = staged {
         // The stage may use the slots' memory, in an order that `order` checks, but not that of mbarriers.
         let mut mbarriers = taken.iter().filter(|(_, _, site)| matches!(site, Site::Ring(_) | Site::Turn(_)));
         let apart = mbarriers.all(|(first, last, _)| *last <= start || end <= *first);

@@ -309,7 +309,12 @@ fn references(program: &Program) -> Check {
                     Some(uses) => *uses += 1,
                     None => return missing("barrier", node.site()),
                 },
-                Op::Skip { ring } if *ring >= rings.len() => return missing("ring", node.site()),
+                Op::Skip { ring } | Op::Lend { ring } | Op::Borrow { ring } | Op::Return { ring }
+                    if *ring >= rings.len() =>
+                {
+                    return missing("ring", node.site());
+                }
+                Op::Lend { ring } | Op::Borrow { ring } | Op::Return { ring } => staged::lends(program, *ring, &node)?,
                 Op::Take { turn } | Op::Pass { turn } if *turn >= program.turns.len() => {
                     return missing("turn", node.site());
                 }

@@ -5,8 +5,12 @@ use ptx_gemm_dsl::terms::Swizzle;
 use ptx_gemm_dsl::types::{DType, Layout};
 
 use super::limits::{MAX_ACCESS_BYTES, alignment, run, vector};
+use super::trace::Node;
 use super::{Check, broken, rule};
-use crate::tile::{Digit, MATRIX, Map, Op, Program, Stage, Stager, TMA_BYTES, Writer};
+use crate::tile::print::name;
+use crate::tile::{
+    Digit, Empty, Full, Lent, MATRIX, Map, Op, Program, Stage, StagePlace, Stager, TMA_BYTES, Writer,
+};
 use crate::violation::Site;
 
 /// Checks the declaration, and that the tile passes through it once.
@@ -19,7 +23,9 @@ pub(super) fn check(program: &Program) -> Check {
     rule(uses == (1, 1), Site::Stage, || {
         format!("the stage of d needs one `stage` and one `write`, not {} and {}", uses.0, uses.1)
     })?;
-    if program.scheduler.persistent.is_some() {
+    if let Some(lent) = program.lent() {
+        slots(program, stage, lent)?;
+    } else if program.scheduler.persistent.is_some() {
         // Another block may have begun its next tile, and this one has returned its slots.
         let taken = (0..program.rings.len()).find(|ring| program.is_staged_in(*ring) && program.writers() > 1);
         rule(taken.is_none(), Site::Stage, || {
@@ -40,8 +46,61 @@ pub(super) fn check(program: &Program) -> Check {
         })?;
     }
     let align = alignment(stage.swizzle).max(if program.writes_by_tma() { BOX_ALIGN } else { MAX_ACCESS_BYTES });
-    rule(stage.offset_bytes.is_multiple_of(align), Site::Stage, || {
-        format!("the stage of d begins at {} B, which is not a multiple of {align}", stage.offset_bytes)
+    let starts = match (stage.place, program.lent()) {
+        (StagePlace::At(offset_bytes), _) => vec![offset_bytes],
+        (StagePlace::Slots(_), None) => Vec::new(),
+        (StagePlace::Slots(_), Some(lent)) => {
+            vec![lent.first_bytes, program.rings[lent.ring].slot_bytes, lent.panel_bytes]
+        }
+    };
+    starts.into_iter().try_for_each(|start| {
+        rule(start.is_multiple_of(align), Site::Stage, || match program.lent() {
+            None => format!("the stage of d begins at {start} B, which is not a multiple of {align}"),
+            Some(_) => format!("panels of the stage of d are {start} B apart, which is not a multiple of {align}"),
+        })
+    })
+}
+
+/// The slots that hold the stage of D: whole panels, of a ring whose slots go on.
+fn slots(program: &Program, stage: &Stage, lent: Lent) -> Check {
+    let ring = &program.rings[lent.ring];
+    let name = &ring.name;
+    let counts = matches!((ring.full, ring.empty), (Full::Mbarrier { .. }, Empty::Mbarrier { .. }));
+    rule(counts, Site::Stage, || {
+        format!("the stage of d is in {name}, which needs mbarriers for full and empty slots")
+    })?;
+    rule(program.groups() == 1, Site::Stage, || {
+        format!("the stage of d is in {name}, and groups that take turns cannot tell lent slots from those of K-tiles")
+    })?;
+    rule(lent.panels > 0, Site::Stage, || {
+        format!("a panel of the stage of d has {} B, which is more than a slot of {name}", lent.panel_bytes)
+    })?;
+    let panels = stage.panels(program.lines().elements);
+    rule(lent.slots <= ring.depth, Site::Stage, || {
+        format!("the stage of d has {panels} panels, {} in a slot, and {name} has {} slots", lent.panels, ring.depth)
+    })?;
+    let statements = program.statements();
+    let has = |of: fn(&Op) -> bool| statements.iter().filter(|statement| of(&statement.op)).count();
+    let uses = [
+        has(|op| matches!(op, Op::Lend { .. })),
+        has(|op| matches!(op, Op::Borrow { .. })),
+        has(|op| matches!(op, Op::Return { .. })),
+    ];
+    rule(uses == [1; 3], Site::Stage, || {
+        let [lend, borrow, back] = uses;
+        format!(
+            "the stage of d is in {name}, which needs one `lend`, one `borrow` and one `return`, not {lend}, {borrow} and \
+             {back}"
+        )
+    })
+}
+
+/// Slots are lent for the stage of D alone.
+pub(super) fn lends(program: &Program, ring: usize, node: &Node<'_>) -> Check {
+    let of_stage = program.lent().is_some_and(|lent| lent.ring == ring);
+    rule(of_stage, node.site(), || {
+        let (word, name) = (name(node.op), &program.rings[ring].name);
+        format!("`{word} {name}` is for a stage of d in {name}, and it is elsewhere")
     })
 }
 

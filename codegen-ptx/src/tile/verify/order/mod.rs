@@ -9,6 +9,7 @@
 //! A clock also counts the phases of the mbarriers of full slots that a thread knows to be complete. A wait tests the parity
 //! of a phase, which the phase before the previous one has, too: the thread has to know that the previous one is complete.
 
+mod lent;
 mod rings;
 mod staged;
 mod terms;
@@ -118,6 +119,10 @@ struct Cursor {
     committed: u32,
     waited: u32,
     released: u32,
+    /// Slots that have been lent, or waited for as lent, by the statement that the thread is at.
+    passed: u32,
+    /// Slots that it has borrowed.
+    borrowed: u32,
     /// Slots filled before the current tile: not 0 in a ring whose phases go on from tile to tile.
     filled_before: u32,
 }
@@ -369,6 +374,9 @@ impl<'a> Block<'a> {
             Op::Wait { ring } => return self.wait(t, *ring, kt),
             Op::Release { ring, kept } => return self.release(t, *ring, *kept),
             Op::Skip { ring } => self.skip(t, *ring)?,
+            Op::Lend { ring } => return self.lend(t, *ring),
+            Op::Borrow { ring } => return self.borrow(t, *ring),
+            Op::Return { ring } => self.give_back(t, *ring)?,
             Op::Take { turn } => return self.take(t, *turn),
             Op::Pass { turn } => self.pass(t, *turn)?,
             Op::Retire { steps } => self.retire(t, *steps as usize)?,

@@ -14,16 +14,22 @@ impl Block<'_> {
                 self.fault(format_args!("{}: a slot is acquired before the previous one is committed", decl.name))
             );
         }
-        let round = cursor.acquired / decl.depth;
         if kt.is_none() && cursor.acquired - cursor.filled_before >= decl.depth {
             return Err(
                 self.fault(format_args!("{}: more slots are filled before the loop than the ring has", decl.name))
             );
         }
-        let slot = (cursor.acquired % decl.depth) as usize;
         if self.past_the_end(ring, cursor.acquired - cursor.filled_before) {
             return Ok(true);
         }
+        self.take_slot(t, ring)
+    }
+
+    /// Takes the next slot, if it is free; returns false if it is not yet.
+    pub(super) fn take_slot(&mut self, t: usize, ring: usize) -> Result<bool, Violation> {
+        let decl = &self.program.rings[ring];
+        let acquired = self.threads[t].rings[ring].acquired;
+        let (round, slot) = (acquired / decl.depth, (acquired % decl.depth) as usize);
         if self.idle(t, ring) {
             self.threads[t].rings[ring].acquired += 1;
             return Ok(true);
@@ -54,7 +60,7 @@ impl Block<'_> {
     }
 
     /// Whether a thread has no part in filling a ring: with TMA only the role's first thread does.
-    fn idle(&self, t: usize, ring: usize) -> bool {
+    pub(super) fn idle(&self, t: usize, ring: usize) -> bool {
         self.by_tma[ring] && !t.is_multiple_of(COPIES_OF_A_ROLE)
     }
 
@@ -197,10 +203,25 @@ impl Block<'_> {
                 self.fault(format_args!("{}: a slot is waited for before the previous one is released", decl.name))
             );
         }
-        let (round, slot) = (cursor.waited / decl.depth, (cursor.waited % decl.depth) as usize);
         match decl.full {
-            Full::Mbarrier { .. } => {
-                let fills = self.fills(ring, slot);
+            Full::Mbarrier { .. } => self.wait_full(t, ring),
+            Full::Barrier | Full::CopyGroups { .. } => {
+                if let Full::CopyGroups { in_flight } = decl.full {
+                    self.land_groups(t, in_flight as usize);
+                }
+                self.threads[t].rings[ring].waited += 1;
+                self.threads[t].blocked = Some(0);
+                Ok(false)
+            }
+        }
+    }
+
+    /// Waits until the mbarrier of the next slot says that it is full; returns false if it is not yet.
+    pub(super) fn wait_full(&mut self, t: usize, ring: usize) -> Result<bool, Violation> {
+        let decl = &self.program.rings[ring];
+        let waited = self.threads[t].rings[ring].waited;
+        let (round, slot) = (waited / decl.depth, (waited % decl.depth) as usize);
+        let fills = self.fills(ring, slot);
                 if self.threads[t].clock[fills] < round {
                     return Err(self.fault(format_args!(
                         "{}: slot {slot} may look full while an earlier K-tile is copied to it: nothing tells this thread \
@@ -216,16 +237,6 @@ impl Block<'_> {
                 self.threads[t].clock[fills] = round + 1;
                 self.threads[t].rings[ring].waited += 1;
                 Ok(true)
-            }
-            Full::Barrier | Full::CopyGroups { .. } => {
-                if let Full::CopyGroups { in_flight } = decl.full {
-                    self.land_groups(t, in_flight as usize);
-                }
-                self.threads[t].rings[ring].waited += 1;
-                self.threads[t].blocked = Some(0);
-                Ok(false)
-            }
-        }
     }
 
     /// Completes the thread's committed groups, except the newest `in_flight`.

@@ -40,6 +40,7 @@ impl Block<'_> {
         if late(&reads) {
             return Err(self.fault("a tile of D is staged while the previous one may still be read"));
         }
+        self.stage_in_lent_slots(t)?;
         for buffer in self.shared_with_slots() {
             let name = &self.program.buffers[buffer].name;
             for slot in &self.slots[buffer] {
@@ -86,18 +87,21 @@ impl Block<'_> {
         if self.staged.lost {
             return Err(self.fault(LOST));
         }
-        self.staged.read[t] = match by {
+        let until = match by {
             Writer::Registers { .. } => thread.clock[t],
             Writer::Tma { .. } => READING,
         };
-        Ok(())
+        self.staged.read[t] = until;
+        self.use_lent_slots(t, until)
     }
 
     /// The thread waits until the copies that it has started have read the tile.
     pub(super) fn settle(&mut self, t: usize) {
+        let now = self.threads[t].clock[t];
         let read = &mut self.staged.read[t];
         if *read == READING {
-            *read = self.threads[t].clock[t];
+            *read = now;
+            self.read_until(t, now);
         }
     }
 
@@ -134,7 +138,9 @@ impl Block<'_> {
 
     /// The buffers with slots in the stage's memory.
     fn shared_with_slots(&self) -> Vec<usize> {
+        // Of slots that are lent, each access counts as one of the slot.
         let rings = (0..self.program.rings.len()).filter(|ring| self.program.is_staged_in(*ring));
+        let rings = rings.filter(|_| self.program.lent().is_none());
         rings.flat_map(|ring| self.program.rings[ring].buffers.iter().copied()).collect()
     }
 }
