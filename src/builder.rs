@@ -24,7 +24,7 @@
 pub use ptx_gemm_dsl::clause::{
     Atom, BatchKind, Clause, Emulation, Expectation, Fetch, Knower, LayoutClause, Metric, MulticastClause,
     RasterClause, RegistersClause, Relation, Roles, SharedClause, Skew, SpecializeClause, Spills, SplitKClause,
-    StagedOrder, TileClause, TypesClause, VectorClause, WarpCount,
+    StagedOrder, StoreClause, TileClause, TypesClause, VectorClause, WarpCount,
 };
 pub use ptx_gemm_dsl::contract::FigureSource;
 pub use ptx_gemm_dsl::epilogue::{Axis, BinaryOp, Epilogue, Expr, Function, Vector};
@@ -32,6 +32,6 @@ pub use ptx_gemm_dsl::figure::Figure;
 pub use ptx_gemm_dsl::plan::{CopyPlan, Geometry, OperandPlan, Placement, Provenance, Variant};
 pub use ptx_gemm_dsl::terms::{
     Along, Extent2, Extent3, Fast, FmaOrder, Load, Operand, Operands, Pace, Param, Raster, Reads, Reduce, Rounding,
-    Side, SplitK, Store, Swizzle, Tail, Wave,
+    Side, SplitK, StageMemory, Store, Swizzle, Tail, Wave,
 };
 pub use ptx_gemm_dsl::types::{Layouts, Types};

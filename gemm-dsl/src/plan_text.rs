@@ -5,10 +5,10 @@ use std::fmt::{self, Display, Formatter};
 use crate::clause::{ALL_PRODUCTS, Atom, size};
 use crate::epilogue::Axis;
 use crate::plan::{CopyPlan, Emulate, LentSlots, OperandPlan, Placement, Plan, Variant};
+use crate::suggest::count;
 use crate::target::WARP;
 use crate::terms::{Along, Extent2, Fast, Load, Operand, Operands, Param, Side, Swizzle, Tail, Wave};
 use crate::types::{Orientation, Problem};
-use crate::suggest::count;
 use crate::words::Word;
 
 /// Rows of two columns under headings. A name and a text need no library for tables, which this crate, a dependency of the

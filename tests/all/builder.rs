@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use ptx_gemm::builder::{
     Along, Atom, BatchKind, Clause, Emulation, Fast, Fetch, FmaOrder, LayoutClause, Layouts, Load, Metric, Operands,
-    Pace, Reads, Reduce, Relation, Roles, Rounding, Skew, SpecializeClause, Spills, StagedOrder, Store, Tail,
-    TypesClause, VectorClause, WarpCount,
+    Pace, Reads, Reduce, Relation, Roles, Rounding, Skew, SpecializeClause, Spills, StageMemory, StagedOrder, Store,
+    Tail, TypesClause, VectorClause, WarpCount,
 };
 use ptx_gemm::{DType, Layout, Schedule, Target};
 
@@ -69,6 +69,7 @@ fn every_method_takes_what_the_facade_exports() {
         specialize_of(SpecializeClause { producers: WarpCount::Warps(1), consumers: None, roles: Some(Roles::Cooperative) });
         registers(40, 232);
         store(Store::Staged);
+        store_in(Store::Tma, StageMemory::Ring);
         promote_by(64, Rounding::Compensated);
         promote(4);
         emulate(Emulation::Bf16x3);

@@ -82,7 +82,7 @@ fn every_token_matters() {
 }
 
 /// Small schedules that together use every statement.
-const SMALL: [&str; 11] = [
+const SMALL: [&str; 12] = [
     "tile(16, 16, 4); thread(2, 2); vector(2); double_buffer; epilogue(|acc, c, alpha, beta| alpha * acc + beta * c)",
     "tile(16, 16, 8); thread(2, 4); vector(4); shared(a = km + pad(4)); unroll(4); prefetch(2); order(snake)",
     "tile(16, 32, 4); thread(2, 4); load(cp_async); stages(3); persistent(2); epilogue(|acc, bias| relu(acc + bias[n]))",
@@ -93,6 +93,8 @@ const SMALL: [&str; 11] = [
     "tile(16, 32, 4); thread(4, 4); double_buffer; pace(free); operands(shared)",
     "tile(16, 16, 4); thread(2, 4); load(cp_async); stages(2); persistent(2); store(staged)",
     "tile(16, 16, 4); thread(4, 4); vector(4); load(tma); stages(2); persistent(2); store(tma)",
+    "tile(16, 64, 8); thread(4, 8); load(cp_async); stages(3); specialize(producers = 1 warp); persistent(2); \
+     store(staged, memory = ring)",
     "tile(16, 16); thread(2, 2); shared(none); vector(2); tail(predicate); raster(group = 2, along = m)",
 ];
 

@@ -262,8 +262,9 @@ impl<'p> Builder<'p> {
             Some(how) => body.push(at(Op::Reduce { acc: 0, how, body: store }, &clauses.split_k)),
         }
         if self.lends() {
-            // Also of the other threads' parts.
-            body.extend([self.meet_to_store(), at(Op::Return { ring: 0 }, &clauses.store)]);
+            // One thread of a warp group returns them, where tensor cores read them.
+            body.extend(self.multiplies_asynchronously().then(|| self.meet_to_store()));
+            body.push(at(Op::Return { ring: 0 }, &clauses.store));
         }
         if plan.persistent.is_some() && staged {
             if plan.producer_warps == 0 && self.variant.load == Load::CpAsync && self.variant.staged.is_none() {

@@ -41,7 +41,8 @@ pub(super) fn check(settings: &Settings, staging: Option<&Staging>, findings: &m
         return;
     }
     if settings.turns() > 1 {
-        let together = Clause::Specialize(SpecializeClause { roles: Some(Roles::Cooperative), ..specialize }).to_string();
+        let together =
+            Clause::Specialize(SpecializeClause { roles: Some(Roles::Cooperative), ..specialize }).to_string();
         let message = format!(
             "{stated} conflicts with pingpong: while one consumer's tile is in slots of the ring, the next one cannot tell \
              from their parity whether they have been filled with its K-tiles"

@@ -146,7 +146,8 @@ impl<'a> Needs<'a> {
             }
         }
         if staging.d_bytes > 0 && self.settings.specialize.is_some() {
-            let text = Clause::Store(StoreClause { way: self.settings.store, memory: Some(StageMemory::Ring) }).to_string();
+            let text =
+                Clause::Store(StoreClause { way: self.settings.store, memory: Some(StageMemory::Ring) }).to_string();
             finding.set(&text, format!("{text} has the tile of D in slots"));
         }
         if staging.d_bytes > 0 {

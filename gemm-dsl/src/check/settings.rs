@@ -12,8 +12,8 @@ use crate::schedule::Schedule;
 use crate::table::Key;
 use crate::target::{MAX_ACCESS_BYTES, Target};
 use crate::terms::{
-    Along, Extent2, Fast, FmaOrder, Load, Operands, Pace, Raster, Reads, Reduce, Rounding, Side, SplitK, StageMemory, Store,
-    Tail, Wave,
+    Along, Extent2, Fast, FmaOrder, Load, Operands, Pace, Raster, Reads, Reduce, Rounding, Side, SplitK, StageMemory,
+    Store, Tail, Wave,
 };
 use crate::types::{Batch, DType, Layout, Layouts, Orientation, Problem, Types};
 

@@ -2,8 +2,8 @@
 
 use crate::clause::{
     Atom, Clause, Fetch, LayoutClause, MulticastClause, PackClause, PrefetchClause, PromoteClause, RasterClause,
-    RegistersClause, SharedClause, Skew, SpecializeClause, SplitKClause, StagedOrder, StoreClause, TileClause, TypesClause,
-    VectorClause, WarpCount,
+    RegistersClause, SharedClause, Skew, SpecializeClause, SplitKClause, StagedOrder, StoreClause, TileClause,
+    TypesClause, VectorClause, WarpCount,
 };
 use crate::diagnostic::{Diagnostic, Fix};
 use crate::grammar::args::Args;

@@ -1,7 +1,7 @@
 //! The builder, text and extension produce the same schedules, and all fail at the same time: when the schedule is
 //! checked.
 
-use ptx_gemm_dsl::terms::{Along, Fast, FmaOrder, Load, Operands, Pace, Reads, Reduce, Store, Tail};
+use ptx_gemm_dsl::terms::{Along, Fast, FmaOrder, Load, Operands, Pace, Reads, Reduce, StageMemory, Store, Tail};
 use ptx_gemm_dsl::types::Layouts;
 use ptx_gemm_dsl::{DType, Diagnostics, Layout, Schedule, Target, clause::*};
 
@@ -45,7 +45,7 @@ fn every_clause_has_a_method() {
             roles: Some(Roles::Cooperative),
         })
         .registers(40, 232)
-        .store(Store::Tma)
+        .store_in(Store::Tma, StageMemory::Ring)
         .promote(4)
         .emulate(Emulation::Bf16x6)
         .strassen(1)

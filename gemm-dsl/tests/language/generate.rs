@@ -5,7 +5,9 @@ use proptest::sample::select;
 use ptx_gemm_dsl::Schedule;
 use ptx_gemm_dsl::clause::*;
 use ptx_gemm_dsl::clause::{PackClause, PrefetchClause, PromoteClause};
-use ptx_gemm_dsl::terms::{Along, Extent2, Fast, FmaOrder, Load, Operands, Pace, Reads, Reduce, Rounding, Store, Tail};
+use ptx_gemm_dsl::terms::{
+    Along, Extent2, Fast, FmaOrder, Load, Operands, Pace, Reads, Reduce, Rounding, StageMemory, Store, Tail,
+};
 use ptx_gemm_dsl::words::Word;
 use ptx_gemm_dsl::{DType, Layout, Target};
 
@@ -106,7 +108,7 @@ fn memory() -> impl Strategy<Value = Clause> {
             .prop_filter_map("one at least", |[a, b]| { (a || b).then_some(Clause::Pack(PackClause { a, b })) }),
         number().prop_map(Clause::Stages),
         Just(Clause::DoubleBuffer),
-        word::<Store>().prop_map(Clause::Store),
+        (word::<Store>(), maybe(word())).prop_map(|(way, memory)| Clause::Store(StoreClause { way, memory })),
     ]
 }
 
@@ -202,6 +204,9 @@ fn of_warp_groups() -> impl Strategy<Value = Schedule> {
             s = s.shared(Some(order), None);
         }
         match store {
+            Some(store) if producers.is_some() && stages == 3 && store != Store::Direct => {
+                s.store_in(store, if registers { StageMemory::Ring } else { StageMemory::Own })
+            }
             Some(store) => s.store(store),
             None => s,
         }

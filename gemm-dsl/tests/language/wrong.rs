@@ -288,6 +288,15 @@ pub const WRONG: &[&str] = &[
     "types(bf16); atom(wgmma(64, 256, 16)); tile(128, 256, 64); load(tma); stages(5)",
     "types(bf16); atom(wgmma(64, 256, 16)); tile(128, 256, 64); load(tma); specialize(producers = 1, pingpong)",
     "types(bf16); atom(wgmma(64, 256, 16)); tile(128, 256, 64); load(tma); promote(every = 128)",
+    // The tile of D in slots.
+    "tile(32, 32, 8); thread(1, 1); store(direct, memory = ring)",
+    "tile(32, 32, 8); thread(1, 1); store(staged, memory = own)",
+    "types(bf16); atom(wgmma(64, 64, 16)); tile(64, 64, 64); load(tma); stages(3); persistent; cluster(2, 1); multicast(b); store(tma, memory = ring)",
+    "types(bf16); atom(wgmma(64, 64, 16)); tile(64, 64, 64); load(tma); stages(3); persistent; specialize(producers = 1, pingpong); store(tma, memory = ring)",
+    "types(bf16); atom(wgmma(64, 256, 16)); tile(128, 256, 64); load(tma); stages(3); specialize(producers = 1); store(tma, memory = slots)",
+    "types(bf16, d = f32); atom(wgmma(64, 256, 16)); tile(128, 256, 64); load(tma); stages(2); specialize(producers = 1); store(tma, memory = ring)",
+    "types(bf16); atom(wgmma(64, 256, 16)); tile(128, 256, 16); load(tma); stages(3); specialize(producers = 1); store(tma, memory = ring)",
+    "tile(32, 30, 8); thread(1, 2); load(cp_async); stages(3); specialize(producers = 1 warp); store(staged, memory = ring)",
     // Strassen.
     "tile(64, 64, 8); thread(4, 4); strassen(levels = 3)",
     "tile(64, 64, 8); thread(4, 4); strassen(levels = 1); batch(grouped)",

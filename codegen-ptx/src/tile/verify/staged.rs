@@ -8,9 +8,7 @@ use super::limits::{MAX_ACCESS_BYTES, alignment, run, vector};
 use super::trace::Node;
 use super::{Check, broken, rule};
 use crate::tile::print::name;
-use crate::tile::{
-    Digit, Empty, Full, Lent, MATRIX, Map, Op, Program, Stage, StagePlace, Stager, TMA_BYTES, Writer,
-};
+use crate::tile::{Digit, Empty, Full, Lent, MATRIX, Map, Op, Program, Stage, StagePlace, Stager, TMA_BYTES, Writer};
 use crate::violation::Site;
 
 /// Checks the declaration, and that the tile passes through it once.

@@ -66,8 +66,24 @@ impl Block<'_> {
         if self.threads[t].rings[ring].borrowed == 0 {
             return Err(self.fault(format_args!("{name}: slots are returned that have not been borrowed")));
         }
+        // Where tensor cores read the slots, one thread of a warp group arrives for all.
+        let for_all = self.program.read_by_descriptor(ring);
         while self.threads[t].rings[ring].borrowed > 0 {
             let slot = self.slot_at(ring, self.threads[t].rings[ring].released);
+            let clock = &self.threads[t].clock;
+            let own = |other: usize| other == t || self.threads[other].role == self.threads[t].role && for_all;
+            let late = |buffer: &usize| {
+                self.slots[*buffer][slot]
+                    .read
+                    .iter()
+                    .enumerate()
+                    .any(|(other, read)| own(other) && clock[other] < *read)
+            };
+            if self.program.rings[ring].buffers.iter().any(late) {
+                return Err(
+                    self.fault(format_args!("{name}: slots are returned while the tile of D may still be read"))
+                );
+            }
             let count = self.members(|op| matches!(op, Op::Release { ring: of, .. } if *of == ring));
             arrive(&mut self.empty[ring][slot], &self.threads[t].clock, count);
             let cursor = &mut self.threads[t].rings[ring];
@@ -105,7 +121,9 @@ impl Block<'_> {
         let Some(lent) = self.program.lent() else { return Ok(Vec::new()) };
         let (ring, cursor) = (&self.program.rings[lent.ring], &self.threads[t].rings[lent.ring]);
         if cursor.borrowed == 0 {
-            return Err(self.fault(format_args!("the stage of d is used outside `borrow {0}` and `return {0}`", ring.name)));
+            return Err(
+                self.fault(format_args!("the stage of d is used outside `borrow {0}` and `return {0}`", ring.name))
+            );
         }
         let slots = (0..cursor.borrowed).map(|slot| self.slot_at(lent.ring, cursor.released + slot));
         Ok(slots.flat_map(|slot| ring.buffers.iter().map(move |buffer| (*buffer, slot))).collect())

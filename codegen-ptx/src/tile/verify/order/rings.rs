@@ -222,21 +222,21 @@ impl Block<'_> {
         let waited = self.threads[t].rings[ring].waited;
         let (round, slot) = (waited / decl.depth, (waited % decl.depth) as usize);
         let fills = self.fills(ring, slot);
-                if self.threads[t].clock[fills] < round {
-                    return Err(self.fault(format_args!(
-                        "{}: slot {slot} may look full while an earlier K-tile is copied to it: nothing tells this thread \
+        if self.threads[t].clock[fills] < round {
+            return Err(self.fault(format_args!(
+                "{}: slot {slot} may look full while an earlier K-tile is copied to it: nothing tells this thread \
                          that this copy is complete",
-                        decl.name
-                    )));
-                }
-                let barrier = &self.full[ring][slot];
-                if barrier.phases <= round {
-                    return Ok(false);
-                }
-                join(&mut self.threads[t].clock, &barrier.done);
-                self.threads[t].clock[fills] = round + 1;
-                self.threads[t].rings[ring].waited += 1;
-                Ok(true)
+                decl.name
+            )));
+        }
+        let barrier = &self.full[ring][slot];
+        if barrier.phases <= round {
+            return Ok(false);
+        }
+        join(&mut self.threads[t].clock, &barrier.done);
+        self.threads[t].clock[fills] = round + 1;
+        self.threads[t].rings[ring].waited += 1;
+        Ok(true)
     }
 
     /// Completes the thread's committed groups, except the newest `in_flight`.
