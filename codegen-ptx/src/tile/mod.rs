@@ -455,14 +455,12 @@ impl Program {
     pub fn lent(&self) -> Option<Lent> {
         let stage = self.stage.as_ref()?;
         let StagePlace::Slots(ring) = stage.place else { return None };
-        let buffers = || self.rings[ring].buffers.iter().map(|buffer| &self.buffers[*buffer]);
-        let end = |buffer: &Buffer| u64::from(buffer.offset_bytes) + buffer.span_bytes(self.element(buffer.side));
-        let first_bytes = buffers().map(|buffer| buffer.offset_bytes).min().unwrap_or(0);
-        let bytes = buffers().map(end).max().unwrap_or(0).saturating_sub(first_bytes.into());
+        let Ring { buffers, slot_bytes, .. } = &self.rings[ring];
+        let first_bytes = buffers.iter().map(|buffer| self.buffers[*buffer].offset_bytes).min().unwrap_or(0);
         let (lines, dtype) = (self.lines(), self.problem.types.d);
         let all = stage.panels(lines.elements);
         let panel_bytes = (stage.bytes(lines, dtype) / u64::from(all.max(1))).try_into().unwrap_or(u32::MAX);
-        let panels = u32::try_from(bytes / u64::from(panel_bytes.max(1))).unwrap_or(u32::MAX).min(all);
+        let panels = (slot_bytes / panel_bytes.max(1)).min(all);
         Some(Lent { ring, first_bytes, panel_bytes, panels, slots: all.div_ceil(panels.max(1)) })
     }
 
@@ -525,7 +523,11 @@ impl Program {
         };
         let staged = match self.stage.as_ref().map(|stage| stage.place) {
             Some(StagePlace::At(offset_bytes)) => u64::from(offset_bytes) + self.staged_bytes(),
-            Some(StagePlace::Slots(_)) | None => 0,
+            Some(StagePlace::Slots(ring)) => {
+                let (first_bytes, ring) = (self.lent().map_or(0, |lent| lent.first_bytes), &self.rings[ring]);
+                u64::from(first_bytes) + u64::from(ring.depth) * u64::from(ring.slot_bytes)
+            }
+            None => 0,
         };
         let turns = self.turns.iter().map(|turn| turn.end(self.groups())).max().unwrap_or(0);
         self.rings.iter().map(end).max().unwrap_or(0).max(staged).max(turns)

@@ -179,10 +179,11 @@ fn others() -> impl Strategy<Value = Vec<Option<String>>> {
 const STORES: &[&str] =
     &["store(staged)", "store(staged)", "store(tma)", "store(staged, memory = ring)", "store(tma, memory = ring)"];
 
-/// The text of clauses. Slots are lent by warps that only copy, for one tile at a time: elsewhere a tile of D has no choice.
+/// The text of clauses. A tile of D is in slots only where producers have enough of them.
 fn joined(clauses: &[String]) -> String {
     let text = clauses.join("; ");
-    let lends = text.contains("specialize(") && !text.contains("pingpong");
+    let legal = |text: &str| text.parse::<Schedule>().is_ok_and(|schedule| schedule.plan(None).is_ok());
+    let lends = text.contains("specialize(") && text.contains("memory = ring") && legal(&text);
     if lends { text } else { text.replace(", memory = ring", "") }
 }
 

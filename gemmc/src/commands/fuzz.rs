@@ -2,10 +2,12 @@
 
 mod fixes;
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use ptx_gemm::DeviceKind;
 use ptx_gemm_check::draws::{Fate, Runs, Tally, execute, for_all};
+use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use crate::cli::Fuzz;
@@ -14,6 +16,9 @@ use crate::reply::{Failure, Format, Reply, Status};
 
 /// The default number of pairs.
 const COUNT: usize = 1000;
+
+/// Draws that each thread executes before what they led to is counted.
+const PER_THREAD: usize = 4;
 
 /// The number of draws in a row that lack the clause asked for, after which no draw is expected to have it.
 const NEVER: usize = 3000;
@@ -39,56 +44,43 @@ pub(crate) fn run(args: &Fuzz, format: Format) -> Result<Reply, Failure> {
     let limit = args.seconds.map_or(Duration::MAX, Duration::from_secs);
     let bar = progress::bar(0, format);
     let (mut tally, mut failures) = (Tally::default(), Vec::new());
-    let (mut seed, mut lacking) = (args.seed, 0);
+    let (mut seed, mut last) = (args.seed, args.seed);
     while tally.pairs < pairs && start.elapsed() < limit && failures.len() < ENOUGH {
-        // Every draw has its own seed, which is enough to reproduce it.
-        let fate = std::cell::RefCell::new(None);
-        let drawn = for_all(1, seed, |draw| {
-            if args.with.as_ref().is_some_and(|clause| !has(&draw.schedule, clause)) {
-                return Ok(());
+        let batch = next(&mut seed, args.with.as_deref(), rayon::current_num_threads() * PER_THREAD)?;
+        let drawn: Vec<Result<Fate, String>> =
+            batch.par_iter().with_max_len(1).map(|seed| fate_of(*seed, args.with.as_deref(), runs)).collect();
+        for (seed, drawn) in batch.into_iter().zip(drawn) {
+            // What others of the batch did after that would depend on the number of threads.
+            if tally.pairs >= pairs || failures.len() >= ENOUGH {
+                break;
             }
-            *fate.borrow_mut() = Some(execute(draw, runs)?);
-            Ok(())
-        });
-        match (drawn, fate.into_inner()) {
-            (Ok(()), Some(fate)) => {
-                lacking = 0;
-                tally.add(&fate);
-            }
-            (Ok(()), None) => match &args.with {
-                None => tally.add(&Fate::Refused("nothing was drawn")),
-                Some(clause) if lacking == NEVER => {
-                    return Err(Failure::refused(
-                        "usage",
-                        format!("{NEVER} random schedules in a row lack `{clause}`"),
-                    ));
+            last = seed;
+            match drawn {
+                Ok(fate) => tally.add(&fate),
+                Err(what) => {
+                    bar.suspend(|| {
+                        if format == Format::Text {
+                            eprintln!("{what}")
+                        }
+                    });
+                    failures.push(json!({ "seed": seed, "what": what }));
                 }
-                Some(_) => lacking += 1,
-            },
-            (Err(what), _) => {
-                bar.suspend(|| {
-                    if format == Format::Text {
-                        eprintln!("{what}")
-                    }
-                });
-                failures.push(json!({ "seed": seed, "what": what }));
             }
         }
-        bar.set_message(format!("seed {seed}: {} pairs, {} failures", tally.pairs, failures.len()));
+        bar.set_message(format!("seed {last}: {} pairs, {} failures", tally.pairs, failures.len()));
         let (done, all) = match args.seconds {
             Some(seconds) => (start.elapsed().as_secs(), seconds),
             None => (tally.pairs as u64, pairs as u64),
         };
         bar.set_length(all);
         bar.set_position(done);
-        seed = seed.wrapping_add(1);
     }
     bar.finish_and_clear();
     let report = json!({
         "ok": failures.is_empty(),
         "device": device.to_string(),
         "first_seed": args.seed,
-        "last_seed": seed.wrapping_sub(1),
+        "last_seed": last,
         "draws": tally.draws + failures.len(),
         "pairs": tally.pairs,
         "refused": tally.refused,
@@ -101,7 +93,7 @@ pub(crate) fn run(args: &Fuzz, format: Format) -> Result<Reply, Failure> {
         "{} draws on {device}, seeds {} to {}: {} pairs were right, {} schedules refused, {} draws failed\n",
         tally.draws + failures.len(),
         args.seed,
-        seed.wrapping_sub(1),
+        last,
         tally.pairs,
         tally.refusals(),
         failures.len()
@@ -111,6 +103,47 @@ pub(crate) fn run(args: &Fuzz, format: Format) -> Result<Reply, Failure> {
     }
     let status = if failures.is_empty() { Status::Fine } else { Status::Wrong };
     Ok(Reply { text, json: report, status })
+}
+
+/// The seeds of the next draws that have the clause, if one is asked for. Every draw has its own seed, which is enough to
+/// reproduce it.
+fn next(seed: &mut u64, with: Option<&str>, count: usize) -> Result<Vec<u64>, Failure> {
+    let (mut seeds, mut lacking) = (Vec::new(), 0);
+    while seeds.len() < count {
+        if with.is_none_or(|clause| draws(*seed, clause)) {
+            seeds.push(*seed);
+            lacking = 0;
+        } else {
+            lacking += 1;
+        }
+        *seed = seed.wrapping_add(1);
+        if let (Some(clause), NEVER) = (with, lacking) {
+            return Err(Failure::refused("usage", format!("{NEVER} random schedules in a row lack `{clause}`")));
+        }
+    }
+    Ok(seeds)
+}
+
+/// Whether the schedule of a draw has a clause.
+fn draws(seed: u64, clause: &str) -> bool {
+    let found = Cell::new(false);
+    let drawn = for_all(1, seed, |draw| {
+        found.set(has(&draw.schedule, clause));
+        Ok(())
+    });
+    drawn.is_ok() && found.get()
+}
+
+/// Executes a draw. The smallest that fails has the clause, too.
+fn fate_of(seed: u64, with: Option<&str>, runs: Runs<'_>) -> Result<Fate, String> {
+    let fate = Cell::new(None);
+    for_all(1, seed, |draw| {
+        if with.is_none_or(|clause| has(&draw.schedule, clause)) {
+            fate.set(Some(execute(draw, runs)?));
+        }
+        Ok(())
+    })?;
+    Ok(fate.into_inner().unwrap_or(Fate::Refused("nothing was drawn")))
 }
 
 /// Writes the report to the requested file.

@@ -140,10 +140,21 @@ pub(super) fn overlaps(program: &Program) -> Check {
         _ => None,
     };
     if let Some((start, end)) = staged {
-        // The stage may use the slots' memory, in an order that `order` checks, but not that of mbarriers.
-        let mut mbarriers = taken.iter().filter(|(_, _, site)| matches!(site, Site::Ring(_) | Site::Turn(_)));
-        let apart = mbarriers.all(|(first, last, _)| *last <= start || end <= *first);
-        rule(apart, Site::Stage, || format!("the stage of d, bytes {start} to {end}, covers mbarriers"))?;
+        // The stage may use the slots' memory, in an order that `order` checks, but not that of mbarriers; where slots are lent
+        // for it, not that of another ring's slots.
+        let lent = program.lent().map(|lent| &program.rings[lent.ring].buffers);
+        let mut others = taken.iter().filter(|(_, _, site)| match site {
+            Site::Buffer(buffer) => lent.is_some_and(|buffers| !buffers.contains(buffer)),
+            _ => true,
+        });
+        let covered = others.find(|(first, last, _)| start < *last && *first < end);
+        rule(covered.is_none(), Site::Stage, || {
+            let what = match covered {
+                Some((_, _, Site::Buffer(buffer))) => program.buffers[*buffer].name.as_str(),
+                _ => "mbarriers",
+            };
+            format!("the stage of d, bytes {start} to {end}, covers {what}")
+        })?;
     }
     taken.sort_by_key(|(start, end, _)| (*start, *end));
     for pair in taken.windows(2) {

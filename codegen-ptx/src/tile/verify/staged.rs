@@ -48,7 +48,9 @@ pub(super) fn check(program: &Program) -> Check {
         (StagePlace::At(offset_bytes), _) => vec![offset_bytes],
         (StagePlace::Slots(_), None) => Vec::new(),
         (StagePlace::Slots(_), Some(lent)) => {
-            vec![lent.first_bytes, program.rings[lent.ring].slot_bytes, lent.panel_bytes]
+            // One panel is followed by no other.
+            let apart = if stage.panels(lines.elements) > 1 { lent.panel_bytes } else { 0 };
+            vec![lent.first_bytes, program.rings[lent.ring].slot_bytes, apart]
         }
     };
     starts.into_iter().try_for_each(|start| {

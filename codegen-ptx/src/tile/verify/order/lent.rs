@@ -116,6 +116,11 @@ impl Block<'_> {
         }
     }
 
+    /// Where a thread has the tile of D, among the slots that may be the first of those that are lent.
+    pub(super) fn place(&self, t: usize) -> usize {
+        self.program.lent().map_or(0, |lent| self.slot_at(lent.ring, self.threads[t].rings[lent.ring].released))
+    }
+
     /// The buffers and slots that a thread has borrowed for the stage of D; none if it is not in slots.
     fn borrowed(&self, t: usize) -> Result<Vec<(usize, usize)>, Violation> {
         let Some(lent) = self.program.lent() else { return Ok(Vec::new()) };

@@ -236,7 +236,8 @@ impl<'a> Block<'a> {
         let barriers = || program.rings.iter().map(|ring| vec![barrier.clone(); ring.depth as usize]).collect();
         let turns = vec![vec![barrier.clone(); program.groups() as usize]; program.turns.len()];
         let by_tma = (0..program.rings.len()).map(|ring| program.by_tma(ring)).collect();
-        let staged = Staged::new(count);
+        let places = program.lent().map_or(1, |lent| program.rings[lent.ring].depth);
+        let staged = Staged::new(count, places);
         Block { program, segments, k_tiles, threads, slots, full: barriers(), empty: barriers(), turns, by_tma, staged }
     }
 

@@ -12,8 +12,9 @@ const LOST: &str = "K-tiles are copied to the memory of a staged tile of D that 
 /// What the threads did to the stage.
 #[derive(Clone)]
 pub(super) struct Staged {
-    /// Per thread: the tile that it wrote last, and when.
-    written: Vec<Option<(u32, u32)>>,
+    /// Per place, of which there is one for each slot that may be the first of those that are lent: by thread, the tile that it
+    /// wrote there last, and when.
+    written: Vec<Vec<Option<(u32, u32)>>>,
     /// Per thread: the time of its last read (0: never).
     read: Vec<u32>,
     /// Whether K-tiles have been copied to its memory since.
@@ -21,8 +22,8 @@ pub(super) struct Staged {
 }
 
 impl Staged {
-    pub(super) fn new(threads: usize) -> Staged {
-        Staged { written: vec![None; threads], read: vec![0; threads], lost: false }
+    pub(super) fn new(threads: usize, places: u32) -> Staged {
+        Staged { written: vec![vec![None; threads]; places as usize], read: vec![0; threads], lost: false }
     }
 }
 
@@ -37,7 +38,8 @@ impl Block<'_> {
         let own = |thread: usize| self.threads[thread].group == self.threads[t].group;
         let reads: Vec<u32> =
             self.staged.read.iter().enumerate().map(|(thread, read)| if own(thread) { *read } else { 0 }).collect();
-        if late(&reads) {
+        // Slots that are lent again have been found free.
+        if self.program.lent().is_none() && late(&reads) {
             return Err(self.fault("a tile of D is staged while the previous one may still be read"));
         }
         self.stage_in_lent_slots(t)?;
@@ -56,7 +58,8 @@ impl Block<'_> {
             self.slots[buffer].iter_mut().for_each(|slot| slot.written.fill(None));
         }
         self.staged.lost = false;
-        self.staged.written[t] = Some((self.threads[t].tile, clock[t]));
+        let place = self.place(t);
+        self.staged.written[place][t] = Some((self.threads[t].tile, clock[t]));
         Ok(())
     }
 
@@ -76,7 +79,7 @@ impl Block<'_> {
         if !reads {
             return Ok(());
         }
-        for (writer, written) in self.staged.written.iter().enumerate() {
+        for (writer, written) in self.staged.written[self.place(t)].iter().enumerate() {
             if (self.threads[writer].role, self.threads[writer].group) != (thread.role, thread.group) {
                 continue;
             }
@@ -122,7 +125,7 @@ impl Block<'_> {
             return Ok(());
         }
         let clock = &self.threads[t].clock;
-        let written = self.staged.written.iter().map(|written| written.map_or(0, |(_, time)| time));
+        let written = self.staged.written[0].iter().map(|written| written.map_or(0, |(_, time)| time));
         let late = |times: &mut dyn Iterator<Item = u32>| times.zip(clock).any(|(time, seen)| *seen < time);
         if late(&mut written.into_iter()) || late(&mut self.staged.read.iter().copied()) {
             return Err(self.fault(LOST));
@@ -133,7 +136,7 @@ impl Block<'_> {
 
     /// Whether a tile of D took the memory of a buffer's slots.
     pub(super) fn is_staged_in(&self, buffer: usize) -> bool {
-        self.staged.written.iter().any(Option::is_some) && self.shared_with_slots().contains(&buffer)
+        self.staged.written.iter().flatten().any(Option::is_some) && self.shared_with_slots().contains(&buffer)
     }
 
     /// The buffers with slots in the stage's memory.
