@@ -151,7 +151,7 @@ fn work(canvas: &mut Canvas, done: &Done, label: [f64; 2], y: f64, at: impl Fn(f
 /// The contents of one slot.
 fn slots(canvas: &mut Canvas, line: &Timeline, slot: (usize, u32), y: f64, at: impl Fn(f64) -> f64, k_tiles: u32) {
     for stay in line.stays.iter().filter(|stay| (stay.ring, stay.slot) == slot) {
-        let fill = stay.tile.map_or(MUTED, |tile| color(tile, k_tiles));
+        let fill = stay.tile.map_or(FAINT, |tile| color(tile, k_tiles));
         let (from, there) = (at(stay.filled), at(stay.there.min(line.end)));
         let read = at(stay.read.unwrap_or(stay.there).min(line.end));
         let freed = at(stay.freed.unwrap_or(line.end));
@@ -210,13 +210,15 @@ fn explained(program: &Program, each: u32, line: &Timeline) -> String {
     }
     let ahead = line.stays.iter().any(|stay| stay.tile.is_some_and(|tile| tile >= each * line.tiles));
     let past = if ahead { " Grey: past the end of k, where zeros are written and nothing multiplies." } else { "" };
+    let lent = line.stays.iter().any(|stay| stay.tile.is_none());
+    let lent = if lent { " Slots with a D are lent for the tile of D." } else { "" };
     let of = match line.tiles {
         1 => format!("One tile of D with {each} K-tiles"),
         _ => format!("Two tiles of D with {each} K-tiles each, from {each} on those of the second"),
     };
     format!(
         "{of}; colours and numbers are K-tiles. {}. The order of the work and what waits for \
-         what are the program's; how long each piece takes is made up, and the same for every program.{past}",
+         what are the program's; how long each piece takes is made up, and the same for every program.{past}{lent}",
         how.join("; ")
     )
 }

@@ -14,6 +14,7 @@ mod emulation;
 mod finding;
 mod fixes;
 mod geometry;
+mod lent;
 mod output;
 mod problem;
 mod registers;
@@ -98,7 +99,7 @@ fn judge(schedule: &Schedule, question: Question) -> Verdict {
             known = Some(inputs);
         }
     }
-    output::check(&settings, staging.as_ref(), &mut findings);
+    lent::check(&settings, staging.as_ref(), &mut findings);
     tma::check(&settings, known.as_ref(), &mut findings);
     cluster::check(&settings, known.as_ref(), &mut findings);
     let needs = resources::Needs::new(&settings, geometry.as_ref(), staging.as_ref());
