@@ -18,6 +18,9 @@ pub(crate) struct Bench {
     /// Products of these extents: M, MxNxK or MxNxKxBATCH; several are separated by commas
     #[arg(long, value_parser = Size::parse, value_delimiter = ',')]
     pub(crate) size: Vec<Size>,
+    /// Of the suites only products whose names or extents contain one of these texts, such as Mixtral or 512x
+    #[arg(long, value_name = "TEXT", value_delimiter = ',', requires = "suite")]
+    pub(crate) only: Vec<String>,
     /// Type of the elements of A and B
     #[arg(long, default_value = "f32", value_parser = dtype)]
     pub(crate) types: DType,

@@ -142,7 +142,12 @@ fn orders(args: &Bench, given: &[Named], device: &Device) -> Result<Orders, Fail
         suites.push(Order { suite: name.into(), sizes, schedules, left_out });
     };
     for suite in &args.suite {
-        order(suite.name(), *suite, suite.sizes());
+        let sizes: Vec<Size> = suite.sizes().into_iter().filter(|size| wanted(&args.only, *suite, *size)).collect();
+        if sizes.is_empty() {
+            let message = format!("no product of {} is called {}", suite.name(), args.only.join(" or "));
+            return Err(Failure::refused("usage", message));
+        }
+        order(suite.name(), *suite, sizes);
     }
     if !args.size.is_empty() {
         let batched = args.size.iter().any(|size| size.batch > 1);
@@ -157,6 +162,15 @@ fn orders(args: &Bench, given: &[Named], device: &Device) -> Result<Orders, Fail
         rest: Duration::from_millis(args.rest),
         deadline,
     })
+}
+
+/// Whether a product of a suite is one of those asked for.
+fn wanted(only: &[String], suite: Suite, size: Size) -> bool {
+    let name = Suite::product(suite.name(), size).unwrap_or_default();
+    // As an argument has them, and as tables have them.
+    let extents = [format!("{}x{}x{}", size.m, size.n, size.k), size.to_string()];
+    let called = |text: &String| name.contains(text) || extents.iter().any(|extents| extents.contains(text));
+    only.is_empty() || only.iter().any(called)
 }
 
 /// Programs for one product, or for many; and the names of those that cannot be used, with the reason.
@@ -359,4 +373,26 @@ fn draw(path: &Path, suite: &str, results: &Value) -> Result<(), Failure> {
 fn quoted(arg: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./,:=".contains(c);
     if !arg.is_empty() && arg.chars().all(plain) { arg.into() } else { format!("'{arg}'") }
+}
+
+#[cfg(test)]
+mod tests {
+    use ptx_gemm_bench::suites::Suite;
+
+    use super::wanted;
+
+    #[test]
+    fn products_are_chosen_by_their_names_or_extents() {
+        let chosen = |suite: Suite, texts: &[&str]| {
+            let only: Vec<String> = texts.iter().map(ToString::to_string).collect();
+            suite.sizes().into_iter().filter(|size| wanted(&only, suite, *size)).count()
+        };
+        assert_eq!(chosen(Suite::Llm, &[]), 72);
+        assert_eq!(chosen(Suite::Llm, &["Mixtral", "DeepSeek"]), 3 * (2 + 6));
+        assert_eq!(chosen(Suite::Llm, &["Llama-3 8B qkv"]), 3);
+        assert_eq!(chosen(Suite::Llm, &["32 x 6144 x 4096"]), 1);
+        assert_eq!(chosen(Suite::Square, &["4096x"]), 1);
+        // A name is of the suite of language models alone.
+        assert_eq!(chosen(Suite::Square, &["Llama"]), 0);
+    }
 }
