@@ -99,9 +99,10 @@ fn attributed(subject: &Subject, svg: &str) -> usize {
     }
     let mut with_conflicts = 0;
     for one in &found {
-        for cost in [one.stores, one.loads] {
+        let sides = [(one.stores, "TMA writes the tile"), (one.loads, "tensor cores read it by descriptor")];
+        for (cost, nobody) in sides {
             let text = match cost.conflicts() {
-                0 if cost.accesses == 0 => "none of any thread; TMA writes the tile".into(),
+                0 if cost.accesses == 0 => format!("none of any thread; {nobody}"),
                 0 => format!("no conflicts in {} passes", cost.wavefronts),
                 lost => format!("{lost} of {} passes are conflicts", cost.wavefronts),
             };

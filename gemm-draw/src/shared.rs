@@ -28,9 +28,9 @@ const PASSES: usize = 12;
 pub struct Conflicts {
     /// The buffer's name.
     pub buffer: String,
-    /// Copies to it.
+    /// Copies to it, and writes of a tile of D in its memory.
     pub stores: SharedCost,
-    /// Fragments read from it.
+    /// Fragments read from it, and a tile of D in its memory.
     pub loads: SharedCost,
     worst_store: Option<Worst>,
     worst_load: Option<Worst>,
@@ -107,11 +107,17 @@ pub(crate) fn panel(subject: &Subject, canvas: &mut Canvas, top: f64) -> Result<
     }
     let profile = subject.profile()?;
     let mut y = scale(canvas, top);
-    for (buffer, cost) in program.buffers.iter().zip(conflicts(subject)?) {
+    for (index, (buffer, cost)) in program.buffers.iter().zip(conflicts(subject)?).enumerate() {
         y = tile(canvas, program, buffer, cost.worst_load.as_ref(), y);
         let half = Panel::WIDTH / 2.0 + 12.0;
-        let stores = ("The copies' stores", &cost.stores, cost.worst_store.as_ref());
-        let loads = ("The fragments' loads", &cost.loads, cost.worst_load.as_ref());
+        let of_d = program.ring_of(index).is_some_and(|ring| program.is_staged_in(ring));
+        let stored = if of_d { "Stores of copies and D" } else { "The copies' stores" };
+        let read = match of_d && !program.writes_by_tma() {
+            true => "Loads of fragments, D",
+            false => "The fragments' loads",
+        };
+        let stores = (stored, &cost.stores, cost.worst_store.as_ref());
+        let loads = (read, &cost.loads, cost.worst_load.as_ref());
         let left = access(canvas, Panel::LEFT, y, stores, "TMA writes the tile");
         let right = access(canvas, Panel::LEFT + half, y, loads, "tensor cores read it by descriptor");
         y = left.max(right) + 20.0;
