@@ -77,9 +77,9 @@ fn slots_are_lent_and_returned_in_the_order_of_the_ring() {
     refused(LENT, "slot 0 is borrowed, and has a K-tile", &[BORROW, early]);
     let first = format!("        lend ab\n{PRODUCER}");
     refused(LENT, "slot 0 of As is read, but nothing filled it", &[LEND, (PRODUCER, &first)]);
-    // Between an acquire and its commit.
+    // Between an acquire and its commit, and so never without K-tiles.
     let inside = ("            commit ab", "            lend ab\n            commit ab");
-    refused(LENT, "slots are lent before the last one is committed", &[LEND, inside]);
+    refused(LENT, "this statement waits forever, with 0 K-tiles", &[LEND, inside]);
     // Before the last K-tile has been released.
     let kept = ("          retire\n", "          borrow ab\n          retire\n");
     refused(LENT, "slots are borrowed before the last one is released", &[BORROW, kept]);

@@ -11,11 +11,7 @@ use crate::tile::Op;
 impl Block<'_> {
     /// The producer gives the next slots away; false if it has to wait for one.
     pub(super) fn lend(&mut self, t: usize, ring: usize) -> Result<bool, Violation> {
-        let (name, slots) = (&self.program.rings[ring].name, self.slots_of_stage());
-        let cursor = &self.threads[t].rings[ring];
-        if cursor.acquired > cursor.committed {
-            return Err(self.fault(format_args!("{name}: slots are lent before the last one is committed")));
-        }
+        let slots = self.slots_of_stage();
         while self.threads[t].rings[ring].passed < slots {
             if !self.take_slot(t, ring)? {
                 return Ok(false);
@@ -122,7 +118,7 @@ impl Block<'_> {
     }
 
     /// The buffers and slots that a thread has borrowed for the stage of D; none if it is not in slots.
-    fn borrowed(&self, t: usize) -> Result<Vec<(usize, usize)>, Violation> {
+    pub(super) fn borrowed(&self, t: usize) -> Result<Vec<(usize, usize)>, Violation> {
         let Some(lent) = self.program.lent() else { return Ok(Vec::new()) };
         let (ring, cursor) = (&self.program.rings[lent.ring], &self.threads[t].rings[lent.ring]);
         if cursor.borrowed == 0 {

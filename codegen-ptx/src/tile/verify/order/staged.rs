@@ -65,6 +65,7 @@ impl Block<'_> {
 
     /// The tile is copied to global memory.
     pub(super) fn write_out(&mut self, t: usize, by: Writer) -> Check {
+        self.borrowed(t)?;
         self.threads[t].stores += 1;
         if self.program.scheduler.divides_k() && self.threads[t].reduced.is_none() {
             return Err(
