@@ -81,8 +81,8 @@ fn slots_are_lent_and_returned_in_the_order_of_the_ring() {
     let inside = ("            commit ab", "            lend ab\n            commit ab");
     refused(LENT, "this statement waits forever, with 0 K-tiles", &[LEND, inside]);
     // Before the last K-tile has been released.
-    let kept = ("          retire\n", "          borrow ab\n          retire\n");
-    refused(LENT, "slots are borrowed before the last one is released", &[BORROW, kept]);
+    let kept = ("          release ab\n        }\n        borrow", "        }\n        borrow");
+    refused(LENT, "slots are borrowed before the last one is released", &[kept]);
     let back = [("        return ab\n", ""), ("        borrow ab\n", "        return ab\n        borrow ab\n")];
     refused(LENT, "slots are returned that have not been borrowed", &back);
 }
