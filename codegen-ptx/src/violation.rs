@@ -25,6 +25,8 @@ pub enum Site {
     Ring(usize),
     /// The stage of D.
     Stage,
+    /// The arrival of C.
+    Arrival,
     /// A named barrier.
     Barrier(usize),
     /// What the groups of a role have in turn.

@@ -7,7 +7,7 @@ use ptx_gemm_dsl::target::WARP;
 use ptx_gemm_dsl::terms::{Along, Fast, Operand, Side, Tail, Wave};
 use ptx_gemm_dsl::types::{Orientation, Problem};
 use ptx_gemm_runtime::interface::{Entry, Grid};
-use ptx_gemm_runtime::tile::{Accumulator, Map, Op, Program, Stager, Writer};
+use ptx_gemm_runtime::tile::{Accumulator, Map, Op, Program, ReadC, Stager, Writer};
 use ptx_gemm_runtime::{INTERPRETER_WAVE, Kernel};
 
 use crate::size::Size;
@@ -95,11 +95,11 @@ impl Landmarks {
                 Op::Write { by: Writer::Registers { width } } => {
                     widths.insert(*width as usize);
                 }
-                Op::Stage { by: Stager::Matrices, c_width, .. } => {
-                    widths.insert(*c_width as usize);
-                }
-                Op::Store { width, c_width, .. } | Op::Stage { by: Stager::Registers { width }, c_width, .. } => {
-                    widths.extend([*width as usize, *c_width as usize]);
+                Op::Store { width, c_width, .. } => widths.extend([*width as usize, *c_width as usize]),
+                Op::Stage { by, c, .. } => {
+                    let by = if let Stager::Registers { width } = by { Some(*width) } else { None };
+                    let c = if let ReadC::Global { width } = c { Some(*width) } else { None };
+                    widths.extend(by.into_iter().chain(c).map(|width| width as usize));
                 }
                 Op::Steps { unroll: steps, fetches, .. } => {
                     unroll.insert(*steps as usize);

@@ -205,6 +205,9 @@ fn explained(program: &Program, each: u32, line: &Timeline) -> String {
             }
         }
     }
+    if program.arrival.is_some() {
+        how.push("C without a number: issue the copy of C's tile to where D's will be");
+    }
     if !line.products.is_empty() {
         how.push("M: start products, which tensor cores compute meanwhile");
     }

@@ -93,6 +93,8 @@ struct Walker<'a> {
     now: f64,
     /// When TMA has read the tile of D that the lane stored last.
     stored: f64,
+    /// When the tile of C is in shared memory that its threads wait for next.
+    c_arrives: f64,
     /// For each ring, the K-tile whose copies the role has issued since it acquired the slot, when it began, and how.
     filling: Vec<Option<Filling>>,
     acquired: Vec<u32>,
@@ -150,6 +152,7 @@ pub(crate) fn timeline(program: &Program, k_tiles: u32) -> Timeline {
             tile: 0,
             now: 0.0,
             stored: 0.0,
+            c_arrives: 0.0,
             filling: vec![None; rings],
             acquired: vec![0; rings],
             taken: vec![0; rings],
@@ -219,6 +222,14 @@ impl Run<'_> {
             Op::Settle => {
                 let stored = walker.stored;
                 self.wait_until(walker, None, stored);
+            }
+            Op::PrefetchC { .. } => {
+                self.work(walker, Work::Copy, None, ISSUE);
+                walker.c_arrives = walker.now + LOAD;
+            }
+            Op::AwaitC => {
+                let arrives = walker.c_arrives;
+                self.wait_until(walker, None, arrives);
             }
             Op::Write { by: Writer::Tma { .. } } => {
                 self.work(walker, Work::Epilogue, None, ISSUE);

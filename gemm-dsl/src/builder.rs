@@ -1,16 +1,18 @@
 //! The builder: a method for every clause. None of them fails; what is wrong is reported when the schedule is checked.
 
 use crate::clause::{
-    Atom, BatchKind, Clause, Emulation, Expectation, Fetch, LayoutClause, Metric, MulticastClause, PackClause,
-    PrefetchClause, PromoteClause, RasterClause, RegistersClause, Relation, SharedClause, SpecializeClause, Spills,
-    SplitKClause, StagedOrder, StoreClause, TileClause, TypesClause, VectorClause, WarpCount,
+    Atom, BatchKind, Clause, Emulation, Expectation, Fetch, LayoutClause, LoadClause, Metric, MulticastClause,
+    PackClause, PrefetchClause, PromoteClause, RasterClause, RegistersClause, Relation, SharedClause, SpecializeClause,
+    Spills, SplitKClause, StagedOrder, StoreClause, TileClause, TypesClause, VectorClause, WarpCount,
 };
 use crate::diagnostic::Diagnostic;
 use crate::figure::Figure;
 use crate::grammar::Item;
 use crate::schedule::Schedule;
 use crate::target::Target;
-use crate::terms::{Along, Extent2, FmaOrder, Load, Operands, Pace, Reads, Reduce, Rounding, StageMemory, Store, Tail};
+use crate::terms::{
+    Along, Extent2, FmaOrder, Load, LoadC, Operands, Pace, Reads, Reduce, Rounding, StageMemory, Store, Tail,
+};
 use crate::types::{DType, Layouts};
 
 impl Schedule {
@@ -134,7 +136,12 @@ impl Schedule {
 
     /// `load(registers | cp_async | tma)`
     pub fn load(self, load: Load) -> Schedule {
-        self.clause(Clause::Load(load))
+        self.clause(Clause::Load(LoadClause { way: load, c: None }))
+    }
+
+    /// `load(tma, c = registers | tma)`
+    pub fn load_with_c(self, load: Load, c: LoadC) -> Schedule {
+        self.clause(Clause::Load(LoadClause { way: load, c: Some(c) }))
     }
 
     /// `pack(a, b)`

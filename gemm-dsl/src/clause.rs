@@ -6,7 +6,7 @@ use crate::epilogue::Epilogue;
 use crate::figure::Figure;
 use crate::target::Target;
 use crate::terms::{
-    Along, Extent2, Fast, FmaOrder, Load, Operands, Pace, Reads, Reduce, Rounding, StageMemory, Store, Tail,
+    Along, Extent2, Fast, FmaOrder, Load, LoadC, Operands, Pace, Reads, Reduce, Rounding, StageMemory, Store, Tail,
 };
 use crate::types::{DType, Layout};
 
@@ -45,7 +45,7 @@ pub enum Clause {
     /// `operands(registers)`
     Operands(Operands),
     /// `load(cp_async)`
-    Load(Load),
+    Load(LoadClause),
     /// `pack(a)`, `pack(a, b)`
     Pack(PackClause),
     /// `stages(3)`
@@ -258,6 +258,15 @@ pub struct PromoteClause {
     pub every: u32,
     /// What becomes of rounding errors; by default they are lost.
     pub rounding: Option<Rounding>,
+}
+
+/// How tiles are loaded as written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LoadClause {
+    /// The way of the tiles of A and B.
+    pub way: Load,
+    /// That of C; by default through registers.
+    pub c: Option<LoadC>,
 }
 
 /// How D is stored as written.

@@ -55,7 +55,7 @@ floats!(f32 f64);
 words!(DType Layout);
 words!(crate::terms::Along crate::terms::Operands crate::terms::Load crate::terms::FmaOrder crate::terms::Tail);
 words!(crate::terms::Rounding crate::terms::Pace crate::terms::Reads crate::clause::Spills crate::terms::Reduce crate::terms::Store);
-words!(crate::terms::StageMemory);
+words!(crate::terms::StageMemory crate::terms::LoadC);
 
 impl Interpolate for Target {
     fn text(&self) -> Cow<'static, str> {

@@ -165,6 +165,8 @@ pub struct StagedTile {
     pub width: u32,
     /// Whether warps write it as matrices of 8 x 8 elements instead (`stmatrix`).
     pub matrices: bool,
+    /// Whether TMA copies the tile of C there first, in the same boxes.
+    pub holds_c: bool,
     /// Lines of a box, where TMA copies it to global memory; else the threads do, `d_width` elements at a time.
     pub box_lines: Option<u32>,
 }
@@ -289,13 +291,21 @@ impl Plan {
         self.barrier_offset(variant).filter(|_| self.turns > 1).map(after)
     }
 
+    /// Where the mbarriers of C begin in shared memory, in bytes: after all others. For each group of threads one of 8 bytes
+    /// that says when the tile of C has arrived. `None` where threads read C themselves.
+    pub fn c_offset(&self, variant: &Variant) -> Option<u32> {
+        let ring = self.barrier_offset(variant).filter(|_| variant.staged.is_some_and(|staged| staged.holds_c))?;
+        let turns = if self.turns > 1 { self.turns } else { 0 };
+        Some(ring + MBARRIER_PAIR * self.stages + MBARRIER_PAIR / 2 * turns)
+    }
+
     /// The parameters of an entry, in order: with TMA a tensor map takes the place of a matrix's address, and contains its
     /// leading dimension and batch stride. Without TMA the address of its planes does, where it is split: the distances
     /// between their rows and between them follow from the extents.
     pub fn params_of(&self, variant: &Variant) -> Vec<Param> {
         let by_tma = |operand: Operand| match operand {
             Operand::A | Operand::B => variant.load == Load::Tma,
-            Operand::C => false,
+            Operand::C => variant.staged.is_some_and(|staged| staged.holds_c),
             Operand::D => variant.staged.is_some_and(|staged| staged.box_lines.is_some()),
         };
         let in_planes = |operand: Operand| {

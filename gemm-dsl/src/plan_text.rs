@@ -142,7 +142,8 @@ impl Plan {
         table.row("stages", format!("{} of {} B", self.stages, self.stage_bytes));
         if let Some(offset) = self.variants.first().and_then(|variant| self.barrier_offset(variant)) {
             let turns = if self.turns > 1 { self.turns } else { 0 };
-            table.row("mbarriers", format!("{} of 8 B at {offset}", 2 * self.stages + turns));
+            let c = self.variants.first().and_then(|variant| self.c_offset(variant)).map_or(0, |_| self.turns);
+            table.row("mbarriers", format!("{} of 8 B at {offset}", 2 * self.stages + turns + c));
         }
         table.row("in all", format!("{} B of at most {}", self.shared_bytes, self.target.max_shared_bytes()));
     }
@@ -247,7 +248,8 @@ impl Plan {
         table.row("A", self.access(&self.a, &variant.a, variant.load));
         table.row("B", self.access(&self.b, &variant.b, variant.load));
         if self.problem.epilogue.uses_c() {
-            table.row("C", format!("{} wide", variant.c_width));
+            let by_tma = variant.staged.is_some_and(|staged| staged.holds_c);
+            table.row("C", if by_tma { "as D, by one thread".into() } else { format!("{} wide", variant.c_width) });
         }
         table.row("D", self.way_out(variant));
         let blocks = self.resident_blocks(variant);

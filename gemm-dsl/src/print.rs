@@ -113,7 +113,7 @@ impl Display for Clause {
                 .named("a", a.map(|order| staged(order, "mk", "km")))
                 .named("b", b.map(|order| staged(order, "nk", "kn"))),
             Clause::Operands(operands) => Args::default().value(operands.word()),
-            Clause::Load(load) => Args::default().value(load.word()),
+            Clause::Load(l) => Args::default().value(l.way.word()).named("c", l.c.map(Word::word)),
             Clause::Pack(pack) => Args::default().maybe(pack.a.then_some("a")).maybe(pack.b.then_some("b")),
             Clause::Stages(n) | Clause::Unroll(n) | Clause::BlocksPerSm(n) => Args::default().value(n),
             Clause::Prefetch(p) => Args::default().value(p.steps).maybe(p.reads.map(Word::word)),

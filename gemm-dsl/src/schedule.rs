@@ -90,6 +90,19 @@ impl Schedule {
         self
     }
 
+    /// The same schedule without what it says of accesses to C, for an epilogue that does not read it.
+    pub fn without_c(mut self) -> Schedule {
+        for item in &mut self.items {
+            match &mut item.clause {
+                Clause::Vector(vector) => vector.c = None,
+                Clause::Load(load) => load.c = None,
+                _ => {}
+            }
+        }
+        self.items.retain(|item| !item.clause.says_nothing());
+        self
+    }
+
     /// The clauses in order.
     pub fn clauses(&self) -> impl Iterator<Item = &Clause> {
         self.items.iter().map(|item| &item.clause)

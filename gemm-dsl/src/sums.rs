@@ -70,8 +70,8 @@ pub struct Sums {
 impl Sums {
     /// The schedules for a given one, which has been checked.
     ///
-    /// D of the sums may be wider than the schedule's. A part that is not legal with the way in which D leaves, or with the widths of
-    /// accesses to C and D, has their defaults.
+    /// D of the sums may be wider than the schedule's. A part that is not legal with the way in which C comes or D leaves, or with
+    /// the widths of accesses to them, has their defaults.
     pub fn of(schedule: &Schedule) -> Result<Sums, Diagnostics> {
         let problem = schedule.problem()?;
         let mut schedules = vec![schedule.clone()];
@@ -150,13 +150,15 @@ pub fn takes_sums(epilogue: &Epilogue) -> bool {
 
 /// The schedule if it is legal, and otherwise with the defaults of what depends on the type of D.
 fn legal(schedule: Schedule, target: Option<Target>) -> Schedule {
-    if schedule.plan(target).is_ok() { schedule } else { plain(schedule) }
+    let candidates = [schedule.clone(), schedule.clone().without_c()];
+    candidates.into_iter().find(|schedule| schedule.plan(target).is_ok()).unwrap_or_else(|| plain(schedule))
 }
 
 /// The schedule with the defaults of what depends on the type of D.
 fn plain(schedule: Schedule) -> Schedule {
+    let schedule = schedule.without_c();
     let vector = match schedule.get(Key::Vector) {
-        Some(Clause::Vector(vector)) => VectorClause { c: None, d: None, ..*vector },
+        Some(Clause::Vector(vector)) => VectorClause { d: None, ..*vector },
         _ => VectorClause::default(),
     };
     let schedule = schedule.without(Key::Store).without(Key::Vector);

@@ -159,6 +159,16 @@ pub enum Store {
     Tma,
 }
 
+/// How C travels to the threads that compute D.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LoadC {
+    /// Each thread reads its own elements into registers.
+    Registers,
+    /// TMA copies the tile to shared memory while its products are computed.
+    Tma,
+}
+
 /// Where the tile of D is in shared memory while it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -3,7 +3,7 @@
 use crate::clause::{BatchKind, Emulation, Metric, Relation, Roles, Spills};
 use crate::epilogue::{Axis, Function};
 use crate::target::Target;
-use crate::terms::{Along, FmaOrder, Load, Operands, Pace, Reads, Reduce, Rounding, StageMemory, Store, Tail};
+use crate::terms::{Along, FmaOrder, Load, LoadC, Operands, Pace, Reads, Reduce, Rounding, StageMemory, Store, Tail};
 use crate::types::{DType, Layout};
 
 /// A type whose values are words of the language.
@@ -66,6 +66,7 @@ words!(Spills, "an answer to spills", "allow" => Spills::Allow, "refuse" => Spil
 words!(Reduce, "a reduction", "serial" => Reduce::Serial, "workspace" => Reduce::Workspace);
 words!(Roles, "a division of work", "cooperative" => Roles::Cooperative, "pingpong" => Roles::Pingpong);
 words!(Store, "a way to store", "direct" => Store::Direct, "staged" => Store::Staged, "tma" => Store::Tma);
+words!(LoadC, "a way of C", "registers" => LoadC::Registers, "tma" => LoadC::Tma);
 words!(StageMemory, "a place for the tile of D", "own" => StageMemory::Own, "ring" => StageMemory::Ring);
 words!(Emulation, "an emulation",
     "bf16x3" => Emulation::Bf16x3, "bf16x6" => Emulation::Bf16x6, "bf16x9" => Emulation::Bf16x9,

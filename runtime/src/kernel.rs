@@ -129,7 +129,7 @@ impl Kernel {
         };
         let plain = |error: &dyn std::fmt::Display| format!("without its epilogue it is not legal: {error}");
         let schedule = text.parse::<Schedule>().map_err(|error| plain(&error))?;
-        let schedule = schedule.without(Clauses::Epilogue).without(Clauses::Expect);
+        let schedule = schedule.without(Clauses::Epilogue).without(Clauses::Expect).without_c();
         Kernel::unheld(&schedule, Some(*target)).map_err(|error| plain(&error))
     }
 

@@ -5,7 +5,7 @@ use ptx_gemm_ptx::matrix::{Element, Overflow, Shape, Transpose};
 use ptx_gemm_ptx::types::Space;
 
 use super::Emitter;
-use crate::kernel::{Address, GroupShape, Reg, Type};
+use crate::kernel::{Address, GroupShape, Guard, Reg, Type};
 
 /// The name of a 16-bit type among the types of matrix elements.
 fn element(factor: Type) -> Element {
@@ -14,11 +14,11 @@ fn element(factor: Type) -> Element {
 
 impl Emitter<'_> {
     /// `ldmatrix`.
-    pub(super) fn load_matrices(&mut self, dst: &[Reg], address: &Address, transposed: bool) {
+    pub(super) fn load_matrices(&mut self, dst: &[Reg], address: &Address, transposed: bool, guard: Option<Guard>) {
         let transpose = if transposed { Transpose::Yes } else { Transpose::No };
         let op = Opcode::LdMatrix { matrices: dst.len() as u8, transpose, space: Space::Shared };
         let operands = [self.vector(dst), self.address(address)];
-        self.entry.emit(op, operands);
+        self.emit(guard, op, operands);
     }
 
     /// `stmatrix`.

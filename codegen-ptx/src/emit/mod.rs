@@ -257,7 +257,9 @@ impl Emitter<'_> {
             Op::IsZero { dst, src } => self.is_zero(*dst, *src),
             Op::Select { dst, pred, yes, no } => self.select(*dst, *pred, yes, no),
             Op::Outer { acc, a, b, order } => self.outer(acc, a, b, *order),
-            Op::LoadMatrices { dst, address, transposed } => self.load_matrices(dst, address, *transposed),
+            Op::LoadMatrices { dst, address, transposed, guard } => {
+                self.load_matrices(dst, address, *transposed, *guard);
+            }
             Op::StoreMatrices { src, address, transposed } => self.store_matrices(src, address, *transposed),
             Op::WarpProduct { acc, a, b, factor } => self.warp_product(acc, a, b, *factor),
             Op::GroupProduct { acc, a, b, add, shape } => self.group_product(acc, [*a, *b, *add], shape),

@@ -142,7 +142,10 @@ impl Pass {
                 self.value(no);
             }
             Op::Outer { acc, a, b, .. } => acc.iter().chain(a).chain(b).for_each(|reg| self.reads(*reg)),
-            Op::LoadMatrices { address, .. } => self.reads(address.base),
+            Op::LoadMatrices { address, guard, .. } => {
+                self.reads(address.base);
+                guard.iter().for_each(|guard| self.reads(guard.pred));
+            }
             Op::WarpProduct { acc, a, b, .. } => acc.iter().chain(a).chain(b).for_each(|reg| self.reads(*reg)),
             Op::GroupProduct { acc, a, b, add, .. } => acc.iter().chain([a, b, add]).for_each(|reg| self.reads(*reg)),
             Op::FenceProducts | Op::CommitProducts | Op::WaitProducts(_) => {}

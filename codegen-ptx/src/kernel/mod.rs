@@ -281,7 +281,7 @@ pub enum Op {
     Outer { acc: Vec<Reg>, a: Vec<Reg>, b: Vec<Reg>, order: FmaOrder },
     /// Reads one matrix of 8 x 8 elements of 16 bits for each destination: the lanes `8 i` to `8 i + 7` have the addresses
     /// of the rows of matrix `i`. Each lane gets two elements of a row of each matrix; or of a column, if `transposed`.
-    LoadMatrices { dst: Vec<Reg>, address: Address, transposed: bool },
+    LoadMatrices { dst: Vec<Reg>, address: Address, transposed: bool, guard: Option<Guard> },
     /// Writes one matrix of 8 x 8 elements of 16 bits for each source, as [`Op::LoadMatrices`] reads them.
     StoreMatrices { src: Vec<Reg>, address: Address, transposed: bool },
     /// A warp's tensor cores: `acc[16 x 8] += a * b`, 16 or 8 of k, of elements of type `factor`.

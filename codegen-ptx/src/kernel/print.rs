@@ -163,9 +163,10 @@ impl Printer<'_> {
                 self.regs(a),
                 self.regs(b)
             ),
-            Op::LoadMatrices { dst, address, transposed } => {
+            Op::LoadMatrices { dst, address, transposed, guard } => {
                 let transposed = if *transposed { " transposed" } else { "" };
-                format!("{} = load_matrices{transposed} {}", self.regs(dst), self.address(address))
+                let (dst, address, guard) = (self.regs(dst), self.address(address), self.guard(guard));
+                format!("{dst} = load_matrices{transposed} {address}{guard}")
             }
             Op::StoreMatrices { src, address, transposed } => {
                 let transposed = if *transposed { " transposed" } else { "" };

@@ -177,7 +177,12 @@ impl<'k> Analysis<'k> {
             Op::Clear { dst } | Op::Load { dst, .. } | Op::Outer { acc: dst, .. } => {
                 dst.iter().for_each(|reg| self.differs(*reg));
             }
-            Op::LoadMatrices { dst, .. } | Op::WarpProduct { acc: dst, .. } => {
+            Op::LoadMatrices { dst, guard, .. } => {
+                let agree = guard.map_or(Agreement::ALL, |guard| self.get(guard.pred).agree);
+                self.result.products.push((stmt, control.clone(), agree));
+                dst.iter().for_each(|reg| self.differs(*reg));
+            }
+            Op::WarpProduct { acc: dst, .. } => {
                 self.result.products.push((stmt, control.clone(), Agreement::ALL));
                 dst.iter().for_each(|reg| self.differs(*reg));
             }

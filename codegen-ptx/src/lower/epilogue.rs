@@ -10,13 +10,13 @@ mod matrices;
 mod scales;
 mod sums;
 
-use ptx_gemm_dsl::terms::{Operand, Param};
+use ptx_gemm_dsl::terms::{Operand, Param, Reads};
 use ptx_gemm_dsl::types::Layout;
 
 use super::expression::{Element, per_row};
 use super::{Lowered, Lowering, WorkTile, broken};
 use crate::kernel::{Access, Address, Expr, Guard, Locality, Math, Memory, Op, Reg, Value};
-use crate::tile::{Map, Note, Stager};
+use crate::tile::{Map, Note, ReadC, Stager};
 
 /// One dimension of the thread's part of the tile.
 #[derive(Clone)]
@@ -60,6 +60,14 @@ impl Plane {
     }
 }
 
+/// Where the elements of C are.
+enum SourceOfC {
+    /// In global memory.
+    Global(Plane),
+    /// In the stage, where those of D go.
+    Stage,
+}
+
 /// Where the values of D go.
 enum Target {
     /// To global memory.
@@ -87,13 +95,13 @@ impl Lowering<'_> {
         format!("epilogue({})", self.program.problem.epilogue).into()
     }
 
-    /// Applies the epilogue to a set of accumulators and stores the tile, with `width` elements of D and `c_width` of C
-    /// per access, or writes it to the stage as `stager` says.
+    /// Applies the epilogue to a set of accumulators and stores the tile, with `width` elements of D per access, or writes it to
+    /// the stage as `stager` says. C is read from where `from` says.
     pub(super) fn store(
         &mut self,
         work_tile: &WorkTile,
         (acc, stager): (usize, Option<Stager>),
-        (width, c_width): (u32, u32),
+        (width, from): (u32, ReadC),
         note: &Note,
     ) -> Lowered<()> {
         let (staged, by_matrices) = (stager.is_some(), stager == Some(Stager::Matrices));
@@ -107,9 +115,13 @@ impl Lowering<'_> {
             true => Target::Stage { width },
             false => Target::Global(self.plane(work_tile, Operand::D, (&rows, &cols), layouts.d, width, note)?),
         };
-        let c = match self.program.problem.epilogue.uses_c() {
-            true => Some(self.plane(work_tile, Operand::C, (&rows, &cols), layouts.c, c_width, note)?),
-            false => None,
+        let c = match (self.program.problem.epilogue.uses_c(), from) {
+            (false, _) => None,
+            (true, ReadC::Stage) => Some(SourceOfC::Stage),
+            (true, ReadC::Global { width }) => {
+                let plane = self.plane(work_tile, Operand::C, (&rows, &cols), layouts.c, width, note)?;
+                Some(SourceOfC::Global(plane))
+            }
         };
         let reads_c = self.reads_c(note);
         let vectors = self.vector_addresses(work_tile, (&rows, &cols), note)?;
@@ -121,8 +133,8 @@ impl Lowering<'_> {
             false => self.lines(&held, &rows, &cols, &d, c.as_ref(), reads_c, &vectors, None)?,
         }
         let inside = self.b.close();
-        // Without C and vectors, what is staged is the same everywhere.
-        let anywhere = staged && c.is_none() && vectors.is_empty();
+        // Without vectors and a C in global memory, what is staged is the same everywhere.
+        let anywhere = staged && !matches!(c, Some(SourceOfC::Global(_))) && vectors.is_empty();
         match work_tile.interior.filter(|_| !anywhere) {
             None => self.b.extend(inside),
             Some(interior) => {
@@ -208,7 +220,7 @@ impl Lowering<'_> {
     }
 
     /// The predicate of reading C at all; absent if it always is read.
-    fn reads_c(&mut self, note: &Note) -> Option<Reg> {
+    pub(super) fn reads_c(&mut self, note: &Note) -> Option<Reg> {
         let scalars = self.dropping.c.clone();
         self.nonzero(&scalars, "a scalar of 0 skips reading C", note)
     }
@@ -299,7 +311,7 @@ impl Lowering<'_> {
         rows: &Axis,
         cols: &Axis,
         d: &Target,
-        c: Option<&Plane>,
+        c: Option<&SourceOfC>,
         reads_c: Option<Reg>,
         vectors: &[(Expr, Access)],
         edge: Option<&Edge>,
@@ -311,7 +323,10 @@ impl Lowering<'_> {
             Target::Global(plane) => plane.base.clone(),
             Target::Stage { .. } => outer.local.clone(),
         };
-        let mut c_line = c.map(|c| c.base.clone());
+        let mut c_line = match c {
+            Some(SourceOfC::Global(plane)) => Some((plane, plane.base.clone())),
+            _ => None,
+        };
         for o in 0..outer.count() {
             if o > 0 {
                 self.b.origin(&held.note, "advance to the next line of D");
@@ -320,14 +335,17 @@ impl Lowering<'_> {
                     Target::Global(plane) => self.b.set(line + plane.ld_bytes.clone() * step),
                     Target::Stage { .. } => outer.local.clone() + outer.position(o),
                 };
-                if let (Some(c), Some(at)) = (c, &mut c_line) {
-                    *at = self.b.set(at.clone() + c.lines(layout, step));
+                if let Some((plane, at)) = &mut c_line {
+                    *at = self.b.set(at.clone() + plane.lines(layout, step));
                 }
             }
             let guards = edge.map(|edge| self.line_guards(edge, outer, o));
-            let c_regs = match (c, &c_line) {
-                (Some(c), Some(at)) => self.load_c((c, 0), layout, at, inner, reads_c, (guards.as_deref(), &held.note)),
-                _ => Vec::new(),
+            let c_regs = match (&c_line, c) {
+                (Some((plane, at)), _) => {
+                    self.load_c((plane, 0), layout, at, inner, reads_c, (guards.as_deref(), &held.note))
+                }
+                (None, Some(_)) => self.load_staged_c((d, &line), inner, reads_c, &held.note)?,
+                (None, None) => Vec::new(),
             };
             self.store_line(
                 held,
@@ -391,6 +409,11 @@ impl Lowering<'_> {
             let guard = guard.map(|pred| Guard { pred, expect: true });
             self.b.load_global(dst, &at, i64::from(offset), guard, (c.access, Locality::Unknown));
         }
+        self.widen_c(raw, note)
+    }
+
+    /// Elements of C in the accumulator's type.
+    fn widen_c(&mut self, raw: Vec<Reg>, note: &Note) -> Vec<Reg> {
         if self.types.c == self.types.acc {
             return raw;
         }
@@ -398,6 +421,26 @@ impl Lowering<'_> {
         let wide = self.b.fresh_many(self.families.value, raw.len());
         self.convert(&raw, &wide);
         wide
+    }
+
+    /// Reads the elements of C for one line of D from their places in the stage, in the accumulator's type.
+    fn load_staged_c(
+        &mut self,
+        (d, line): (&Target, &Expr),
+        inner: &Axis,
+        reads: Option<Reg>,
+        note: &Note,
+    ) -> Lowered<Vec<Reg>> {
+        let Target::Stage { width } = d else { return Err(broken("C is read in the stage of a D that is not there")) };
+        let raw = self.pool_c(inner.positions.len(), 0);
+        for (dst, position) in raw.chunks(*width as usize).zip(inner.positions.iter().step_by(*width as usize)) {
+            self.b.origin(note, "elements of C in shared memory");
+            let guard = self.guarded(dst, reads);
+            let address = self.stage_address(line.clone(), (inner.local.clone(), *position))?;
+            let (memory, locality, reads) = (Memory::Shared, Locality::Unknown, Reads::Movable);
+            self.b.push(Op::Load { memory, dst: dst.to_vec(), address, guard, locality, reads });
+        }
+        Ok(self.widen_c(raw, note))
     }
 
     /// Registers for `n` elements of C: of a line, or of one of several that are loaded together, which is number `set`.

@@ -13,6 +13,7 @@
 //! being right at every size.
 
 mod arguments;
+mod arrival;
 mod copy;
 mod epilogue;
 mod expression;
@@ -52,7 +53,7 @@ use crate::Violation;
 use crate::kernel::build::Builder;
 use crate::kernel::{self, Expr, Kernel, Locality, Origin, Reg};
 use crate::tile::{
-    Accumulator, Division, Instruction, Map, Note, Op, Program, Role, SWIZZLE_PERIOD, Stager, Statement, verify,
+    Accumulator, Division, Instruction, Map, Note, Op, Program, ReadC, Role, SWIZZLE_PERIOD, Stager, Statement, verify,
 };
 use arguments::Args;
 use expression::Dropping;
@@ -118,6 +119,7 @@ pub fn lower(program: &Program) -> Lowered<Kernel> {
         record: None,
         carried: Vec::new(),
         borrowed: Vec::new(),
+        parity_of_c: None,
         writers: Vec::new(),
         started: vec![None; program.accumulators.len()],
         multiplying: None,
@@ -163,6 +165,8 @@ struct Lowering<'a> {
     carried: Vec<Option<Carried>>,
     /// Where the slots begin that hold the stage of D, relative to the first slot of their ring, in its order.
     borrowed: Vec<Expr>,
+    /// Parity of the phase to wait for next at the mbarrier of C.
+    parity_of_c: Option<Expr>,
     /// Where other blocks copy to the slots that the role reads: the ranks of the blocks that this thread tells that they are
     /// free.
     writers: Vec<Reg>,
@@ -299,6 +303,7 @@ impl<'a> Lowering<'a> {
     fn tiles(&mut self, body: &'a [Statement]) -> Lowered<()> {
         let scheduler = &self.program.scheduler;
         self.carried = (0..self.program.rings.len()).map(|ring| self.carry(ring, body)).collect();
+        self.carry_c(body);
         if self.program.problem.batch == Batch::Grouped {
             return self.grouped_tiles(body);
         }
@@ -335,14 +340,18 @@ impl<'a> Lowering<'a> {
                 Op::IfAnyK { body } => self.staged(work_tile, body, note)?,
                 Op::Steps { .. } => self.direct(work_tile, statement)?,
                 Op::Skip { ring } => self.skip(*ring, note)?,
-                Op::Store { acc, width, c_width } => self.store(work_tile, (*acc, None), (*width, *c_width), note)?,
+                Op::Store { acc, width, c_width } => {
+                    self.store(work_tile, (*acc, None), (*width, ReadC::Global { width: *c_width }), note)?;
+                }
                 Op::Read { acc, width } => self.read_sums(work_tile, *acc, *width, note)?,
-                Op::Stage { acc, by, c_width } => {
+                Op::Stage { acc, by, c } => {
                     // Matrices have no width of their own.
                     let width = if let Stager::Registers { width } = by { *width } else { 1 };
-                    self.store(work_tile, (*acc, Some(*by)), (width, *c_width), note)?;
+                    self.store(work_tile, (*acc, Some(*by)), (width, *c), note)?;
                     self.publish_stage(note);
                 }
+                Op::PrefetchC { rows } => self.prefetch_c(work_tile, *rows, note)?,
+                Op::AwaitC => self.await_c(note)?,
                 Op::Write { by } => self.write(work_tile, *by, note)?,
                 Op::Lend { ring } => self.lend(*ring, note)?,
                 Op::Borrow { ring } => self.borrow(*ring, note)?,

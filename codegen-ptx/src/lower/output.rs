@@ -133,39 +133,48 @@ impl Lowering<'_> {
     }
 
     fn write_boxes(&mut self, work_tile: &WorkTile, rows: u32, note: &Note) -> Lowered<()> {
-        let (lines, bytes) = (self.program.lines(), self.program.problem.types.d.bytes());
-        let (pitch, start) = (self.the_stage()?.pitch, self.stage_start()?);
-        let panels = self.the_stage()?.panels(lines.elements);
-        let [(line, _), (element, _)] = self.tile_in_d(work_tile);
         self.b.origin(note, "tensor map of D");
         let map = self.wide_arg(&Param::Map(Operand::D))?;
         let map = self.b.set_reg(map);
-        let product = (self.program.problem.batch == Batch::Strided).then(|| work_tile.product.clone());
         self.b.origin(note, "one thread starts the copies");
         let leader: Reg = self.b.set_reg(self.tid.clone().lt(1u32));
         let guard = Some(Guard { pred: leader, expect: true });
         self.b.origin(note, "copy the tile to D");
-        let from = Expr::SharedBase + start;
-        let from = match &self.groups {
-            None => from,
-            Some(groups) => from + groups.stage.clone(),
-        };
-        let from = self.b.set(from);
-        for panel in 0..panels {
-            let (from, before) = match self.program.lent() {
-                None => (from.clone(), panel * lines.count * pitch * bytes),
-                Some(_) => (from.clone() + self.panel_in_slots(Expr::Const(panel.into()))?, 0),
-            };
-            let from = self.b.set_reg(from);
-            for first in (0..lines.count).step_by(rows as usize) {
-                let coordinates = [Some(element.clone() + panel * pitch), Some(line.clone() + first), product.clone()];
-                let at = coordinates.into_iter().flatten().map(|coordinate| self.b.set_reg(coordinate)).collect();
-                let offset = i64::from(before + first * pitch * bytes);
-                self.b.push(Op::StoreBox { from: Address { base: from, offset }, map, at, guard });
-            }
+        for (from, at) in self.boxes_of_stage(work_tile, rows)? {
+            self.b.push(Op::StoreBox { from, map, at, guard });
         }
         self.b.push(Op::CommitBoxes);
         Ok(())
+    }
+
+    /// The boxes of the stage, of `rows` lines of a panel each: where each begins, and its coordinates in a matrix like D.
+    pub(super) fn boxes_of_stage(&mut self, work_tile: &WorkTile, rows: u32) -> Lowered<Vec<(Address, Vec<Reg>)>> {
+        let (lines, bytes) = (self.program.lines(), self.program.problem.types.d.bytes());
+        let (pitch, start) = (self.the_stage()?.pitch, self.stage_start()?);
+        let panels = self.the_stage()?.panels(lines.elements);
+        let [(line, _), (element, _)] = self.tile_in_d(work_tile);
+        let product = (self.program.problem.batch == Batch::Strided).then(|| work_tile.product.clone());
+        let first = Expr::SharedBase + start;
+        let first = match &self.groups {
+            None => first,
+            Some(groups) => first + groups.stage.clone(),
+        };
+        let first = self.b.set(first);
+        let mut boxes = Vec::new();
+        for panel in 0..panels {
+            let (base, before) = match self.program.lent() {
+                None => (first.clone(), panel * lines.count * pitch * bytes),
+                Some(_) => (first.clone() + self.panel_in_slots(Expr::Const(panel.into()))?, 0),
+            };
+            let base = self.b.set_reg(base);
+            for row in (0..lines.count).step_by(rows as usize) {
+                let coordinates = [Some(element.clone() + panel * pitch), Some(line.clone() + row), product.clone()];
+                let at = coordinates.into_iter().flatten().map(|coordinate| self.b.set_reg(coordinate)).collect();
+                let offset = i64::from(before + row * pitch * bytes);
+                boxes.push((Address { base, offset }, at));
+            }
+        }
+        Ok(boxes)
     }
 
     /// Waits until no copy reads the staged tile.

@@ -113,6 +113,7 @@ impl Lowering<'_> {
                 self.b.push(Op::InitBarrier { address, arrivals: program.per_turn() });
             }
         }
+        self.init_arrival();
         self.b.origin(note, "one thread initialises the mbarriers");
         if (0..program.rings.len()).any(|ring| program.by_tma(ring)) {
             self.b.push(Op::PublishBarriers);

@@ -31,7 +31,7 @@ pub(super) struct Groups {
     /// Index of this thread's group.
     index: Expr,
     /// Byte offset of its mbarrier of a turn from that of the first group, and of the next group's.
-    own: Expr,
+    pub(super) own: Expr,
     next: Expr,
     /// By turn: the parity of the phase to wait for next.
     parity: Vec<Expr>,

@@ -197,7 +197,7 @@ impl<'a> Lowering<'a> {
             let (base, offset) = of.address.at(offset(fast, pitch, bytes, *block, step))?;
             let address = Address { base: self.b.set_reg(base), offset: i64::from(offset) };
             let transposed = fast == Fast::Mn;
-            self.b.push(KernelOp::LoadMatrices { dst: dst.to_vec(), address, transposed });
+            self.b.push(KernelOp::LoadMatrices { dst: dst.to_vec(), address, transposed, guard: None });
         }
         Ok(())
     }

@@ -26,8 +26,9 @@ use ptx_gemm_dsl::terms::{Along, Extent2, Fast, Load, Operands, Pace, Reads, Red
 use ptx_gemm_dsl::types::Problem;
 
 use super::{
-    Barrier, Buffer, Digit, Division, Empty, Fetch, Full, Hold, Index, Instruction, Map, Module, Mover, Multiply, Note,
-    Op, Program, Ring, Role, Scheduler, Source, Span, Stage, StagePlace, Stager, Statement, WGMMA_ROWS, Walk, Writer,
+    Arrival, Barrier, Buffer, Digit, Division, Empty, Fetch, Full, Hold, Index, Instruction, Map, Module, Mover,
+    Multiply, Note, Op, Program, ReadC, Ring, Role, Scheduler, Source, Span, Stage, StagePlace, Stager, Statement,
+    WGMMA_ROWS, Walk, Writer,
 };
 
 /// The programs of a plan, one for each of its variants.
@@ -157,6 +158,9 @@ impl<'p> Builder<'p> {
                 place: if staged.lent.is_some() { StagePlace::Slots(0) } else { StagePlace::At(staged.offset_bytes) },
                 note: note(&clauses.store),
             }),
+            arrival: plan
+                .c_offset(self.variant)
+                .map(|offset_bytes| Arrival { offset_bytes, note: note(&clauses.load) }),
             barriers: self.barriers(),
             turns: self.turns().into_iter().collect(),
             accumulators: self.accumulators(),
@@ -207,6 +211,7 @@ impl<'p> Builder<'p> {
     fn with_store(&self, sum: Vec<Statement>) -> Vec<Statement> {
         let (plan, clauses) = (self.plan, &self.plan.clauses);
         let mut body = self.skip();
+        body.extend(self.prefetch_c());
         body.push(at(Op::Clear { acc: 0 }, &clauses.thread));
         if plan.emulate.is_some() {
             body.push(at(Op::Clear { acc: self.summed() }, &clauses.promote));
@@ -229,10 +234,13 @@ impl<'p> Builder<'p> {
                     body.push(at(Op::Drain, &clauses.store));
                 }
                 let settle = || at(Op::Settle, &clauses.store);
-                if self.settles_late() {
+                if self.settles_late() && !staged.holds_c {
                     body.push(settle());
                 }
+                body.extend(staged.holds_c.then(|| at(Op::AwaitC, &clauses.load)));
                 match staged.lent {
+                    // C has been copied there, so that nobody reads the last tile any more.
+                    None if staged.holds_c && self.problem.epilogue.dropping_c().is_empty() => {}
                     None => body.push(self.meet_to_store()),
                     // Who lends them knows that all threads have read them.
                     Some(_) => body.push(at(Op::Borrow { ring: 0 }, &clauses.store)),
@@ -245,8 +253,9 @@ impl<'p> Builder<'p> {
                     true => Stager::Matrices,
                     false => Stager::Registers { width: staged.width },
                 };
+                let c = if staged.holds_c { ReadC::Stage } else { ReadC::Global { width: c_width } };
                 let mut store = vec![
-                    at(Op::Stage { acc: 0, by, c_width }, &clauses.epilogue),
+                    at(Op::Stage { acc: 0, by, c }, &clauses.epilogue),
                     self.meet_to_store(),
                     at(Op::Write { by: writer }, &clauses.store),
                 ];
@@ -281,6 +290,16 @@ impl<'p> Builder<'p> {
             }
         }
         body
+    }
+
+    /// Starts the copies of C to the stage of D, as soon as the last tile has been read there.
+    fn prefetch_c(&self) -> Vec<Statement> {
+        let clauses = &self.plan.clauses;
+        let Some(rows) = self.variant.staged.filter(|staged| staged.holds_c).and_then(|staged| staged.box_lines) else {
+            return Vec::new();
+        };
+        let settle = self.settles_late().then(|| at(Op::Settle, &clauses.store));
+        settle.into_iter().chain([at(Op::PrefetchC { rows }, &clauses.load)]).collect()
     }
 
     /// Whether TMA reads a tile of D while the next one is computed: it has memory of its own.

@@ -79,6 +79,7 @@ fn program(problem: &Arc<Problem>, target: Target, (run, width): (u32, u32), not
         buffers: Vec::new(),
         rings: Vec::new(),
         stage: None,
+        arrival: None,
         barriers: Vec::new(),
         turns: Vec::new(),
         accumulators: vec![Accumulator { name: "acc".into(), map, note: note.clone() }],

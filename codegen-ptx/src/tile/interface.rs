@@ -14,8 +14,8 @@ pub use super::grid::{Extents, Grid, STREAM_DEPTH, WHOLE};
 use super::record::{RECORD_ALIGN, Record};
 pub use super::tensor_map::TensorMap;
 use super::{
-    Division, Module, Op, Pack, Planes, Program, SCALE_LINES, SCALE_SHARED_BYTES, SCALE_THREADS, Source, TMA_BYTES,
-    Writer,
+    Division, Module, Op, Pack, Planes, Program, ReadC, SCALE_LINES, SCALE_SHARED_BYTES, SCALE_THREADS, Source,
+    TMA_BYTES, Writer,
 };
 
 /// Bytes of a flag in the workspace: each thread has one per tile.
@@ -256,7 +256,7 @@ impl Entry {
             shared_bytes: u32::try_from(program.shared_bytes()).unwrap_or(u32::MAX),
             grid: Grid::of(program),
             params: program.params.clone(),
-            maps: [Operand::A, Operand::B, Operand::D]
+            maps: [Operand::A, Operand::B, Operand::C, Operand::D]
                 .into_iter()
                 .filter_map(|operand| TensorMap::of(program, operand))
                 .collect(),
@@ -470,7 +470,8 @@ fn widths(program: &Program) -> [(Operand, u32); 4] {
                 widen(Operand::C, *c_width);
             }
             Op::Read { width, .. } => widen(Operand::A, *width),
-            Op::Stage { c_width, .. } => widen(Operand::C, *c_width),
+            Op::Stage { c: ReadC::Global { width }, .. } => widen(Operand::C, *width),
+            Op::PrefetchC { .. } => widen(Operand::C, TMA_BYTES / program.problem.types.c.bytes()),
             Op::Write { by: Writer::Registers { width } } => widen(Operand::D, *width),
             Op::Write { by: Writer::Tma { .. } } => {
                 widen(Operand::D, TMA_BYTES / program.problem.types.d.bytes());

@@ -46,8 +46,8 @@ pub use pack::{PACKED_ROW_BYTES, Pack, Planes, SCALE_LINES, SCALE_SHARED_BYTES, 
 pub use role::{Role, Turn};
 pub use scheduler::{Division, Scheduler};
 pub use statement::{
-    Fetch, Hold, Index, Instruction, MATRIX, MMA, Mover, Multiply, Op, Source, Span, Stager, Statement, TMA_BYTES,
-    WGMMA_DEPTH_BYTES, WGMMA_ROWS, Writer, walk,
+    Fetch, Hold, Index, Instruction, MATRIX, MMA, Mover, Multiply, Op, ReadC, Source, Span, Stager, Statement,
+    TMA_BYTES, WGMMA_DEPTH_BYTES, WGMMA_ROWS, Writer, walk,
 };
 
 /// The origin of a line, as the text after its `;`: the clause of a schedule, or anything else.
@@ -101,6 +101,8 @@ pub struct Program {
     pub rings: Vec<Ring>,
     /// The tile of D in shared memory, if it passes through there.
     pub stage: Option<Stage>,
+    /// How threads learn that TMA has copied C's tile to the stage of D, if it does.
+    pub arrival: Option<Arrival>,
     /// Named barriers.
     pub barriers: Vec<Barrier>,
     /// What the groups of a role have in turn.
@@ -192,6 +194,23 @@ pub struct Stage {
     pub place: StagePlace,
     /// Its note.
     pub note: Note,
+}
+
+/// Mbarriers that count the bytes of the tile of C, which TMA copies to the stage of D: there, each thread then replaces its
+/// elements of C by those of D.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Arrival {
+    /// Byte offset in shared memory of one mbarrier for each group of threads that takes turns, 8 bytes each.
+    pub offset_bytes: u32,
+    /// Its note.
+    pub note: Note,
+}
+
+impl Arrival {
+    /// The byte in shared memory after its mbarriers.
+    pub fn end(&self, groups: u32) -> u64 {
+        u64::from(self.offset_bytes) + u64::from(Turn::distance(groups))
+    }
 }
 
 /// Where the stage of D is.
@@ -412,7 +431,23 @@ impl Program {
 
     /// Whether TMA copies the tile of D to global memory.
     pub fn writes_by_tma(&self) -> bool {
-        self.statements().iter().any(|statement| matches!(statement.op, Op::Write { by: Writer::Tma { .. } }))
+        self.boxes_of_d().is_some()
+    }
+
+    /// The lines of the boxes in which it does.
+    pub fn boxes_of_d(&self) -> Option<u32> {
+        self.statements().iter().find_map(|statement| match statement.op {
+            Op::Write { by: Writer::Tma { rows } } => Some(rows),
+            _ => None,
+        })
+    }
+
+    /// The lines of the boxes in which TMA copies C to the stage of D, if it does.
+    pub fn boxes_of_c(&self) -> Option<u32> {
+        self.statements().iter().find_map(|statement| match statement.op {
+            Op::PrefetchC { rows } => Some(rows),
+            _ => None,
+        })
     }
 
     /// How an operand is packed, if it is.
@@ -530,7 +565,8 @@ impl Program {
             None => 0,
         };
         let turns = self.turns.iter().map(|turn| turn.end(self.groups())).max().unwrap_or(0);
-        self.rings.iter().map(end).max().unwrap_or(0).max(staged).max(turns)
+        let arrival = self.arrival.as_ref().map_or(0, |arrival| arrival.end(self.groups()));
+        self.rings.iter().map(end).max().unwrap_or(0).max(staged).max(turns).max(arrival)
     }
 }
 

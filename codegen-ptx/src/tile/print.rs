@@ -9,7 +9,7 @@ use ptx_gemm_dsl::words::Word;
 
 use super::{
     Accumulator, Buffer, Digit, Division, Empty, Fetch, Full, Hold, Index, Instruction, Module, Mover, Multiply, Op,
-    Program, Ring, Source, Span, Stage, StagePlace, Stager, Statement, Walk, Writer, param_name,
+    Program, ReadC, Ring, Source, Span, Stage, StagePlace, Stager, Statement, Walk, Writer, param_name,
 };
 
 /// Column of the notes.
@@ -110,6 +110,9 @@ impl Printer {
                     StagePlace::Slots(ring) => format!("in {}", program.rings[*ring].name),
                 };
                 out.line(&format!("stage of d pitch {pitch} {place}{}", swizzle_text(*swizzle)), note);
+            }
+            if let Some(arrival) = &program.arrival {
+                out.line(&format!("arrival of c at {} B", arrival.offset_bytes), &arrival.note);
             }
             for barrier in &program.barriers {
                 let text = format!("barrier {} number {} threads {}", barrier.name, barrier.number, barrier.threads);
@@ -226,6 +229,8 @@ pub fn name(op: &Op) -> &'static str {
         Op::Meet { .. } => "meet",
         Op::Drain => "drain",
         Op::Reduce { .. } => "reduce",
+        Op::PrefetchC { .. } => "prefetch",
+        Op::AwaitC => "await",
         Op::Stage { .. } => "stage",
         Op::Write { .. } => "write",
         Op::Settle => "settle",
@@ -284,10 +289,19 @@ fn head(program: &Program, op: &Op) -> String {
         Op::AddRest { rest, into } => format!("{name} {} to {}", acc(*rest), acc(*into)),
         Op::Meet { barrier } => format!("{name} {}", program.barriers[*barrier].name),
         Op::Reduce { acc: a, how, .. } => format!("{name} {} {}", acc(*a), how.word()),
-        Op::Stage { acc: a, by: Stager::Registers { width }, c_width } => {
-            format!("{name} {} width {width}{}", acc(*a), c(*c_width))
+        Op::PrefetchC { rows } => format!("{name} c by tma rows {rows}"),
+        Op::AwaitC => format!("{name} c"),
+        Op::Stage { acc: a, by, c: from } => {
+            let by = match by {
+                Stager::Registers { width } => format!("width {width}"),
+                Stager::Matrices => "by matrices".into(),
+            };
+            let from = match from {
+                ReadC::Global { width } => c(*width),
+                ReadC::Stage => " c staged".into(),
+            };
+            format!("{name} {} {by}{from}", acc(*a))
         }
-        Op::Stage { acc: a, by: Stager::Matrices, c_width } => format!("{name} {} by matrices{}", acc(*a), c(*c_width)),
         Op::Write { by: Writer::Registers { width } } => format!("{name} d by registers width {width}"),
         Op::Write { by: Writer::Tma { rows } } => format!("{name} d by tma rows {rows}"),
         Op::Store { acc: a, width, c_width } => format!("{name} {} -> d width {width}{}", acc(*a), c(*c_width)),

@@ -191,9 +191,13 @@ pub enum Op {
     /// Combines the parts of a tile that was split along k: partial sums are added in the order of the parts, and the
     /// last contributor runs the body.
     Reduce { acc: usize, how: Reduce, body: Vec<Statement> },
-    /// Applies the epilogue and writes the tile of D to its stage in shared memory; C is read `c_width` elements per
-    /// access.
-    Stage { acc: usize, by: Stager, c_width: u32 },
+    /// The role's first thread starts TMA's copies of the tile of C to the stage of D, in boxes of `rows` lines of a panel;
+    /// none if a scalar of 0 makes the epilogue ignore C.
+    PrefetchC { rows: u32 },
+    /// Waits until the tile of C has arrived, if it was copied.
+    AwaitC,
+    /// Applies the epilogue and writes the tile of D to its stage in shared memory.
+    Stage { acc: usize, by: Stager, c: ReadC },
     /// Copies the staged tile to D.
     Write { by: Writer },
     /// Waits until the tiles that this thread's TMA copies to D have been read.
@@ -211,6 +215,16 @@ pub enum Stager {
     Registers { width: u32 },
     /// Warps, as matrices of 8 x 8 elements of 16 bits, which the lanes hold as tensor cores leave them.
     Matrices,
+}
+
+/// Where a thread that stages D reads C.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // each variant's sentence names its fields
+pub enum ReadC {
+    /// In global memory, `width` elements per access.
+    Global { width: u32 },
+    /// In the stage, where its elements of D go.
+    Stage,
 }
 
 /// How a staged tile of D is copied to global memory.
@@ -292,6 +306,8 @@ impl Op {
             | Op::Sync
             | Op::Meet { .. }
             | Op::Drain
+            | Op::PrefetchC { .. }
+            | Op::AwaitC
             | Op::Stage { .. }
             | Op::Write { .. }
             | Op::Settle

@@ -3,14 +3,14 @@
 use ptx_gemm_dsl::terms::{Fast, Operand, Param, Side, Swizzle};
 use ptx_gemm_dsl::types::{Batch, DType, Layout};
 
-use super::{Mover, Op, Program, Writer, param_name};
+use super::{Mover, Op, Program, param_name};
 
 /// The boxes in which a matrix is copied; with the operand's address and shape it determines the tensor map to encode.
 ///
 /// Dimensions are innermost first: the contiguous one, the other one, and in a batch the products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TensorMap {
-    /// A, B or D.
+    /// The matrix.
     pub operand: Operand,
     /// Type of the elements.
     pub dtype: DType,
@@ -27,19 +27,11 @@ pub struct TensorMap {
 impl TensorMap {
     /// The boxes of a matrix that is copied by TMA.
     pub fn of(program: &Program, operand: Operand) -> Option<TensorMap> {
-        if operand == Operand::D {
+        if matches!(operand, Operand::C | Operand::D) {
             let stage = program.stage.as_ref()?;
-            return program.statements().into_iter().find_map(|statement| match statement.op {
-                Op::Write { by: Writer::Tma { rows } } => Some(TensorMap {
-                    operand,
-                    dtype: program.problem.types.d,
-                    planes: 1,
-                    row: stage.pitch,
-                    rows,
-                    swizzle: stage.swizzle,
-                }),
-                _ => None,
-            });
+            let rows = if operand == Operand::C { program.boxes_of_c() } else { program.boxes_of_d() }?;
+            let (dtype, swizzle) = (program.problem.types.of(operand), stage.swizzle);
+            return Some(TensorMap { operand, dtype, planes: 1, row: stage.pitch, rows, swizzle });
         }
         program.statements().into_iter().find_map(|statement| {
             let Op::Copy { buffer, by: Mover::Tma { rows, .. }, .. } = statement.op else { return None };
@@ -57,14 +49,14 @@ impl TensorMap {
         let (m, n) = (extent(Param::M), extent(Param::N));
         let (side, own) = if *operand == Operand::B { (Side::B, n.as_str()) } else { (Side::A, m.as_str()) };
         let (inner, outer) = match (operand, problem.layouts.d) {
-            (Operand::D, Layout::Row) => (n.as_str(), m.as_str()),
-            (Operand::D, Layout::Col) => (m.as_str(), n.as_str()),
+            (Operand::C | Operand::D, Layout::Row) => (n.as_str(), m.as_str()),
+            (Operand::C | Operand::D, Layout::Col) => (m.as_str(), n.as_str()),
             _ if program.copied_fast(side) == Fast::K => ("k", own),
             _ => (own, "k"),
         };
         let name = problem.asked_operand(*operand).name();
         let bytes = dtype.bytes();
-        let (pitch, stride, copy) = match program.packed(side).filter(|_| *operand != Operand::D) {
+        let (pitch, stride, copy) = match program.packed(side).filter(|_| matches!(operand, Operand::A | Operand::B)) {
             None => (format!("ld{name}"), format!("stride_{name}"), ""),
             Some(pack) => {
                 let pitch = format!("({inner} rounded up to {})", pack.align(program));

@@ -179,12 +179,32 @@ fn others() -> impl Strategy<Value = Vec<Option<String>>> {
 const STORES: &[&str] =
     &["store(staged)", "store(staged)", "store(tma)", "store(staged, memory = ring)", "store(tma, memory = ring)"];
 
-/// The text of clauses. A tile of D is in slots only where producers have enough of them.
+/// The text of clauses. A tile of D is in slots only where producers have enough of them, and
+/// that of C only where D's is in memory of its own.
 fn joined(clauses: &[String]) -> String {
     let text = clauses.join("; ");
     let legal = |text: &str| text.parse::<Schedule>().is_ok_and(|schedule| schedule.plan(None).is_ok());
     let lends = text.contains("specialize(") && text.contains("memory = ring") && legal(&text);
-    if lends { text } else { text.replace(", memory = ring", "") }
+    let text = if lends { text } else { text.replace(", memory = ring", "") };
+    Some(with_loaded_c(&text)).filter(|with| loads_c(&text) && legal(with)).unwrap_or(text)
+}
+
+/// Whether TMA may copy C: in half of the schedules that have one, and warps that only copy.
+fn loads_c(text: &str) -> bool {
+    let needs = ["load(tma)", "specialize(", "epilogue(|acc, c"];
+    text.len().is_multiple_of(2) && needs.iter().all(|part| text.contains(part)) && !text.contains("memory")
+}
+
+/// The same, where TMA copies C to the tile of D, whose lines and elements are like those of C.
+fn with_loaded_c(text: &str) -> String {
+    let like_d = [
+        ("load(tma)", "load(tma, c = tma)"),
+        ("c = row, d = col", "c = col, d = col"),
+        ("c = col, d = row", "c = row, d = row"),
+        ("c = f32, d = f16", "d = f16"),
+    ];
+    let text = like_d.iter().fold(text.to_string(), |text, (from, to)| text.replace(from, to));
+    text.split("; ").filter(|clause| !clause.starts_with("store(")).chain(["store(tma)"]).collect::<Vec<_>>().join("; ")
 }
 
 /// A pipeline that TMA fills.

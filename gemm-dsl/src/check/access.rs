@@ -221,7 +221,8 @@ fn staged_tile(
         && types.d.bytes() == 2
         && types.epilogue() == DType::F32
         && matrices_add_up(settings, geometry, lines, pitch);
-    let tile = StagedTile { offset_bytes, lent, pitch, swizzle, width, matrices, box_lines };
+    let holds_c = by_tma && settings.loads_c();
+    let tile = StagedTile { offset_bytes, lent, pitch, swizzle, width, matrices, holds_c, box_lines };
     (settings.store != Store::Direct).then_some(tile)
 }
 
@@ -260,6 +261,7 @@ pub(super) fn variants(
         (Store::Direct, _) | (Store::Staged, None) => output(settings.vector.d, types.d, d_run(layouts, geometry)),
     };
     let c_width = match settings.problem.epilogue.uses_c() {
+        true if settings.loads_c() => tma_width(types.c),
         true => output(settings.vector.c, types.c, c_run(layouts, geometry)),
         false => 1,
     };

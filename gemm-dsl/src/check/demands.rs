@@ -48,7 +48,7 @@ pub(super) fn check(settings: &Settings, inputs: &[Input; 2], geometry: &Geometr
         refuse(*vector, "d", demand, widest(demand, types.d, &[run]), types.d, reason, findings);
     }
     if let Some(demand) = vector.c.filter(|n| *n > 0) {
-        if settings.problem.epilogue.uses_c() {
+        if settings.problem.epilogue.uses_c() && !settings.loads_c() {
             let run = c_run(layouts, geometry);
             let reason = match layouts.c == layouts.d {
                 true => output_reason("C", layouts.c, run),
@@ -61,8 +61,8 @@ pub(super) fn check(settings: &Settings, inputs: &[Input; 2], geometry: &Geometr
         } else {
             let clause = Clause::Vector(*vector);
             let rest = VectorClause { c: None, ..*vector };
-            let finding =
-                findings.error("vector-c", Key::Vector, &DEPENDS, format!("{clause}: the epilogue does not read C"));
+            let why = if settings.loads_c() { "TMA copies C in boxes" } else { "the epilogue does not read C" };
+            let finding = findings.error("vector-c", Key::Vector, &DEPENDS, format!("{clause}: {why}"));
             if rest == VectorClause::default() {
                 finding.remove("vector", "leave vector out");
             } else {

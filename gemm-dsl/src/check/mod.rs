@@ -15,6 +15,7 @@ mod finding;
 mod fixes;
 mod geometry;
 mod lent;
+mod loaded_c;
 mod output;
 mod problem;
 mod registers;
@@ -100,6 +101,7 @@ fn judge(schedule: &Schedule, question: Question) -> Verdict {
         }
     }
     lent::check(&settings, staging.as_ref(), &mut findings);
+    loaded_c::check(&settings, &mut findings);
     tma::check(&settings, known.as_ref(), &mut findings);
     cluster::check(&settings, known.as_ref(), &mut findings);
     let needs = resources::Needs::new(&settings, geometry.as_ref(), staging.as_ref());

@@ -12,8 +12,8 @@ use crate::schedule::Schedule;
 use crate::table::Key;
 use crate::target::{MAX_ACCESS_BYTES, Target};
 use crate::terms::{
-    Along, Extent2, Fast, FmaOrder, Load, Operands, Pace, Raster, Reads, Reduce, Rounding, Side, SplitK, StageMemory,
-    Store, Tail, Wave,
+    Along, Extent2, Fast, FmaOrder, Load, LoadC, Operands, Pace, Raster, Reads, Reduce, Rounding, Side, SplitK,
+    StageMemory, Store, Tail, Wave,
 };
 use crate::types::{Batch, DType, Layout, Layouts, Orientation, Problem, Types};
 
@@ -37,6 +37,8 @@ pub(super) struct Settings<'s> {
     pub shared: Option<(StagedOrder, StagedOrder)>,
     pub operands: Operands,
     pub load: Load,
+    /// How C is to be loaded.
+    pub c: Option<LoadC>,
     pub pack: PackClause,
     pub stages: u32,
     pub unroll: Option<u32>,
@@ -89,6 +91,7 @@ impl<'s> Settings<'s> {
             shared: Some(default_orders()),
             operands: Operands::Registers,
             load: Load::Registers,
+            c: None,
             pack: PackClause::default(),
             stages: 1,
             unroll: None,
@@ -194,7 +197,7 @@ impl<'s> Settings<'s> {
                 self.shared = Some((a.unwrap_or(default_a), b.unwrap_or(default_b)));
             }
             Clause::Operands(operands) => self.operands = *operands,
-            Clause::Load(load) => self.load = *load,
+            Clause::Load(load) => (self.load, self.c) = (load.way, load.c),
             Clause::Pack(pack) => self.pack = *pack,
             Clause::Stages(n) => self.stages = *n,
             Clause::DoubleBuffer => self.stages = 2,
@@ -253,6 +256,11 @@ impl<'s> Settings<'s> {
     /// Whether producers lend slots of the ring for the tile of D.
     pub fn lends(&self) -> bool {
         self.store != Store::Direct && self.memory == Some(StageMemory::Ring) && self.specialize.is_some()
+    }
+
+    /// Whether TMA copies C to shared memory.
+    pub fn loads_c(&self) -> bool {
+        self.c == Some(LoadC::Tma)
     }
 
     /// Warp groups that compute whole tiles in turn: the consumers of a pingpong schedule; 1 where all compute one tile

@@ -38,6 +38,8 @@ pub(super) struct Staging {
     d_apart: bool,
     /// Bytes of the mbarriers of turns.
     turn_bytes: u64,
+    /// Bytes of the mbarriers of C, which TMA copies to where D's tile will be.
+    c_bytes: u64,
     /// All stages, and the mbarriers after them.
     pub shared_bytes: u64,
 }
@@ -45,7 +47,7 @@ pub(super) struct Staging {
 impl Staging {
     /// Shared memory of a ring of `stages` slots, of a tile of D, and of the mbarriers.
     pub fn bytes_of(&self, stages: u32) -> u64 {
-        self.slots_bytes(stages) + self.barrier_bytes * u64::from(stages) + self.turn_bytes
+        self.slots_bytes(stages) + self.barrier_bytes * u64::from(stages) + self.turn_bytes + self.c_bytes
     }
 
     /// The same without the mbarriers, which come last.
@@ -92,8 +94,21 @@ pub(super) fn of(settings: &Settings, tile: TileClause) -> Option<Staging> {
     };
     let filled_by_others = settings.persistent.is_some() && settings.multicast.contains(&true);
     let d_apart = d_bytes > 0 && (settings.producer_warps() > 0 || filled_by_others);
-    let staging =
-        Staging { a, b, a_bytes, b_bytes, stage_bytes, barrier_bytes, d_bytes, d_apart, turn_bytes, shared_bytes: 0 };
+    let c_bytes = if settings.loads_c() { MBARRIER_BYTES * u64::from(settings.turns()) } else { 0 };
+    let shared_bytes = 0;
+    let staging = Staging {
+        a,
+        b,
+        a_bytes,
+        b_bytes,
+        stage_bytes,
+        barrier_bytes,
+        d_bytes,
+        d_apart,
+        turn_bytes,
+        c_bytes,
+        shared_bytes,
+    };
     Some(Staging { shared_bytes: staging.bytes_of(settings.stages), ..staging })
 }
 

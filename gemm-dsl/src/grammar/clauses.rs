@@ -1,9 +1,9 @@
 //! The arguments of each clause, one short function or one line per clause.
 
 use crate::clause::{
-    Atom, Clause, Fetch, LayoutClause, MulticastClause, PackClause, PrefetchClause, PromoteClause, RasterClause,
-    RegistersClause, SharedClause, Skew, SpecializeClause, SplitKClause, StagedOrder, StoreClause, TileClause,
-    TypesClause, VectorClause, WarpCount,
+    Atom, Clause, Fetch, LayoutClause, LoadClause, MulticastClause, PackClause, PrefetchClause, PromoteClause,
+    RasterClause, RegistersClause, SharedClause, Skew, SpecializeClause, SplitKClause, StagedOrder, StoreClause,
+    TileClause, TypesClause, VectorClause, WarpCount,
 };
 use crate::diagnostic::{Diagnostic, Fix};
 use crate::grammar::args::Args;
@@ -29,7 +29,10 @@ pub(super) fn parse(args: &mut Args, parentheses: bool) -> Option<Clause> {
         "vector" => vector(args)?,
         "shared" => Clause::Shared(shared(args)?),
         "operands" => Clause::Operands(args.word()?),
-        "load" => Clause::Load(args.word()?),
+        "load" => {
+            let c = args.named_word("c");
+            Clause::Load(LoadClause { way: args.word()?, c })
+        }
         "pack" => pack(args)?,
         "stages" => Clause::Stages(args.int("n")),
         "double_buffer" => bare(args, parentheses, Clause::DoubleBuffer)?,

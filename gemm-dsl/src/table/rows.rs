@@ -6,7 +6,7 @@ use super::{Argument, Info, Key, Values, words};
 use crate::clause::{BatchKind, Emulation, Metric, Roles, Spills};
 use crate::limits;
 use crate::target::Target;
-use crate::terms::{Along, FmaOrder, Load, Operands, Pace, Reads, Reduce, Rounding, StageMemory, Store, Tail};
+use crate::terms::{Along, FmaOrder, Load, LoadC, Operands, Pace, Reads, Reduce, Rounding, StageMemory, Store, Tail};
 use crate::types::{DType, Layout};
 
 clauses! {
@@ -205,12 +205,17 @@ clauses! {
     /// of the tile, or, with `atom(wgmma)`, divide it into panels. Rows have at most 256 elements and whole pieces of 16
     /// bytes. Where an address or leading dimension is not a multiple of 16 bytes, an entry that copies by `cp.async` runs, or, with
     /// `pack`, a kernel copies the operand first.
+    ///
+    /// With `c = tma`, one thread starts the copies of C's tile to where D's will be put together, before the tile's products
+    /// are computed, so that no thread waits for C at their end. It needs `store(tma)` and `specialize`, elements of C as large
+    /// as those of D, and the same layout. Where C or D is not aligned for TMA, threads read C.
     load Load {
-        syntax: "load(registers | cp_async | tma)",
+        syntax: "load(registers | cp_async | tma) or load(tma, c = registers | tma)",
         summary: "how tiles travel from global to shared memory",
-        default: "load(registers)",
+        default: "load(registers); c = registers",
         arguments: [
             "way" in "load({})" => Values::Words(words::<Load>),
+            "c" in "load(tma, c = {})" => Values::Words(words::<LoadC>),
         ],
         example: "load(cp_async)" in "target(sm_80); tile(32, 32, 8); thread(4, 4)",
     }

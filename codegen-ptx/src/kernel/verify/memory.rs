@@ -112,8 +112,8 @@ impl<'k> Analysis<'k> {
                 let bytes = self.boxed(*map, at)?;
                 self.shared_range(from, bytes, BOX_ALIGN, &None)
             }
-            Op::LoadMatrices { dst, address, .. } => {
-                self.shared_range(address, MATRIX_ROW_BYTES, MATRIX_ROW_BYTES, &None)?;
+            Op::LoadMatrices { dst, address, guard, .. } => {
+                self.shared_range(address, MATRIX_ROW_BYTES, MATRIX_ROW_BYTES, guard)?;
                 dst.iter().try_for_each(|reg| self.unknown(*reg))
             }
             Op::StoreMatrices { address, .. } => self.shared_range(address, MATRIX_ROW_BYTES, MATRIX_ROW_BYTES, &None),

@@ -137,7 +137,8 @@ impl Structure<'_> {
                 self.define_data(*dst).map(drop)
             }
             Op::Outer { acc, a, b, .. } => self.outer(acc, a, b),
-            Op::LoadMatrices { dst, address, .. } => {
+            Op::LoadMatrices { dst, address, guard, .. } => {
+                self.guard(guard)?;
                 rule(matches!(dst.len(), 1 | 2 | 4), || format!("{} matrices at once", dst.len()))?;
                 self.typed(address.base, Type::U32)?;
                 dst.iter().try_for_each(|reg| self.define(*reg, Type::Pair))

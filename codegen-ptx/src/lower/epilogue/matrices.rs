@@ -10,7 +10,7 @@ use ptx_gemm_dsl::types::Layout;
 use super::super::expression::{Element, per_row};
 use super::super::shared::SharedAddress;
 use super::super::{Lowered, Lowering};
-use super::{Axis, Held, Plane};
+use super::{Axis, Held, SourceOfC};
 use crate::kernel::{Access, Address, Expr, Math, Op, Reg, Value};
 use crate::tile::MATRIX;
 
@@ -33,13 +33,24 @@ struct Lines {
     panels: Vec<Expr>,
 }
 
+/// A block of matrices: the columns of a thread in it, and the address of the line that this lane points at.
+struct Block {
+    columns: usize,
+    address: Address,
+}
+
+/// The word of a block that has the thread's element in row `i` and column `j` of it.
+fn word(i: usize, j: usize) -> usize {
+    j / 2 * ROWS + i
+}
+
 impl Lowering<'_> {
     /// Applies the epilogue and writes the tile to the stage, two matrices high and two wide at a time.
     pub(super) fn stage_matrices(
         &mut self,
         held: &Held,
         (rows, cols): (&Axis, &Axis),
-        c: Option<(&Plane, Option<Reg>)>,
+        c: Option<(&SourceOfC, Option<Reg>)>,
         vectors: &[(Expr, Access)],
         at_edge: bool,
     ) -> Lowered<()> {
@@ -49,13 +60,17 @@ impl Lowering<'_> {
         let (outer, inner) = if by_rows { (rows, cols) } else { (cols, rows) };
         let (lines, elements) = if by_rows { (ROWS, COLUMNS) } else { (COLUMNS, ROWS) };
         let addresses = self.matrix_addresses(rows, cols)?;
-        let mut c_line = c.map(|(plane, _)| plane.base.clone());
+        let plane = match c {
+            Some((SourceOfC::Global(plane), reads)) => Some((plane, reads)),
+            _ => None,
+        };
+        let mut c_line = plane.map(|(plane, _)| plane.base.clone());
         let mut last = 0;
         for first in (0..outer.positions.len()).step_by(lines) {
             let of_lines = outer.part(first, lines);
             let mut at_c = Vec::new();
             for position in &of_lines.positions {
-                if let (Some((plane, _)), Some(at)) = (c, &mut c_line) {
+                if let (Some((plane, _)), Some(at)) = (plane, &mut c_line) {
                     if *position > last {
                         self.b.origin(&held.note, "advance to the next line of D");
                         *at = self.b.set(at.clone() + plane.lines(layout, position - last));
@@ -65,12 +80,15 @@ impl Lowering<'_> {
                 last = *position;
             }
             for element in (0..inner.positions.len()).step_by(elements) {
+                let (row, col) = if by_rows { (first, element) } else { (element, first) };
+                let address = self.matrix_address(&addresses, (rows, row), (cols, col), held)?;
                 let of_elements = inner.part(element, elements);
                 let edge = at_edge.then(|| self.edge(&of_elements));
+                // By line, then element.
                 let mut c_regs: Vec<Vec<Reg>> = Vec::new();
                 for (line, at) in at_c.iter().enumerate() {
                     let guards = edge.as_ref().map(|edge| self.line_guards(edge, &of_lines, line as u32));
-                    if let Some((plane, reads)) = c {
+                    if let Some((plane, reads)) = plane {
                         c_regs.push(self.load_c(
                             (plane, line),
                             layout,
@@ -81,33 +99,70 @@ impl Lowering<'_> {
                         ));
                     }
                 }
+                let staged = match c {
+                    Some((SourceOfC::Stage, reads)) => self.load_matrices_of_c(&address, reads, held),
+                    _ => Vec::new(),
+                };
                 let of_c = |i: usize, j: usize| {
                     let (line, element) = if by_rows { (i, j) } else { (j, i) };
-                    c_regs.get(line).map(|line| line[element])
+                    let in_global = c_regs.get(line).map(|line| line[element]);
+                    in_global.or_else(|| staged.get(word(i, j) * 2 + j % 2).copied())
                 };
-                let (row, col) = if by_rows { (first, element) } else { (element, first) };
-                self.store_matrices(held, &addresses, (rows, row), (cols, col), &vectors, of_c)?;
+                self.store_matrices(held, &address, (rows, row), (cols, col), &vectors, of_c)?;
             }
         }
         Ok(())
+    }
+
+    /// Reads a block of matrices of C from the places of those of D, in the accumulator's type: two elements of each word.
+    fn load_matrices_of_c(&mut self, block: &Block, reads: Option<Reg>, held: &Held) -> Vec<Reg> {
+        self.b.origin(&held.note, "matrices of C in shared memory");
+        let words = self.b.fresh_many(self.families.word, block.columns / 2 * ROWS);
+        let guard = self.guarded(&words, reads);
+        let transposed = self.program.problem.layouts.d == Layout::Col;
+        self.b.push(Op::LoadMatrices { dst: words.clone(), address: block.address.clone(), transposed, guard });
+        self.b.origin(&held.note, "their elements");
+        let raw = self.pool_c(2 * words.len(), 0);
+        for (word, pair) in words.iter().zip(raw.chunks(2)) {
+            for (half, dst) in [Math::First, Math::Second].into_iter().zip(pair) {
+                self.b.math(half, *dst, vec![Value::Reg(*word)]);
+            }
+        }
+        self.widen_c(raw, &held.note)
+    }
+
+    /// Where this lane's line of a block of matrices is that begins at the thread's row `row` and column `col`.
+    fn matrix_address(
+        &mut self,
+        (wide, narrow): &(Lines, Option<Lines>),
+        (rows, row): (&Axis, usize),
+        (cols, col): (&Axis, usize),
+        held: &Held,
+    ) -> Lowered<Block> {
+        let columns = COLUMNS.min(cols.positions.len() - col);
+        self.b.origin(&held.note, "D's tile in shared memory");
+        let lines = if columns == COLUMNS { wide } else { narrow.as_ref().unwrap_or(wide) };
+        let (panel, distance) = self.stage_distance(rows.positions[row], cols.positions[col])?;
+        let (base, offset) = lines.address.at(distance)?;
+        let base = lines.panels.get(panel as usize).map_or(base.clone(), |panel| self.b.set(base + panel.clone()));
+        Ok(Block { columns, address: Address { base: self.b.set_reg(base), offset: i64::from(offset) } })
     }
 
     /// Stores a block of matrices that begins at the thread's row `row` and column `col`.
     fn store_matrices(
         &mut self,
         held: &Held,
-        (wide, narrow): &(Lines, Option<Lines>),
-        (rows, row): (&Axis, usize),
-        (cols, col): (&Axis, usize),
+        block: &Block,
+        (_, row): (&Axis, usize),
+        (_, col): (&Axis, usize),
         vectors: &[Vec<Reg>],
         of_c: impl Fn(usize, usize) -> Option<Reg>,
     ) -> Lowered<()> {
         self.values_used = 0;
         self.b.origin(&held.note, "value of D");
         let per_rows: Vec<bool> = self.program.problem.epilogue.vectors.iter().map(|v| per_row(v.axis)).collect();
-        let columns = COLUMNS.min(cols.positions.len() - col);
         let mut words = Vec::new();
-        for pair in (0..columns).step_by(2) {
+        for pair in (0..block.columns).step_by(2) {
             for i in 0..ROWS {
                 let mut values = Vec::new();
                 for j in pair..pair + 2 {
@@ -126,13 +181,8 @@ impl Lowering<'_> {
             }
         }
         self.b.origin(&held.note, "D's tile in shared memory");
-        let lines = if columns == COLUMNS { wide } else { narrow.as_ref().unwrap_or(wide) };
-        let (panel, distance) = self.stage_distance(rows.positions[row], cols.positions[col])?;
-        let (base, offset) = lines.address.at(distance)?;
-        let base = lines.panels.get(panel as usize).map_or(base.clone(), |panel| self.b.set(base + panel.clone()));
-        let address = Address { base: self.b.set_reg(base), offset: i64::from(offset) };
         let transposed = self.program.problem.layouts.d == Layout::Col;
-        self.b.push(Op::StoreMatrices { src: words, address, transposed });
+        self.b.push(Op::StoreMatrices { src: words, address: block.address.clone(), transposed });
         Ok(())
     }
 

@@ -6,8 +6,8 @@ use ptx_gemm_dsl::types::Problem;
 use super::cursor::{Cursor, Parsed, fresh};
 use crate::tile::lexer::Token;
 use crate::tile::{
-    Accumulator, Barrier, Buffer, Digit, Empty, Full, Map, Pack, Planes, Program, Ring, Stage, StagePlace, Turn, Walk,
-    param_name,
+    Accumulator, Arrival, Barrier, Buffer, Digit, Empty, Full, Map, Pack, Planes, Program, Ring, Stage, StagePlace,
+    Turn, Walk, param_name,
 };
 use crate::violation::Site;
 
@@ -74,6 +74,14 @@ pub(super) fn item(
             };
             program.stage = Some(Stage { pitch, swizzle, place, note: cursor.note() });
         }
+        "arrival" if program.arrival.is_some() => return cursor.error_before("C has an arrival already"),
+        "arrival" => {
+            mark(Site::Arrival, &cursor);
+            cursor.word("of")?;
+            cursor.word("c")?;
+            cursor.word("at")?;
+            program.arrival = Some(Arrival { offset_bytes: cursor.bytes()?, note: cursor.note() });
+        }
         "barrier" => {
             mark(Site::Barrier(program.barriers.len()), &cursor);
             let name = fresh(&mut cursor, program.barriers.iter().map(|b| &b.name))?;
@@ -98,8 +106,8 @@ pub(super) fn item(
         }
         other => {
             return cursor.error_before(format!(
-                "expected `pack`, `walk`, `buffer`, `ring`, `mbarriers`, `stage`, `barrier`, `turn`, `accumulator` or \
-                 `role`, found `{other}`"
+                "expected `pack`, `walk`, `buffer`, `ring`, `mbarriers`, `stage`, `arrival`, `barrier`, `turn`, \
+                 `accumulator` or `role`, found `{other}`"
             ));
         }
     }
@@ -109,7 +117,7 @@ pub(super) fn item(
 pub(super) fn params(cursor: &mut Cursor<'_>, problem: &Problem) -> Parsed<Vec<Param>> {
     let mut all = vec![Param::M, Param::N, Param::K, Param::Batch, Param::Problems, Param::Workspace];
     all.extend(problem.matrices().flat_map(|o| [Param::Matrix(o), Param::Ld(o), Param::BatchStride(o)]));
-    all.extend([Operand::A, Operand::B, Operand::D].map(Param::Map));
+    all.extend([Operand::A, Operand::B, Operand::C, Operand::D].map(Param::Map));
     all.extend([Operand::A, Operand::B].map(Param::Packed));
     all.extend([Operand::A, Operand::B].map(Param::Scales));
     all.extend((0..problem.epilogue.vectors.len()).map(Param::Vector));

@@ -25,6 +25,7 @@
 //!             | "ring" name "(" name,+ ")" "depth" n "slot" n "B" "full" full "empty" empty
 //!             | "mbarriers" ring "at" n "B"
 //!             | "stage" "of" "d" "pitch" n ("at" n "B" | "in" ring) ["swizzle" n "B"]
+//!             | "arrival" "of" "c" "at" n "B"
 //!             | "barrier" name "number" n "threads" n
 //!             | "turn" name "at" n "B"
 //!             | "accumulator" name "threads" digit* ["warps" digit+] "holds" digit*
@@ -43,7 +44,8 @@
 //!             | "clear" acc | "read" acc "<-" "a" "width" n | "promote" acc "into" acc ["rest" acc] | "add" acc "to" acc | "sync" | "meet" barrier | "drain"
 //!             | "reduce" acc ("serial" | "workspace") "{" statement* "}"
 //!             | "store" acc "->" "d" "width" n ["c" "width" n]
-//!             | "stage" acc ("width" n | "by" "matrices") ["c" "width" n]
+//!             | "prefetch" "c" "by" "tma" "rows" n | "await" "c"
+//!             | "stage" acc ("width" n | "by" "matrices") ["c" ("width" n | "staged")]
 //!             | "write" "d" "by" ("registers" "width" n | "tma" "rows" n) | "settle"
 //! tile        = n | "kt" ["+" n]
 //! mover       = "registers" "width" n "store" n | "cp_async" "width" n "piece" n
@@ -247,6 +249,7 @@ impl<'t> Parser<'t> {
             buffers: Vec::new(),
             rings: Vec::new(),
             stage: None,
+            arrival: None,
             barriers: Vec::new(),
             turns: Vec::new(),
             accumulators: Vec::new(),

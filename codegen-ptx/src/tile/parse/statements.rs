@@ -6,7 +6,7 @@ use super::Parser;
 use super::cursor::{Cursor, Parsed};
 use crate::tile::lexer::Token;
 use crate::tile::{
-    Fetch, Hold, Index, Instruction, MMA, Mover, Multiply, Op, Program, Source, Span, Stager, Statement, Writer,
+    Fetch, Hold, Index, Instruction, MMA, Mover, Multiply, Op, Program, ReadC, Source, Span, Stager, Statement, Writer,
 };
 use crate::violation::Site;
 
@@ -130,7 +130,17 @@ impl<'t> Parser<'t> {
                             }
                             false => Stager::Registers { width: cursor.named("width")? },
                         };
-                        Op::Stage { acc, by, c_width: c_width(&mut cursor, program)? }
+                        Op::Stage { acc, by, c: read_c(&mut cursor, program)? }
+                    }
+                    "prefetch" => {
+                        cursor.word("c")?;
+                        cursor.word("by")?;
+                        cursor.word("tma")?;
+                        Op::PrefetchC { rows: cursor.named("rows")? }
+                    }
+                    "await" => {
+                        cursor.word("c")?;
+                        Op::AwaitC
                     }
                     "write" => {
                         cursor.word("d")?;
@@ -212,6 +222,18 @@ fn c_width(cursor: &mut Cursor<'_>, program: &Program) -> Parsed<u32> {
             cursor.named("width")
         }
         false => Ok(1),
+    }
+}
+
+/// Where a thread that stages D reads C, if the epilogue does.
+fn read_c(cursor: &mut Cursor<'_>, program: &Program) -> Parsed<ReadC> {
+    if !program.problem.epilogue.uses_c() {
+        return Ok(ReadC::Global { width: 1 });
+    }
+    cursor.word("c")?;
+    match cursor.takes(Token::Word("staged")) {
+        true => Ok(ReadC::Stage),
+        false => Ok(ReadC::Global { width: cursor.named("width")? }),
     }
 }
 

@@ -10,6 +10,7 @@
 //!   waits forever, every term of the sum reaches the stored result exactly once, and no slot is in use between two
 //!   tiles.
 
+mod arrival;
 mod copies;
 mod limits;
 mod order;
@@ -100,6 +101,8 @@ pub fn accumulators_of(role: &Role) -> Vec<usize> {
             | Op::Retire { .. }
             | Op::Sync
             | Op::Meet { .. }
+            | Op::PrefetchC { .. }
+            | Op::AwaitC
             | Op::Write { .. }
             | Op::Settle
             | Op::Drain => Vec::new(),

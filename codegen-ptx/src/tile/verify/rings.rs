@@ -128,6 +128,9 @@ pub(super) fn overlaps(program: &Program) -> Check {
     for (index, turn) in program.turns.iter().enumerate() {
         taken.push((u64::from(turn.offset_bytes), turn.end(program.groups()), Site::Turn(index)));
     }
+    if let Some(arrival) = &program.arrival {
+        taken.push((arrival.offset_bytes.into(), arrival.end(program.groups()), Site::Arrival));
+    }
     let staged = match (program.stage.as_ref().map(|stage| stage.place), program.lent()) {
         (Some(StagePlace::At(offset_bytes)), _) => {
             let start = u64::from(offset_bytes);

@@ -5,8 +5,8 @@ use ptx_gemm_dsl::terms::{Along, Extent2, Operand, Param, Tail, Wave};
 use ptx_gemm_dsl::types::{Batch, Layout};
 
 use super::limits::{MAX_EXTENT, MAX_PRODUCTS, run, vector};
-use super::{Check, accumulators_of, broken, copies, packs, rings, rule, staged, steps, trace, turns, walk};
-use crate::tile::{Division, Op, Program, Role, Source, param_name};
+use super::{Check, accumulators_of, arrival, broken, copies, packs, rings, rule, staged, steps, trace, turns, walk};
+use crate::tile::{Division, Op, Program, ReadC, Role, Source, param_name};
 use crate::violation::Site;
 
 /// Most threads of a block (PTX ISA, ".maxntid").
@@ -33,11 +33,12 @@ pub(super) fn check(program: &Program) -> Check {
     walk::check(program)?;
     program.rings.iter().enumerate().try_for_each(|(index, ring)| rings::ring(program, index, ring))?;
     staged::check(program)?;
+    arrival::check(program)?;
     rings::overlaps(program)?;
     accumulators(program)?;
     barriers(program)?;
-    for (role, nodes) in program.roles.iter().enumerate().map(|(i, role)| (role, trace::nodes(i, &role.body))) {
-        for node in nodes {
+    for (index, role) in program.roles.iter().enumerate() {
+        for node in trace::nodes(index, &role.body) {
             match node.op {
                 Op::Copy { buffer, by, .. } => copies::check(program, role, *buffer, *by, node.site())?,
                 Op::Steps { .. } => steps::check(program, &node)?,
@@ -46,10 +47,13 @@ pub(super) fn check(program: &Program) -> Check {
                     read_c(program, *acc, *c_width, node.site())?;
                 }
                 Op::Read { acc, width } => read(program, *acc, *width, node.site())?,
-                Op::Stage { acc, by, c_width } => {
+                Op::Stage { acc, by, c } => {
                     staged::stage(program, *acc, *by, node.site())?;
-                    read_c(program, *acc, *c_width, node.site())?;
+                    if let ReadC::Global { width } = c {
+                        read_c(program, *acc, *width, node.site())?;
+                    }
                 }
+                Op::PrefetchC { rows } => arrival::boxes(program, index, *rows, node.site())?,
                 Op::Write { by } => staged::write(program, *by, node.site())?,
                 _ => {}
             }
@@ -92,7 +96,8 @@ fn params(program: &Program) -> Check {
     };
     let mapped = |operand: &Operand| match operand {
         Operand::D => program.writes_by_tma(),
-        Operand::A | Operand::B | Operand::C => mapped(operand),
+        Operand::C => program.boxes_of_c().is_some(),
+        Operand::A | Operand::B => mapped(operand),
     };
     // The shape of planes follows from the extents.
     let split =
@@ -344,7 +349,7 @@ fn references(program: &Program) -> Check {
                 Op::Drain => rule(program.target.capability >= 80, node.site(), || {
                     format!("`drain` waits for asynchronous copies, which need sm_80, not {}", program.target)
                 })?,
-                Op::Sync | Op::Write { .. } | Op::Settle => {}
+                Op::Sync | Op::Write { .. } | Op::Settle | Op::PrefetchC { .. } | Op::AwaitC => {}
             }
         }
     }

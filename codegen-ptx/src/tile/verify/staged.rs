@@ -181,7 +181,8 @@ fn registers(program: &Program, stage: &Stage, width: u32, site: Site) -> Check 
     })
 }
 
-fn boxes(program: &Program, stage: &Stage, rows: u32, site: Site) -> Check {
+/// The boxes in which TMA copies the stage's panels.
+pub(super) fn boxes(program: &Program, stage: &Stage, rows: u32, site: Site) -> Check {
     let (lines, element) = (program.lines(), program.problem.types.d);
     let at = || site.clone();
     if program.target.capability < 90 {

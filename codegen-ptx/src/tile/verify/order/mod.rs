@@ -9,12 +9,14 @@
 //! A clock also counts the phases of the mbarriers of full slots that a thread knows to be complete. A wait tests the parity
 //! of a phase, which the phase before the previous one has, too: the thread has to know that the previous one is complete.
 
+mod arrival;
 mod lent;
 mod rings;
 mod staged;
 mod terms;
 mod turns;
 
+use arrival::TileOfC;
 use ptx_gemm_dsl::terms::Reduce;
 use staged::Staged;
 
@@ -166,6 +168,8 @@ struct Thread<'a> {
     /// Whether the last statement started products.
     multiplies: bool,
     tile: u32,
+    /// The tile whose elements of C it has waited for.
+    tile_of_c: Option<u32>,
     stores: u32,
     /// The accumulators whose parts the block adds up, inside the body of `reduce`.
     reduced: Option<usize>,
@@ -189,6 +193,8 @@ struct Block<'a> {
     /// By ring: whether one thread fills it by TMA.
     by_tma: Vec<bool>,
     staged: Staged,
+    /// By group: the tile of C in its stage.
+    tiles_of_c: Vec<TileOfC>,
 }
 
 impl<'a> Block<'a> {
@@ -222,6 +228,7 @@ impl<'a> Block<'a> {
                 flight: Vec::new(),
                 multiplies: false,
                 tile: group,
+                tile_of_c: None,
                 stores: 0,
                 reduced: None,
                 blocked: None,
@@ -238,7 +245,20 @@ impl<'a> Block<'a> {
         let by_tma = (0..program.rings.len()).map(|ring| program.by_tma(ring)).collect();
         let places = program.lent().map_or(1, |lent| program.rings[lent.ring].depth);
         let staged = Staged::new(count, places);
-        Block { program, segments, k_tiles, threads, slots, full: barriers(), empty: barriers(), turns, by_tma, staged }
+        let tiles_of_c = vec![TileOfC::default(); program.groups() as usize];
+        Block {
+            program,
+            segments,
+            k_tiles,
+            threads,
+            slots,
+            full: barriers(),
+            empty: barriers(),
+            turns,
+            by_tma,
+            staged,
+            tiles_of_c,
+        }
     }
 
     fn run(&mut self) -> Check {
@@ -417,7 +437,12 @@ impl<'a> Block<'a> {
             }
             Op::Drain => self.land(t),
             Op::Reduce { acc, how, .. } => self.reduce(t, *acc, *how)?,
-            Op::Stage { acc, .. } => self.stage(t, *acc)?,
+            Op::PrefetchC { .. } => self.prefetch_c(t)?,
+            Op::AwaitC => return Ok(self.await_c(t)),
+            Op::Stage { acc, c, .. } => {
+                self.has_c(t, *c)?;
+                self.stage(t, *acc)?;
+            }
             Op::Write { by } => self.write_out(t, *by)?,
             Op::Settle => self.settle(t),
             Op::Store { acc, .. } => self.store(t, *acc)?,

@@ -25,6 +25,16 @@ impl Staged {
     pub(super) fn new(threads: usize, places: u32) -> Staged {
         Staged { written: vec![vec![None; threads]; places as usize], read: vec![0; threads], lost: false }
     }
+
+    /// The time of a thread's last write or read, in a stage outside slots.
+    pub(super) fn last_use(&self, thread: usize) -> u32 {
+        self.written[0][thread].map_or(0, |(_, time)| time).max(self.read[thread])
+    }
+
+    /// What a thread has written is overwritten.
+    pub(super) fn lose(&mut self, thread: usize) {
+        self.written[0][thread] = None;
+    }
 }
 
 impl Block<'_> {
