@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use ptx_gemm::builder::{
-    Along, Atom, BatchKind, Clause, Emulation, Fast, Fetch, FmaOrder, LayoutClause, Layouts, Load, Metric, Operands,
-    Pace, Reads, Reduce, Relation, Roles, Rounding, Skew, SpecializeClause, Spills, StageMemory, StagedOrder, Store,
-    Tail, TypesClause, VectorClause, WarpCount,
+    Along, Atom, BatchKind, Clause, Emulation, Fast, Fetch, FmaOrder, LayoutClause, Layouts, Load, LoadC, Metric,
+    Operands, Pace, Reads, Reduce, Relation, Roles, Rounding, Skew, SpecializeClause, Spills, StageMemory, StagedOrder,
+    Store, Tail, TypesClause, VectorClause, WarpCount,
 };
 use ptx_gemm::{DType, Layout, Schedule, Target};
 
@@ -70,6 +70,7 @@ fn every_method_takes_what_the_facade_exports() {
         registers(40, 232);
         store(Store::Staged);
         store_in(Store::Tma, StageMemory::Ring);
+        load_with_c(Load::Tma, LoadC::Tma);
         promote_by(64, Rounding::Compensated);
         promote(4);
         emulate(Emulation::Bf16x3);

@@ -1,5 +1,6 @@
 //! Each rule of tile IR, with a program that breaks it: a replacement in a printed program, and the expected error.
 
+mod arrival;
 mod bodies;
 mod clusters;
 mod lent;
@@ -215,7 +216,7 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     (STAGED, "epilogue |acc| acc", "epilogue |acc| acc +", "an operand is missing"),
     (STAGED, "wait ab", "wait ab ab", "expected the end of the line"),
     (STAGED, "wait ab", "wait cd", "there is no ring `cd`"),
-    (STAGED, "wait ab", "await ab", "`await` is not a statement"),
+    (STAGED, "wait ab", "expect ab", "`expect` is not a statement"),
     (STAGED, "buffer Bs of b", "buffer As of b", "the name `As` is already taken"),
     (STAGED, "params a, b", "params a, a", "the parameter `a` is given twice"),
     (STAGED, "params a, b", "params a, q", "`q` is not a parameter"),
@@ -508,9 +509,8 @@ fn printed(schedule: &str) -> String {
 #[test]
 fn each_rule_has_a_program_that_breaks_it() {
     let mut wrong = Vec::new();
-    for (schedule, from, to, expected) in
-        ROWS.iter().chain(clusters::ROWS).chain(lent::ROWS).chain(planes::ROWS).chain(problem::ROWS).chain(turns::ROWS)
-    {
+    let more = [arrival::ROWS, clusters::ROWS, lent::ROWS, planes::ROWS, problem::ROWS, turns::ROWS];
+    for (schedule, from, to, expected) in ROWS.iter().chain(more.into_iter().flatten()) {
         let text = printed(schedule);
         if !text.contains(from) {
             wrong.push(format!("`{from}` is not in the program of `{schedule}`"));

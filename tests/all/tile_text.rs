@@ -11,6 +11,7 @@ use ptx_gemm_dsl::types::Batch;
 use ptx_gemm_interp::{Checks, Options, WarpOrder};
 use ptx_gemm_ptx::normal::instructions;
 use ptx_gemm_runtime::{CompiledGemm, Device, InterpreterOptions, Matrix};
+use rayon::prelude::*;
 
 use crate::net::RANDOM;
 
@@ -45,23 +46,51 @@ fn printed_programs_parse_back() {
     assert!(parse(&print(&by_hand)).unwrap().0 == by_hand);
 }
 
-/// Every edit of every case and tuned schedule gives other instructions, or is rejected with a position.
+/// Edits of a tuned schedule, which has the statements of some case, of which one is made.
+const TUNED: usize = 4;
+
+/// Every edit of every case, and some of every tuned schedule, give other instructions, or are rejected with a position.
 #[test]
 fn every_token_matters() {
-    let (mut edits, mut refused, mut same) = (0, 0, Vec::new());
-    let named = cases().chain(tuned()).map(|case| (case.name, module(&case.schedule().unwrap())));
-    for (name, mut module) in named.chain([("two_sums", parse(BY_HAND).unwrap().0)]) {
+    let of_cases = cases().map(|case| (case.name, module(&case.schedule().unwrap()), (0, 1)));
+    let of_tuned =
+        tuned().enumerate().map(|(i, case)| (case.name, module(&case.schedule().unwrap()), (i % TUNED, TUNED)));
+    let by_hand = ("two_sums", parse(BY_HAND).unwrap().0, (0, 1));
+    let all: Vec<_> = of_cases.chain(of_tuned).chain([by_hand]).collect();
+    let edited: Vec<Edited> =
+        all.into_par_iter().map(|(name, module, share)| Edited::of(name, module, share)).collect();
+    let edits: usize = edited.iter().map(|of| of.edits).sum();
+    let refused: usize = edited.iter().map(|of| of.refused).sum();
+    let same: Vec<String> = edited.into_iter().flat_map(|of| of.same).collect();
+    println!("{edits} edits, {refused} refused");
+    assert!(edits > 10_000 && refused < edits);
+    assert!(same.is_empty(), "these edits change nothing:\n{}", same.join("\n"));
+}
+
+/// What became of the edits of a program.
+#[derive(Default)]
+struct Edited {
+    edits: usize,
+    refused: usize,
+    /// Those that change nothing.
+    same: Vec<String>,
+}
+
+impl Edited {
+    /// Makes one edit in `step`, from the first one on that is given.
+    fn of(name: &str, mut module: tile::Module, (first, step): (usize, usize)) -> Edited {
         // The other entries differ only in widths.
         module.entries.truncate(1);
         let printed = print(&module);
         let judge = TileJudge::new(printed.clone()).unwrap();
         let original = instructions(&compile_programs(&module, None).unwrap().ptx);
         let lines: Vec<&str> = printed.lines().collect();
-        for edit in judge.edits() {
-            edits += 1;
+        let mut of = Edited::default();
+        for edit in judge.edits().into_iter().skip(first).step_by(step) {
+            of.edits += 1;
             match compile_text(&edit.text, None) {
                 Err(errors) => {
-                    refused += 1;
+                    of.refused += 1;
                     let placed = |e: &ptx_gemm_codegen::TextError| {
                         e.line > 0 && e.line <= lines.len() + 1 && e.column > 0 && !e.message.is_empty()
                     };
@@ -70,19 +99,17 @@ fn every_token_matters() {
                 Ok(compiled) => {
                     let line = lines[edit.line - 1];
                     if instructions(&compiled.ptx) == original && judge.equivalent(&edit).is_none() {
-                        same.push(format!("{name}:{}: {} | {}", edit.line, edit.what, line.trim()));
+                        of.same.push(format!("{name}:{}: {} | {}", edit.line, edit.what, line.trim()));
                     }
                 }
             }
         }
+        of
     }
-    println!("{edits} edits, {refused} refused");
-    assert!(edits > 10_000 && refused < edits);
-    assert!(same.is_empty(), "these edits change nothing:\n{}", same.join("\n"));
 }
 
 /// Small schedules that together use every statement.
-const SMALL: [&str; 12] = [
+const SMALL: [&str; 13] = [
     "tile(16, 16, 4); thread(2, 2); vector(2); double_buffer; epilogue(|acc, c, alpha, beta| alpha * acc + beta * c)",
     "tile(16, 16, 8); thread(2, 4); vector(4); shared(a = km + pad(4)); unroll(4); prefetch(2); order(snake)",
     "tile(16, 32, 4); thread(2, 4); load(cp_async); stages(3); persistent(2); epilogue(|acc, bias| relu(acc + bias[n]))",
@@ -95,6 +122,8 @@ const SMALL: [&str; 12] = [
     "tile(16, 16, 4); thread(4, 4); vector(4); load(tma); stages(2); persistent(2); store(tma)",
     "tile(16, 64, 8); thread(4, 8); load(cp_async); stages(3); specialize(producers = 1 warp); persistent(2); \
      store(staged, memory = ring)",
+    "tile(16, 32, 4); thread(4, 4); vector(4); load(tma, c = tma); stages(2); specialize(producers = 1 warp); persistent(2); \
+     store(tma); epilogue(|acc, c, beta| acc + beta * c)",
     "tile(16, 16); thread(2, 2); shared(none); vector(2); tail(predicate); raster(group = 2, along = m)",
 ];
 

@@ -111,7 +111,7 @@ impl TileJudge {
     /// Why an edit may leave the instructions unchanged, if it may.
     pub fn equivalent(&self, edit: &Edit) -> Option<&'static str> {
         let declares = |line: &str| {
-            let words = ["buffer", "ring", "mbarriers", "barrier", "turn", "accumulator", "stage of"];
+            let words = ["buffer", "ring", "mbarriers", "barrier", "turn", "accumulator", "stage of", "arrival of"];
             words.iter().any(|word| line.trim_start().starts_with(&format!("{word} ")))
         };
         let line = self.line(edit);

@@ -25,7 +25,7 @@ pub(super) fn check(settings: &Settings, findings: &mut Findings) {
         return;
     }
     let mut refuse = |rule, depends: &[Key], why: String, fixes: Vec<(String, &str)>| {
-        let finding = findings.error(rule, Key::Load, depends, format!("{stated}: {why}"));
+        let finding = findings.error(rule, Key::Load, depends, format!("{stated}{why}"));
         for (fix, help) in fixes {
             finding.set(&fix, format!("{fix} {help}"));
         }
@@ -33,23 +33,23 @@ pub(super) fn check(settings: &Settings, findings: &mut Findings) {
     };
     if settings.load != Load::Tma {
         let tma = Clause::Load(LoadClause { way: Load::Tma, c: settings.c }).to_string();
-        let why = "the mbarriers that count the bytes of C are those of a pipeline of TMA".into();
+        let why = ": the mbarriers that count the bytes of C are those of a pipeline of TMA".into();
         refuse("load-c-way", &[], why, vec![(tma, "copies A and B, too")]);
     }
     if settings.store != Store::Tma {
-        let why = "C is copied in the boxes of D's tile, which store(tma) has".into();
-        refuse("load-c-store", &[Key::Store], why, vec![("store(tma)".into(), "has")]);
+        let why = ": C is copied in the boxes of D's tile, which store(tma) has".into();
+        refuse("load-c-store", &[Key::Store], why, vec![("store(tma)".into(), "has such boxes")]);
     }
     if settings.specialize.is_none() {
         let clause = SpecializeClause { producers: WarpCount::Warps(1), consumers: None, roles: None };
-        let why = "C is copied to the memory of D's tile, which without specialize is that of the K-tiles".into();
+        let why = ": C is copied to the memory of D's tile, which without specialize is that of the K-tiles".into();
         let fix = (Clause::Specialize(clause).to_string(), "has memory for both");
         refuse("load-c-memory", &[Key::Specialize], why, vec![fix]);
     } else if settings.memory == Some(StageMemory::Ring) {
         let store = StoreClause { way: settings.store, memory: Some(StageMemory::Own) };
         let store = Clause::Store(store);
         let why =
-            "C is copied to the memory of D's tile, and slots of the ring are lent only after the last K-tile".into();
+            ": C is copied to the memory of D's tile, and slots of the ring are lent only after the last K-tile".into();
         refuse("load-c-memory", &[Key::Store], why, vec![(store.to_string(), "has memory for it")]);
     }
     let (types, layouts) = (settings.problem.types, settings.problem.layouts);
@@ -57,23 +57,23 @@ pub(super) fn check(settings: &Settings, findings: &mut Findings) {
         let clause =
             if let Some(Clause::Types(clause)) = settings.get(Key::Types) { *clause } else { Default::default() };
         let same = Clause::Types(TypesClause { c: Some(types.d), ..clause }).to_string();
-        let why = format!("C is copied to the memory of D's tile, and {} has another size than {}", types.c, types.d);
+        let why = format!(": C is copied to the memory of D's tile, and {} has another size than {}", types.c, types.d);
         refuse("load-c-type", &[Key::Types], why, vec![(same, "has the same")]);
     }
     if layouts.c != layouts.d {
         let asked = settings.asked.layouts;
         let same = LayoutClause { a: Some(asked.a), b: Some(asked.b), c: Some(asked.d), d: Some(asked.d) };
-        let why = "C is copied to the memory of D's tile, whose lines run along the other dimension".to_string();
+        let why = ": C is copied to the memory of D's tile, whose lines run along the other dimension".to_string();
         refuse("load-c-layout", &[Key::Layout], why, vec![(Clause::Layout(same).to_string(), "has the same")]);
     }
     if settings.problem.batch == Batch::Grouped {
-        let why = "conflicts with batch(grouped), whose list has no tensor map of C".into();
+        let why = " conflicts with batch(grouped), whose list has no tensor map of C".into();
         let fix = ("batch(strided)".into(), "has products of the same extents");
         refuse("load-c-group", &[Key::Batch], why, vec![fix]);
     }
     for key in [Key::SplitK, Key::StreamK] {
         if let Some(other) = settings.get(key) {
-            let why = format!("conflicts with {other}: only the block that adds up a tile's last part reads C");
+            let why = format!(" conflicts with {other}: only the block that adds up a tile's last part reads C");
             refuse("load-c-parts", &[key], why, Vec::new());
         }
     }

@@ -1,7 +1,9 @@
 //! The builder, text and extension produce the same schedules, and all fail at the same time: when the schedule is
 //! checked.
 
-use ptx_gemm_dsl::terms::{Along, Fast, FmaOrder, Load, Operands, Pace, Reads, Reduce, StageMemory, Store, Tail};
+use ptx_gemm_dsl::terms::{
+    Along, Fast, FmaOrder, Load, LoadC, Operands, Pace, Reads, Reduce, StageMemory, Store, Tail,
+};
 use ptx_gemm_dsl::types::Layouts;
 use ptx_gemm_dsl::{DType, Diagnostics, Layout, Schedule, Target, clause::*};
 
@@ -23,7 +25,7 @@ fn every_clause_has_a_method() {
         .vector(4)
         .shared(Some(StagedOrder { fast: Fast::Mn, skew: Skew::Swizzle(128) }), None)
         .operands(Operands::Registers)
-        .load(Load::CpAsync)
+        .load_with_c(Load::CpAsync, LoadC::Tma)
         .pack(true, false)
         .stages(3)
         .unroll(4)

@@ -6,7 +6,7 @@ use ptx_gemm_dsl::Schedule;
 use ptx_gemm_dsl::clause::*;
 use ptx_gemm_dsl::clause::{PackClause, PrefetchClause, PromoteClause};
 use ptx_gemm_dsl::terms::{
-    Along, Extent2, Fast, FmaOrder, Load, Operands, Pace, Reads, Reduce, Rounding, StageMemory, Store, Tail,
+    Along, Extent2, Fast, FmaOrder, Load, LoadC, Operands, Pace, Reads, Reduce, Rounding, StageMemory, Store, Tail,
 };
 use ptx_gemm_dsl::words::Word;
 use ptx_gemm_dsl::{DType, Layout, Target};
@@ -103,7 +103,7 @@ fn memory() -> impl Strategy<Value = Clause> {
         Just(Clause::Shared(SharedClause::None)),
         orders.prop_map(|(a, b)| Clause::Shared(SharedClause::Orders { a, b: Some(b) })),
         word::<Operands>().prop_map(Clause::Operands),
-        word::<Load>().prop_map(Clause::Load),
+        (word::<Load>(), maybe(word())).prop_map(|(way, c)| Clause::Load(LoadClause { way, c })),
         [any::<bool>(), any::<bool>()]
             .prop_filter_map("one at least", |[a, b]| { (a || b).then_some(Clause::Pack(PackClause { a, b })) }),
         number().prop_map(Clause::Stages),
@@ -194,6 +194,7 @@ fn of_warp_groups() -> impl Strategy<Value = Schedule> {
             s = s.split_k(3, Reduce::Serial);
         }
         let (epilogue, layouts, store) = problem;
+        let epilogue_reads_c = epilogue.as_ref().is_some_and(|epilogue| epilogue.contains(", c"));
         if let Some(epilogue) = epilogue {
             s = s.epilogue(&epilogue);
         }
@@ -204,6 +205,9 @@ fn of_warp_groups() -> impl Strategy<Value = Schedule> {
             s = s.shared(Some(order), None);
         }
         match store {
+            Some(Store::Tma) if producers.is_some() && stages == 2 && epilogue_reads_c => {
+                s.with(Schedule::new().load_with_c(Load::Tma, LoadC::Tma)).store(Store::Tma)
+            }
             Some(store) if producers.is_some() && stages == 3 && store != Store::Direct => {
                 s.store_in(store, if registers { StageMemory::Ring } else { StageMemory::Own })
             }

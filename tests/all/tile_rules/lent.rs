@@ -53,7 +53,7 @@ pub(super) const ROWS: &[(&str, &str, &str, &str)] = &[
 
 /// Makes several changes in a program without its notes, and expects an error that contains `expected`.
 #[track_caller]
-fn refused(schedule: &str, expected: &str, changes: &[(&str, &str)]) {
+pub(super) fn refused(schedule: &str, expected: &str, changes: &[(&str, &str)]) {
     let printed = super::printed(schedule);
     let lines = printed.lines().map(|line| line.split(" ;").next().unwrap_or_default().trim_end());
     let plain = lines.fold(String::new(), |text, line| text + line + "\n");

@@ -27,13 +27,13 @@ pub(super) fn check(program: &Program) -> Check {
     roles(program)?;
     references(program)?;
     turns::check(program)?;
+    arrival::check(program)?;
     params(program)?;
     program.buffers.iter().enumerate().try_for_each(|(index, buffer)| rings::buffer(program, index, buffer))?;
     program.packs.iter().enumerate().try_for_each(|(index, pack)| packs::check(program, index, pack))?;
     walk::check(program)?;
     program.rings.iter().enumerate().try_for_each(|(index, ring)| rings::ring(program, index, ring))?;
     staged::check(program)?;
-    arrival::check(program)?;
     rings::overlaps(program)?;
     accumulators(program)?;
     barriers(program)?;
