@@ -50,9 +50,8 @@ impl Lowering<'_> {
         let guard = Some(Guard { pred: self.b.set_reg(leader), expect: true });
         let barrier = self.barrier_of_c()?;
         self.b.origin(note, "copy the tile of C to where D's will be");
-        for (to, at) in self.boxes_of_stage(work_tile, rows)? {
-            self.b.push(kernel::Op::CopyBox { to, map, at, barrier, blocks: None, guard });
-        }
+        let copy = |to, at| kernel::Op::CopyBox { to, map, at, barrier, blocks: None, guard };
+        self.each_box_of_stage(work_tile, rows, copy)?;
         self.b.origin(note, "C has arrived when its bytes have");
         let (lines, bytes) = (self.program.lines(), self.bytes(Operand::C));
         let when = kernel::Arrival::Expecting(lines.count * lines.elements * bytes);

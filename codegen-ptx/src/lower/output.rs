@@ -140,15 +140,19 @@ impl Lowering<'_> {
         let leader: Reg = self.b.set_reg(self.tid.clone().lt(1u32));
         let guard = Some(Guard { pred: leader, expect: true });
         self.b.origin(note, "copy the tile to D");
-        for (from, at) in self.boxes_of_stage(work_tile, rows)? {
-            self.b.push(Op::StoreBox { from, map, at, guard });
-        }
+        self.each_box_of_stage(work_tile, rows, |from, at| Op::StoreBox { from, map, at, guard })?;
         self.b.push(Op::CommitBoxes);
         Ok(())
     }
 
-    /// The boxes of the stage, of `rows` lines of a panel each: where each begins, and its coordinates in a matrix like D.
-    pub(super) fn boxes_of_stage(&mut self, work_tile: &WorkTile, rows: u32) -> Lowered<Vec<(Address, Vec<Reg>)>> {
+    /// Copies the boxes of the stage, of `rows` lines of a panel each: `copy` is given where each begins, and its coordinates
+    /// in a matrix like D.
+    pub(super) fn each_box_of_stage(
+        &mut self,
+        work_tile: &WorkTile,
+        rows: u32,
+        copy: impl Fn(Address, Vec<Reg>) -> Op,
+    ) -> Lowered<()> {
         let (lines, bytes) = (self.program.lines(), self.program.problem.types.d.bytes());
         let (pitch, start) = (self.the_stage()?.pitch, self.stage_start()?);
         let panels = self.the_stage()?.panels(lines.elements);
@@ -160,7 +164,6 @@ impl Lowering<'_> {
             Some(groups) => first + groups.stage.clone(),
         };
         let first = self.b.set(first);
-        let mut boxes = Vec::new();
         for panel in 0..panels {
             let (base, before) = match self.program.lent() {
                 None => (first.clone(), panel * lines.count * pitch * bytes),
@@ -171,10 +174,10 @@ impl Lowering<'_> {
                 let coordinates = [Some(element.clone() + panel * pitch), Some(line.clone() + row), product.clone()];
                 let at = coordinates.into_iter().flatten().map(|coordinate| self.b.set_reg(coordinate)).collect();
                 let offset = i64::from(before + row * pitch * bytes);
-                boxes.push((Address { base, offset }, at));
+                self.b.push(copy(Address { base, offset }, at));
             }
         }
-        Ok(boxes)
+        Ok(())
     }
 
     /// Waits until no copy reads the staged tile.
