@@ -108,7 +108,7 @@ impl Lowering<'_> {
                     let in_global = c_regs.get(line).map(|line| line[element]);
                     in_global.or_else(|| staged.get(word(i, j) * 2 + j % 2).copied())
                 };
-                self.store_matrices(held, &address, (rows, row), (cols, col), &vectors, of_c)?;
+                self.store_matrices(held, &address, (row, col), &vectors, of_c)?;
             }
         }
         Ok(())
@@ -120,7 +120,7 @@ impl Lowering<'_> {
         let words = self.b.fresh_many(self.families.word, block.columns / 2 * ROWS);
         let guard = self.guarded(&words, reads);
         let transposed = self.program.problem.layouts.d == Layout::Col;
-        self.b.push(Op::LoadMatrices { dst: words.clone(), address: block.address.clone(), transposed, guard });
+        self.b.push(Op::LoadMatrices { dst: words.clone(), address: block.address, transposed, guard });
         self.b.origin(&held.note, "their elements");
         let raw = self.pool_c(2 * words.len(), 0);
         for (word, pair) in words.iter().zip(raw.chunks(2)) {
@@ -153,8 +153,7 @@ impl Lowering<'_> {
         &mut self,
         held: &Held,
         block: &Block,
-        (_, row): (&Axis, usize),
-        (_, col): (&Axis, usize),
+        (row, col): (usize, usize),
         vectors: &[Vec<Reg>],
         of_c: impl Fn(usize, usize) -> Option<Reg>,
     ) -> Lowered<()> {
@@ -182,7 +181,7 @@ impl Lowering<'_> {
         }
         self.b.origin(&held.note, "D's tile in shared memory");
         let transposed = self.program.problem.layouts.d == Layout::Col;
-        self.b.push(Op::StoreMatrices { src: words, address: block.address.clone(), transposed });
+        self.b.push(Op::StoreMatrices { src: words, address: block.address, transposed });
         Ok(())
     }
 
