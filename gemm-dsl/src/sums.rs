@@ -321,6 +321,19 @@ mod tests {
         );
     }
 
+    /// The seven products of quadrants have no C: what the schedule says of it holds for the last step alone.
+    #[test]
+    fn products_of_quadrants_say_nothing_of_c() {
+        let text = "types(bf16); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma, c = tma); stages(3); \
+                    specialize(producers = 1); store(tma); epilogue(|acc, c| acc - c); strassen(levels = 1);";
+        let schedule: Schedule = text.parse().unwrap();
+        let sums = Sums::of_quadrants(&schedule, &schedule.plan(None).unwrap());
+        let first = sums.schedule(Part::First).unwrap();
+        first.check().unwrap();
+        assert_eq!(first.get(Key::Load).unwrap().to_string(), "load(tma)");
+        assert_eq!(sums.schedule(Part::Whole).unwrap().get(Key::Load).unwrap().to_string(), "load(tma, c = tma)");
+    }
+
     #[test]
     fn c_is_part_of_the_first_sum() {
         check(
