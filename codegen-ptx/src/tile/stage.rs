@@ -43,7 +43,7 @@ impl Arrival {
 pub enum StagePlace {
     /// At a byte offset.
     At(u32),
-    /// In slots of a ring that are lent for it, as many as [`Program::lent`] says.
+    /// In slots of a ring that are lent for it, as many as [`Program::lent`](super::Program::lent) says.
     Slots(usize),
 }
 

@@ -10,7 +10,7 @@ fn answer(text: &str) -> String {
         Ok(said) | Err(said) => said,
     };
     let shown = said.to_string();
-    // A second or two where nothing else runs; much more, where this grows with the square of the text.
+    // More than it takes while other tests run, and less than what grows with the square of the text.
     assert!(start.elapsed() < Duration::from_secs(20), "{:?} for {}", start.elapsed(), &text[..40.min(text.len())]);
     shown
 }
