@@ -6,7 +6,7 @@
 //! speeds are within 3%.
 
 use crate::clause::Atom;
-use crate::plan::{OperandPlan, Plan, Variant};
+use crate::plan::{CopyPlan, OperandPlan, Plan, Variant};
 use crate::target::{self, Target, WARP};
 use crate::terms::{Fast, Load, Operands};
 
@@ -124,7 +124,16 @@ impl Plan {
         // least, and the leading dimensions of both operands are kept in registers.
         let thread = self.geometry.thread;
         let pointers = if self.a.placement.is_none() { 2 * (thread.m + thread.n + 2) } else { 0 };
-        self.accumulator_registers + fragments + staging + pointers + besides(self.atom)
+        let copies = self.scattered_addresses(&variant.a) + self.scattered_addresses(&variant.b);
+        self.accumulator_registers + fragments + staging + pointers + copies + besides(self.atom)
+    }
+
+    /// Registers of a copy whose passes do not all read the same columns of the K-tile: each pass has a global address of
+    /// its own, which takes two, a shared one, and at edges a position to compare. Where the columns are the same, the
+    /// assembler derives one pass from another, and [`besides`] has what it needs.
+    fn scattered_addresses(&self, copy: &CopyPlan) -> u32 {
+        let scattered = copy.passes > 1 && !self.copying_threads().is_multiple_of(copy.chunks_per_row);
+        if scattered { 4 * copy.passes } else { 0 }
     }
 
     /// Registers of one operand's fragments: groups of steps read at once, and as many again as are read ahead; and one
