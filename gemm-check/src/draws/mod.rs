@@ -20,6 +20,7 @@ use ptx_gemm_runtime::{CompiledGemm, Device, DeviceError, DeviceKind, Error, Int
 
 use crate::check::check;
 use crate::data::Data;
+use crate::error::CheckError;
 use crate::exec::Orders;
 use crate::request::{Output, Request};
 use crate::size::Size;
@@ -93,6 +94,9 @@ pub enum Fate {
     Right(usize),
     /// The schedule was rejected by this rule, or because the device does not run its target.
     Refused(&'static str),
+    /// Not executed to its end, because a kernel has ended the GPU's context: that of this draw or of another that ran at the
+    /// same time.
+    Lost,
 }
 
 impl Extent {
@@ -260,6 +264,7 @@ pub fn execute(draw: &Draw, runs: Runs<'_>) -> Result<Fate, String> {
             Err(Error::Device(DeviceError::Target { .. })) if device.kind() != DeviceKind::Interpreter => {
                 return Ok(Fate::Refused("another target"));
             }
+            Err(Error::Device(DeviceError::ContextLost { .. })) => return Ok(Fate::Lost),
             gemm => gemm.map_err(|e| e.to_string())?,
         };
         for request in draw.requests.iter().map(|wish| wish.request(&plan)) {
@@ -267,7 +272,10 @@ pub fn execute(draw: &Draw, runs: Runs<'_>) -> Result<Fate, String> {
                 Runs::Each(_) => format!("{device:?}: {request:?}"),
                 Runs::AsDrawn | Runs::On(_) => format!("{request:?}"),
             };
-            let outcome = check(&gemm, &request).map_err(|e| format!("{}: {e}", told()))?;
+            let outcome = match check(&gemm, &request) {
+                Err(CheckError::Runtime(Error::Device(DeviceError::ContextLost { .. }))) => return Ok(Fate::Lost),
+                outcome => outcome.map_err(|e| format!("{}: {e}", told()))?,
+            };
             if !outcome.is_right() {
                 return Err(format!("{}: {outcome:?}", told()));
             }
@@ -285,6 +293,8 @@ pub struct Tally {
     pub pairs: usize,
     /// How often each rule rejected a schedule.
     pub refused: BTreeMap<&'static str, usize>,
+    /// Draws that were not executed to their end.
+    pub lost: usize,
 }
 
 impl Tally {
@@ -294,6 +304,7 @@ impl Tally {
         match fate {
             Fate::Right(products) => self.pairs += products,
             Fate::Refused(rule) => *self.refused.entry(rule).or_default() += 1,
+            Fate::Lost => self.lost += 1,
         }
     }
 

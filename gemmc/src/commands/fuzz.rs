@@ -3,6 +3,7 @@
 mod fixes;
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ptx_gemm::DeviceKind;
@@ -45,18 +46,26 @@ pub(crate) fn run(args: &Fuzz, format: Format) -> Result<Reply, Failure> {
     let bar = progress::bar(0, format);
     let (mut tally, mut failures) = (Tally::default(), Vec::new());
     let (mut seed, mut last) = (args.seed, args.seed);
-    while tally.pairs < pairs && start.elapsed() < limit && failures.len() < ENOUGH {
+    let (dead, mut at_fault) = (AtomicBool::new(false), Vec::new());
+    while tally.pairs < pairs && start.elapsed() < limit && failures.len() < ENOUGH && !dead.load(Ordering::Relaxed) {
         let batch = next(&mut seed, args.with.as_deref(), rayon::current_num_threads() * PER_THREAD)?;
-        let drawn: Vec<Result<Fate, String>> =
-            batch.par_iter().with_max_len(1).map(|seed| fate_of(*seed, args.with.as_deref(), runs)).collect();
+        let fates = batch.par_iter().with_max_len(1).map(|seed| match dead.load(Ordering::Relaxed) {
+            true => None,
+            false => Some(fate_of(*seed, args.with.as_deref(), runs, &dead)),
+        });
+        let drawn: Vec<Option<Result<Fate, String>>> = fates.collect();
         for (seed, drawn) in batch.into_iter().zip(drawn) {
             // What others of the batch did after that would depend on the number of threads.
             if tally.pairs >= pairs || failures.len() >= ENOUGH {
                 break;
             }
+            let Some(drawn) = drawn else { continue };
             last = seed;
             match drawn {
-                Ok(fate) => tally.add(&fate),
+                Ok(fate) => {
+                    tally.add(&fate);
+                    at_fault.extend((fate == Fate::Lost).then_some(seed));
+                }
                 Err(what) => {
                     bar.suspend(|| {
                         if format == Format::Text {
@@ -77,7 +86,7 @@ pub(crate) fn run(args: &Fuzz, format: Format) -> Result<Reply, Failure> {
     }
     bar.finish_and_clear();
     let report = json!({
-        "ok": failures.is_empty(),
+        "ok": failures.is_empty() && at_fault.is_empty(),
         "device": device.to_string(),
         "first_seed": args.seed,
         "last_seed": last,
@@ -85,6 +94,7 @@ pub(crate) fn run(args: &Fuzz, format: Format) -> Result<Reply, Failure> {
         "pairs": tally.pairs,
         "refused": tally.refused,
         "failures": failures,
+        "lost": at_fault,
         "seconds": start.elapsed().as_secs(),
         "command": command(args),
     });
@@ -98,10 +108,16 @@ pub(crate) fn run(args: &Fuzz, format: Format) -> Result<Reply, Failure> {
         tally.refusals(),
         failures.len()
     );
-    for failure in &failures {
-        text.push_str(&format!("seed {} again: gemmc fuzz --seed {} --count 1\n", failure["seed"], failure["seed"]));
+    let again =
+        |seed: &Value| format!("seed {seed} again: gemmc fuzz --seed {seed} --count 1 --device {}\n", args.device);
+    text.extend(failures.iter().map(|failure| again(&failure["seed"])));
+    if !at_fault.is_empty() {
+        text.push_str(
+            "the GPU's context died while these draws ran as well, so that one of them may be at fault instead:\n",
+        );
+        text.extend(at_fault.iter().map(|seed| again(&json!(seed))));
     }
-    let status = if failures.is_empty() { Status::Fine } else { Status::Wrong };
+    let status = if failures.is_empty() && at_fault.is_empty() { Status::Fine } else { Status::Wrong };
     Ok(Reply { text, json: report, status })
 }
 
@@ -134,16 +150,19 @@ fn draws(seed: u64, clause: &str) -> bool {
     drawn.is_ok() && found.get()
 }
 
-/// Executes a draw. The smallest that fails has the clause, too.
-fn fate_of(seed: u64, with: Option<&str>, runs: Runs<'_>) -> Result<Fate, String> {
+/// Executes a draw. The smallest that fails has the clause, too; on a GPU whose context has died no smaller one is found. `dead`
+/// is set when it has.
+fn fate_of(seed: u64, with: Option<&str>, runs: Runs<'_>, dead: &AtomicBool) -> Result<Fate, String> {
     let fate = Cell::new(None);
-    for_all(1, seed, |draw| {
+    let result = for_all(1, seed, |draw| {
         if with.is_none_or(|clause| has(&draw.schedule, clause)) {
-            fate.set(Some(execute(draw, runs)?));
+            let drawn = execute(draw, runs)?;
+            dead.fetch_or(drawn == Fate::Lost, Ordering::Relaxed);
+            fate.set(Some(drawn));
         }
         Ok(())
-    })?;
-    Ok(fate.into_inner().unwrap_or(Fate::Refused("nothing was drawn")))
+    });
+    result.map(|()| fate.into_inner().unwrap_or(Fate::Refused("nothing was drawn")))
 }
 
 /// Writes the report to the requested file.
