@@ -85,7 +85,8 @@ impl Plan {
         self.target.residency(self.threads(), self.shared_bytes, None).blocks.max(1)
     }
 
-    fn fits(&self, variant: &Variant, blocks: u32) -> bool {
+    /// Whether a thread of `blocks` blocks has registers for what it holds at once.
+    pub(crate) fn fits(&self, variant: &Variant, blocks: u32) -> bool {
         let (live, given) = (self.live_registers(variant), self.registers_per_thread(blocks));
         // A second block is worth a few spilled registers. `double_buffered` on an H200 at 4096: 38.2 TFLOP/s with two
         // blocks, for which the assembler keeps one register of a thread in memory, 36.5 with one. Before sm_90 it
@@ -96,7 +97,7 @@ impl Plan {
     }
 
     /// Registers of a thread that hold data at once in the main loop.
-    fn live_registers(&self, variant: &Variant) -> u32 {
+    pub(crate) fn live_registers(&self, variant: &Variant) -> u32 {
         let words = |operand: &OperandPlan, elements: u32| elements * operand.dtype.bytes().div_ceil(4);
         let fragments = match self.operands {
             _ if matches!(self.atom, Atom::Wgmma(..)) => 0,

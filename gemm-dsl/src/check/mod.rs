@@ -120,6 +120,9 @@ fn judge(schedule: &Schedule, question: Question) -> Verdict {
         broken.list.retain(|finding| !finding.depends.meets(unknown));
     }
     let plan = plan.filter(|_| broken.list.is_empty());
+    if let Some(plan) = &plan {
+        registers::occupancy(&settings, plan, &mut broken);
+    }
     own.list.extend(broken.list);
     Verdict { findings: own.list, plan }
 }

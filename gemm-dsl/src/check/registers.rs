@@ -5,7 +5,7 @@ use crate::check::geometry::{GROUP_ROWS, parts};
 use crate::check::settings::Settings;
 use crate::clause::{Atom, Clause, SpecializeClause, Spills, WarpCount};
 use crate::occupancy::besides;
-use crate::plan::Geometry;
+use crate::plan::{Geometry, Plan};
 use crate::suggest::count;
 use crate::table::Key;
 use crate::target::{MAX_REGISTERS, MAX_THREADS, WARP_GROUP, registers_per_thread};
@@ -33,7 +33,7 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
     }
     let besides = besides(settings.atom);
     if kept + besides <= limit {
-        return occupancy(settings, geometry, kept, findings);
+        return;
     }
     let message = format!(
         "{} keeps {} {acc} accumulators: with the {besides} registers that everything else needs that is {}, each of {} gets at most {limit}",
@@ -144,14 +144,13 @@ fn smaller_tiles(settings: &Settings, geometry: &Geometry, finding: &mut Finding
 }
 
 /// Several blocks share the register file: legal, but ptxas may have to spill.
-fn occupancy(settings: &Settings, geometry: &Geometry, kept: u32, findings: &mut Findings) {
+pub(super) fn occupancy(settings: &Settings, plan: &Plan, findings: &mut Findings) {
     let Some(blocks) = settings.blocks_per_sm.filter(|_| settings.registers.is_none()) else { return };
-    let share = registers_per_thread(settings.threads(geometry), blocks);
-    if blocks <= 1 || kept + besides(settings.atom) <= share {
-        return;
-    }
+    let spills = plan.variants.iter().filter(|variant| blocks > 1 && !plan.fits(variant, blocks));
+    let Some(live) = spills.map(|variant| plan.live_registers(variant)).max() else { return };
+    let share = plan.registers_per_thread(blocks);
     let message = format!(
-        "blocks_per_sm({blocks}) leaves {share} registers a thread, of which {kept} are accumulators: ptxas will spill"
+        "blocks_per_sm({blocks}) leaves {share} registers a thread, which holds {live} at once: ptxas will spill"
     );
     findings.note("registers-occupancy", Key::BlocksPerSm, &DEPENDS, message);
 }

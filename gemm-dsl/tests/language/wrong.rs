@@ -171,6 +171,7 @@ pub const WRONG: &[&str] = &[
     "tile(128, 128, 8); thread(4, 4); blocks_per_sm(2); target(sm_75)",
     "tile(16, 16, 8); thread(1, 1); blocks_per_sm(32); target(sm_86)",
     "tile(128, 128, 8); thread(8, 8); blocks_per_sm(4)",
+    "tile(14, 6, 8); thread(2, 6); load(cp_async); stages(3); layout(b = col); blocks_per_sm(32)",
     "tile(128, 128, 8); thread(8, 8); expect { shared <= 4 KiB; threads = 128 }",
     "tile(128, 128, 8); thread(8, 8); expect { shared <= 48KiB }",
     "tile(128, 128, 8); thread(8, 8); expect { spills }",
