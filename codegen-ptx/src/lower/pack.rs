@@ -388,19 +388,25 @@ impl Packing<'_> {
         let own = self.argument(&pack.own_param())?;
         let k = self.argument(&Param::K)?;
         self.b.origin(note, "tile that this block copies");
-        let own_tiles = self.b.set((own.clone() + (pack.extent - 1)) / pack.extent);
+        let fast = program.problem.layouts.fast(pack.side);
+        let along_k = fast == Fast::K && !pack.scales();
+        let own_tiles = (own.clone() + (pack.extent - 1)) / pack.extent;
+        let k_tiles = (k.clone() + (pack.depth - 1)) / pack.depth;
+        let (inner, outer) = if along_k { (k_tiles.clone(), own_tiles) } else { (own_tiles, k_tiles.clone()) };
+        let inner = self.b.set(inner);
         let block = self.b.set(Expr::Block);
-        let own_tile = self.b.set(block.clone() % own_tiles.clone());
-        let mut k_tile = self.b.set(block / own_tiles);
+        let inner_tile = self.b.set(block.clone() % inner.clone());
+        let mut outer_tile = self.b.set(block / inner);
         let mut product = None;
         if program.problem.batch == Batch::Strided {
-            let k_tiles = self.b.set((k.clone() + (pack.depth - 1)) / pack.depth);
-            product = Some(self.b.set(k_tile.clone() / k_tiles.clone()));
-            k_tile = self.b.set(k_tile % k_tiles);
+            let outer = self.b.set(outer);
+            product = Some(self.b.set(outer_tile.clone() / outer.clone()));
+            outer_tile = self.b.set(outer_tile % outer);
         }
+        let (mut k_tile, own_tile) = if along_k { (inner_tile, outer_tile) } else { (outer_tile, inner_tile) };
         if pack.scales() {
             // The kernel before has read all of k in ascending order: what it read last may still be in the L2 cache.
-            let k_tiles = self.b.set((k.clone() + (pack.depth - 1)) / pack.depth);
+            let k_tiles = self.b.set(k_tiles);
             let next = self.b.set(k_tile + 1u32);
             k_tile = self.b.set(k_tiles.max(next.clone()) - next);
         }
@@ -408,7 +414,6 @@ impl Packing<'_> {
         let k0 = self.b.set((k_tile * pack.depth).min(k.clone()));
         let own_left = self.b.set(own.clone() - own0.clone());
         let k_left = self.b.set(k.clone() - k0.clone());
-        let fast = program.problem.layouts.fast(pack.side);
         let run_from = if fast == Fast::K { (k.clone(), k0.clone()) } else { (own.clone(), own0.clone()) };
         let (bytes, copied) = (self.element, self.copied);
         self.b.origin(note, "its first element, and the distance of rows");

@@ -2,7 +2,7 @@
 
 use ptx_gemm_runtime::ptx::instruction::{Compare, Opcode};
 
-use super::{BOUNDS, Family, any, compares, demands_more, keeps};
+use super::{BOUNDS, Family, any, compares, demands_more, keeps, last};
 use crate::mutants::MutantKind;
 
 pub(super) const FAMILIES: &[Family] = &[
@@ -45,6 +45,14 @@ pub(super) const FAMILIES: &[Family] = &[
         entry: any,
         certain: true,
         reason: "a tile that just fits is read by elements, which are the same",
+    },
+    Family {
+        kinds: &[MutantKind::Constant],
+        is: |mutant| matches!(mutant.op, Opcode::Max { .. }) && last(&mutant.before) == Some(8),
+        notes: &["the vectors around, if the tile and one on each side of its rows are inside"],
+        entry: any,
+        certain: true,
+        reason: "a tile begins at 0, where no vector is before it and its elements are read one by one, or far beyond 9",
     },
     Family {
         kinds: BOUNDS,
