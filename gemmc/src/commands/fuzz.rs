@@ -179,7 +179,7 @@ fn command(args: &Fuzz) -> String {
         (None, count) => format!("--count {}", count.unwrap_or(COUNT)),
     };
     let with = match &args.with {
-        Some(clause) if clause.contains('(') => format!(" --with '{clause}'"),
+        Some(clause) if clause.contains(['(', ' ']) => format!(" --with '{clause}'"),
         Some(clause) => format!(" --with {clause}"),
         None => String::new(),
     };
