@@ -123,7 +123,7 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     (PACKED, "pack a [k 64][m 64]", "pack a [m 64][k 64]", "tma does not transpose"),
     (PACKED, "    buffer Bs", "    pack b [k 64][n 64] threads 256\n    buffer Bs", "come before the buffers"),
     (PACKED, "entry gemm_tma_v4", "entry pack_a", "pack_a is the name of a kernel that packs"),
-    (PACKED, "pack b [k 64][n 64] threads 256", "pack a [k 64][m 64] threads 256", "a is packed twice"),
+    (PACKED, "pack b [k 32][n 128] threads 256", "pack a [k 64][m 64] threads 256", "a is packed twice"),
     (PACKED, "[m 64] threads 256", "[m 64] threads 250", "250 threads are not 1 to 32 warps"),
     (PACKED, "[m 64] threads 256", "[m 64] threads 2048", "2048 threads are not 1 to 32 warps"),
     (

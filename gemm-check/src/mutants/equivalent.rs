@@ -1,5 +1,6 @@
 //! Mutants that compute the same thing, and why.
 
+mod copies;
 mod planes;
 mod rings;
 mod streams;
@@ -548,7 +549,7 @@ fn family(mutant: &Mutant, entry: &Entry) -> Option<&'static Family> {
 }
 
 fn families() -> impl Iterator<Item = &'static Family> {
-    FAMILIES.iter().chain(planes::FAMILIES).chain(rings::FAMILIES).chain(streams::FAMILIES)
+    FAMILIES.iter().chain(copies::FAMILIES).chain(planes::FAMILIES).chain(rings::FAMILIES).chain(streams::FAMILIES)
 }
 
 #[cfg(test)]
