@@ -190,15 +190,16 @@ fn every_link_leads_somewhere() {
 }
 
 /// The rows of files of results, the earlier of which count where two have the same. Of an H200's and an H100's file of one
-/// name, the H200's is the earlier one; each row has the name of its GPU.
+/// name, the H200's is the earlier one; each row has the names of its GPU and of its file.
 fn results(files: &[&str]) -> Vec<serde_json::Value> {
     let folders = |name: &&str| ["h200", "h100"].map(|gpu| root().join(format!("bench/results/{gpu}/{name}.json")));
     let mut rows = Vec::new();
     for path in files.iter().flat_map(folders).filter(|path| path.exists()) {
-        let file = fs::read_to_string(path).expect("results");
+        let file = fs::read_to_string(&path).expect("results");
         let file: serde_json::Value = serde_json::from_str(&file).expect("JSON");
         rows.extend(file["rows"].as_array().expect("rows").iter().cloned().map(|mut row| {
             row["device"] = file["device"].clone();
+            row["file"] = path.display().to_string().into();
             row
         }));
     }
@@ -211,7 +212,7 @@ const RUNG: &str = "4096 x 4096 x 4096";
 /// Where a time is from, if it is from another GPU than the H200 of most of them.
 const ON_H100: &str = " on an H100";
 
-/// What the tutorial says about a schedule's time, and about how it compares with another on the same GPU: `Measured: ...`, or
+/// What the tutorial says about a schedule's time, and about how it compares with another of the same file: `Measured: ...`, or
 /// `Measured at M x N x K: ...`, with the GPU before the extents. What has not been measured is said to be, with the command.
 fn sentence(rows: &[serde_json::Value], line: &str) -> Option<String> {
     let (at, rest) = line.strip_prefix("Measured")?.split_once(": ")?;
@@ -230,7 +231,8 @@ fn sentence(rows: &[serde_json::Value], line: &str) -> Option<String> {
     let mut names = rest.split('`').skip(1).step_by(2).filter(|name| !name.contains(' '));
     let (name, other) = (names.next()?, names.next());
     let next_to = other.map(|other| format!(" next to `{other}`")).unwrap_or_default();
-    let beside = |own: &serde_json::Value, other| of(other).into_iter().find(|row| row["device"] == own["device"]);
+    // Times of one file, which one process has measured in turns.
+    let beside = |own: &serde_json::Value, other| of(other).into_iter().find(|row| row["file"] == own["file"]);
     let own = of(name).into_iter().find(|own| other.is_none_or(|other| beside(own, other).is_some()));
     let Some(own) = own else {
         let command = command_that_measures(name, at.strip_prefix(" at "));
@@ -277,10 +279,11 @@ fn sentences_about_times() {
     );
     assert_eq!(sentence(&rows, "Measured differently."), None);
 
-    // Times of two GPUs are not compared.
+    // Times of two files are not compared.
     let on_h100 = |name: &str, ms: f64| {
         let mut row = row(name, 4096, ms);
         row["device"] = "NVIDIA H100 80GB HBM3".into();
+        row["file"] = "h100/ladder_bf16.json".into();
         row
     };
     let rows = [&rows[..], &[on_h100("wgmma", 0.6), on_h100("wgmma_roles", 0.3)]].concat();

@@ -145,7 +145,8 @@ fn smaller_tiles(settings: &Settings, geometry: &Geometry, finding: &mut Finding
 
 /// Several blocks share the register file: legal, but ptxas may have to spill.
 pub(super) fn occupancy(settings: &Settings, plan: &Plan, findings: &mut Findings) {
-    let Some(blocks) = settings.blocks_per_sm.filter(|_| settings.registers.is_none()) else { return };
+    let stated = settings.registers.is_some() || settings.spills == Spills::Allow;
+    let Some(blocks) = settings.blocks_per_sm.filter(|_| !stated) else { return };
     let spills = plan.variants.iter().filter(|variant| blocks > 1 && !plan.fits(variant, blocks));
     let Some(live) = spills.map(|variant| plan.live_registers(variant)).max() else { return };
     let share = plan.registers_per_thread(blocks);

@@ -154,15 +154,15 @@ fn draws(seed: u64, clause: &str) -> bool {
 /// is set when it has.
 fn fate_of(seed: u64, with: Option<&str>, runs: Runs<'_>, dead: &AtomicBool) -> Result<Fate, String> {
     let fate = Cell::new(None);
-    let result = for_all(1, seed, |draw| {
+    for_all(1, seed, |draw| {
         if with.is_none_or(|clause| has(&draw.schedule, clause)) {
             let drawn = execute(draw, runs)?;
             dead.fetch_or(drawn == Fate::Lost, Ordering::Relaxed);
             fate.set(Some(drawn));
         }
         Ok(())
-    });
-    result.map(|()| fate.into_inner().unwrap_or(Fate::Refused("nothing was drawn")))
+    })?;
+    Ok(fate.into_inner().unwrap_or(Fate::Refused("nothing was drawn")))
 }
 
 /// Writes the report to the requested file.

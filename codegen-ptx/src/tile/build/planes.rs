@@ -9,11 +9,11 @@ use super::{Builder, at, buffer, map, note};
 /// Extents of the tile that a block of a kernel that packs copies, and its threads: 16 elements for each thread are
 /// enough in flight to fill the memory's bandwidth.
 const PACK_TILE: u32 = 64;
+const PACK_THREADS: u32 = 256;
 /// Elements along the rows of an operand that is copied as it is, and rows. Longer rows have fewer seams, at which sectors are
 /// read twice; in shorter ones fewer vectors are near the end of the matrix. Bf16 at 4095 x 4097 x 4093 on an H100, with 64,
 /// 128, 256 and 512 elements: 0.255, 0.253, 0.254 and 0.255 ms.
 const PACK_ROWS: (u32, u32) = (128, 32);
-const PACK_THREADS: u32 = 256;
 
 impl Builder<'_> {
     /// The buffers of a slot: of A, then of B, one for each plane that it has.

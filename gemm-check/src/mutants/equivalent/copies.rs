@@ -13,7 +13,7 @@ pub(super) const FAMILIES: &[Family] = &[
         notes: &["this thread's part of"],
         entry: any,
         certain: false,
-        reason: "the pieces of these rows stay where they are, whichever of their numbers' zeros is the one that moves them",
+        reason: "the bit that is tested instead is 0 in these rows as well: the swizzle leaves their pieces where they are",
     },
     Family {
         kinds: &[MutantKind::OtherRegister],
@@ -21,7 +21,7 @@ pub(super) const FAMILIES: &[Family] = &[
         notes: &["this thread's part of"],
         entry: any,
         certain: false,
-        reason: "the pieces of these rows stay where they are: the address before it is swizzled is the one after",
+        reason: "the swizzle leaves the pieces of these rows where they are: the address before it is the one after",
     },
     Family {
         kinds: &[MutantKind::Comparison],
