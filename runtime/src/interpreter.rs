@@ -15,7 +15,7 @@ use ptx_gemm_interp::{self as interp, AllocationId, Arg, Memory, MemoryError, Pr
 use crate::backend::{Backend, Counts, Execution, KernelCounts, Lifetime, Limits, Module, Output, StreamHandle};
 use crate::error::{DeviceError, Error};
 use crate::kernel::Kernel;
-use crate::launch::{Launch, MapBytes, Value};
+use crate::launch::{Launch, Value};
 use crate::view::{AnyMut, AnyRef, HostBytes, HostBytesMut};
 
 /// Options of the interpreter device.
@@ -273,7 +273,7 @@ impl Module for InterpreterModule {
         }
         for (index, start) in launch.starts() {
             let kernel = &entry.launches[index];
-            let args: Vec<Arg> = start.args.iter().copied().map(argument).collect();
+            let args: Vec<Arg> = start.args.iter().map(argument).collect();
             let request = interp::Launch {
                 entry: &kernel.kernel,
                 grid: [start.grid, 1, 1],
@@ -297,13 +297,13 @@ impl Module for InterpreterModule {
     }
 }
 
-fn argument(value: Value) -> Arg {
+fn argument(value: &Value) -> Arg {
     match value {
-        Value::U32(x) => Arg::U32(x),
-        Value::U64(x) => Arg::U64(x),
-        Value::I32(x) => Arg::I32(x),
-        Value::F32(x) => Arg::F32(x),
-        Value::F64(x) => Arg::F64(x),
-        Value::Map(MapBytes(bytes)) => Arg::Bytes(bytes.into()),
+        Value::U32(x) => Arg::U32(*x),
+        Value::U64(x) => Arg::U64(*x),
+        Value::I32(x) => Arg::I32(*x),
+        Value::F32(x) => Arg::F32(*x),
+        Value::F64(x) => Arg::F64(*x),
+        Value::Map(map) => Arg::Bytes(map.0.into()),
     }
 }

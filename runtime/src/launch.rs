@@ -9,14 +9,15 @@ use crate::checks::Extents;
 use crate::error::OperandName;
 
 /// One kernel argument.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     U32(u32),
     U64(u64),
     I32(i32),
     F32(f32),
     F64(f64),
-    Map(MapBytes),
+    /// In memory of its own, so that the arguments of launches without one take little.
+    Map(Box<MapBytes>),
 }
 
 /// A tensor map, encoded for the device. The driver expects it at a multiple of 64 bytes.

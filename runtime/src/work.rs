@@ -30,7 +30,8 @@ pub(crate) fn list(steps: &[Step]) -> Option<&[u8]> {
 /// What a run says about its launches: why an aligned entry did not run, once for each reason. The operands of several
 /// products are parts of the caller's matrices and sums of these, whose addresses and leading dimensions are not named.
 pub(crate) fn notes(steps: &[Step]) -> Vec<String> {
-    if steps.iter().filter(|step| step.kernel.multiplies()).count() > 1 {
+    // Whether a kernel multiplies takes a walk through its program, which the host time of a single launch would show.
+    if steps.len() > 1 && steps.iter().filter(|step| step.kernel.multiplies()).count() > 1 {
         let other = steps.iter().filter(|step| step.launch.unsuited.iter().flatten().next().is_some()).count();
         let note = format!(
             "{other} of {} launches do not run their first entry: quadrants, or sums of them, are not aligned for it",

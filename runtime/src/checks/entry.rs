@@ -206,7 +206,7 @@ pub(crate) fn values(problem: &Problem, params: &[Param], extents: Extents, argu
     let value = |param: &Param| match *param {
         Param::Matrix(operand) => Value::U64(arguments.matrix(operand).map_or(0, |matrix| matrix.address)),
         Param::Ld(operand) => Value::U64(arguments.matrix(operand).map_or(0, |matrix| matrix.shape.ld as u64)),
-        Param::Map(_) => Value::Map(MapBytes([0; 128])),
+        Param::Map(_) => Value::Map(Box::new(MapBytes([0; 128]))),
         Param::Vector(index) => Value::U64(arguments.vectors.get(index).map_or(0, |vector| vector.address)),
         Param::M => Value::U32(extents.m),
         Param::N => Value::U32(extents.n),

@@ -77,7 +77,7 @@ pub(crate) fn pass(
                     if let (Some(map), Some(packing)) = (map, packing) {
                         let address = copy(operand);
                         let args = entry::packed_map_args(map, packing, &interface.problem, extents, address);
-                        *value = Value::Map(MapBytes(encode(&args)?));
+                        *value = Value::Map(Box::new(MapBytes(encode(&args)?)));
                     }
                 }
                 _ => {}
@@ -101,7 +101,7 @@ pub(crate) fn encode(
             let place = index.and_then(|index| start.args.get_mut(index));
             let args = entry::map_args(map, &interface.problem, extents, arguments);
             if let (Some(place), Some(args)) = (place, args) {
-                *place = Value::Map(MapBytes(encode(&args)?));
+                *place = Value::Map(Box::new(MapBytes(encode(&args)?)));
             }
         }
     }

@@ -16,7 +16,7 @@ use crate::backend::{Execution, Module, StreamHandle};
 use crate::contracts::{MachineCode, code_bytes};
 use crate::error::{DeviceError, Error};
 use crate::kernel::Kernel;
-use crate::launch::{Launch, MapBytes, Start, Value};
+use crate::launch::{Launch, Start, Value};
 
 /// Enough arguments for nearly every entry; only an epilogue with many vectors or scalars has more.
 const FEW: usize = 32;
@@ -221,7 +221,7 @@ fn pointer(value: &Value) -> *mut c_void {
         Value::I32(x) => (x as *const i32).cast_mut().cast(),
         Value::F32(x) => (x as *const f32).cast_mut().cast(),
         Value::F64(x) => (x as *const f64).cast_mut().cast(),
-        Value::Map(x) => (x as *const MapBytes).cast_mut().cast(),
+        Value::Map(x) => (&raw const **x).cast_mut().cast(),
     }
 }
 

@@ -21,6 +21,26 @@ pub(super) const FAMILIES: &[Family] = &[
         reason: "elements are read one by one instead; or only the element of the next row is read as well that is not wanted",
     },
     Family {
+        kinds: &[MutantKind::Constant],
+        is: |mutant| matches!(mutant.op, Opcode::Sub { .. }),
+        notes: &["the vectors around, if the tile and one on each side of its rows are inside"],
+        entry: any,
+        certain: false,
+        reason: "elements are read one by one instead; or only the element of the next row is read as well that is not wanted",
+    },
+    Family {
+        kinds: &[MutantKind::Constant],
+        is: |mutant| {
+            matches!(mutant.op, Opcode::And(_))
+                && last(&mutant.before).is_some_and(|mask| mask % 2 == 1)
+                && one_less(mutant)
+        },
+        notes: &["read the aligned vectors around this thread's", "cut this thread's vectors out of them"],
+        entry: |entry| entry.packings.iter().all(|packing| packing.dtype.bytes() > 1),
+        certain: true,
+        reason: "elements of two bytes or more are at even addresses",
+    },
+    Family {
         kinds: &[MutantKind::Bound],
         is: |mutant| compares(mutant) && one_less(mutant),
         notes: &["cut this thread's vectors out of them"],

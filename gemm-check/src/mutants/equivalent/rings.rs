@@ -21,8 +21,10 @@ pub(super) const FAMILIES: &[Family] = &[
     Family {
         kinds: &[MutantKind::Constant],
         is: |mutant| {
-            let is_address =
-                matches!(mutant.op, Opcode::Add { .. } | Opcode::Sub { .. } | Opcode::Mov(_) | Opcode::MulInt { .. });
+            let is_address = matches!(
+                mutant.op,
+                Opcode::Add { .. } | Opcode::Sub { .. } | Opcode::Mov(_) | Opcode::MulInt { .. } | Opcode::Selp(_)
+            );
             (is_address && one_more(mutant)) || keeps(mutant, DESCRIBED)
         },
         notes: &[
@@ -52,13 +54,13 @@ pub(super) const FAMILIES: &[Family] = &[
         reason: "a block that computes one tile does not fill the slot of its last K-tile again",
     },
     Family {
-        kinds: &[MutantKind::Deleted],
+        kinds: &[MutantKind::Deleted, MutantKind::Constant],
         is: |mutant| matches!(mutant.op, Opcode::Mov(_)),
         notes: &["no slot is to be returned yet"],
-        entry: |entry| !computes_one_tile(entry),
+        entry: any,
         certain: false,
-        reason: "the place of a slot is set before an arrival there, which a flag guards; without the flag's own first value the \
-                 next tile would return a slot of this one",
+        reason: "the place of a slot is set before an arrival there, which a flag guards; with another first value the flag \
+                 itself would return a slot that is being read",
     },
     Family {
         kinds: &[MutantKind::NoGuard],
