@@ -108,13 +108,16 @@ impl Landmarks {
                 _ => {}
             }
         }
+        // A raster counts the tiles that a cluster computes together as one.
+        let (raster, cluster) = (program.scheduler.raster, program.scheduler.cluster);
+        let across = if raster.along == Along::M { cluster.n } else { cluster.m };
         let landmarks = Landmarks {
             tile: [block.m, block.n, block.k].map(|extent| extent.max(1) as usize),
             guarded: program.tail == Tail::Predicate,
             m: along(block.m, rows),
             n: along(block.n, cols),
             slots,
-            band: (program.scheduler.raster.group.max(1) as usize, program.scheduler.raster.along),
+            band: ((raster.group.max(1) * across.max(1)) as usize, raster.along),
             parts: program.scheduler.parts() as usize,
             wave: program.scheduler.persistent.map(|wave| blocks(wave, INTERPRETER_WAVE) as usize),
             turns: program.groups() as usize,
@@ -261,6 +264,18 @@ mod tests {
         let Landmarks { tile, m, n, band, .. } = Landmarks::of(&kernel.programs().entries[0]);
         assert_eq!((tile, band), ([16, 64, 8], (3, Along::N)));
         assert_eq!((m.last(), n.last()), (Some(&16), Some(&64)));
+    }
+
+    #[test]
+    fn a_band_has_as_many_tiles_as_its_clusters() {
+        let band = |clauses: &str| {
+            let clauses = format!("types(bf16); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); {clauses}");
+            Landmarks::of(&kernel(&clauses).programs().entries[0]).band
+        };
+        assert_eq!(band("raster(group = 3)"), (3, Along::N));
+        assert_eq!(band("raster(group = 3); cluster(2, 1); multicast(b)"), (6, Along::N));
+        assert_eq!(band("raster(group = 3, along = m); cluster(2, 1); multicast(b)"), (3, Along::M));
+        assert_eq!(band("raster(group = 3, along = m); cluster(1, 2); multicast(a)"), (6, Along::M));
     }
 
     #[test]
