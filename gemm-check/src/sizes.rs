@@ -182,8 +182,8 @@ fn streamed(landmarks: &Landmarks, sizes: &mut BTreeSet<Size>) {
     ]);
 }
 
-/// Blocks of a wave of stream-K, and a product, for which a block begins with the second K-tile of a tile and the next
-/// block ends it: two blocks have begun it, and one of them by a single K-tile. `None` without stream-K.
+/// Blocks of a wave of stream-K, and a product, for which a block begins with the second K-tile of a tile, or with its second
+/// piece, and the next block ends it: two blocks have begun it, and one of them by a single K-tile or piece. `None` without stream-K.
 pub(crate) fn begun_by_one(kernel: &Kernel) -> Option<(u32, Size)> {
     let of_entries = of_kernel(kernel);
     let landmarks = of_entries.first()?;
@@ -193,17 +193,20 @@ pub(crate) fn begun_by_one(kernel: &Kernel) -> Option<(u32, Size)> {
         Some(Wave::Blocks(_)) => wave..=wave,
         Some(Wave::Device) | None => wave..=WIDEST,
     };
-    let products = if kernel.problem().batch == Batch::Strided { BATCH } else { 1 };
+    let batch = kernel.problem().batch;
+    let products = if batch == Batch::Strided { BATCH } else { 1 };
+    // A group's tiles are divided in pieces of several K-tiles, and never those of a whole wave.
+    let (piece, wave_too) = if batch == Batch::Grouped { (depth / k, false) } else { (1, true) };
     let candidates =
         waves.flat_map(|wave| (1..wave).flat_map(move |columns| (0..4).map(move |more| (wave, columns, more))));
     candidates.into_iter().find_map(|(wave, columns, more)| {
         let (tiles, k_extent) = (columns * products, more * depth + 1);
         // As `Grid::blocks` and the lowering of stream-K divide them.
-        let (blocks, k_tiles) = (wave.min(tiles * (more + 1)), k_extent.div_ceil(k));
-        let (shared, each) = (tiles % blocks, usize::from(tiles >= blocks && tiles % blocks > 0));
+        let (blocks, pieces) = (wave.min(tiles * (more + 1)), k_extent.div_ceil(k).div_ceil(piece));
+        let (shared, each) = (tiles % blocks, usize::from(wave_too && tiles >= blocks && tiles % blocks > 0));
         let begins = |block: usize| {
             let share = block * shared;
-            (block * each + share / blocks, share % blocks * k_tiles / blocks)
+            (block * each + share / blocks, share % blocks * pieces / blocks)
         };
         let found = (0..blocks).any(|block| {
             let ((tile, first), (next, _)) = (begins(block), begins(block + 1));

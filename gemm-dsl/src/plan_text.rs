@@ -378,6 +378,7 @@ impl Plan {
             }
             Param::Batch => ("batch".into(), "u32, products".into()),
             Param::Problems => ("problems".into(), "u64, address of the list of products".into()),
+            Param::Tiles => ("tiles".into(), "u32, tiles of all products, or 0 if it is not known".into()),
             Param::Workspace => ("workspace".into(), "u64, address".into()),
             Param::Packed(operand) => (format!("packed_{}", operand.name()), "u64, address".into()),
             Param::Scales(operand) => (format!("scales_{}", operand.name()), "u64, address".into()),

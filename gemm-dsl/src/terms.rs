@@ -214,6 +214,8 @@ pub enum Param {
     Batch,
     /// Pointer to the list of the products of a group: u64.
     Problems,
+    /// Tiles of D of all products of a group, or 0 where that is not known, and `stream_k` divides none: u32.
+    Tiles,
     /// Pointer to the workspace of split-K: u64.
     Workspace,
     /// Pointer to the copy of a packed operand: u64.
@@ -235,9 +237,13 @@ impl Param {
             Param::Packed(operand) => Param::Packed(operand.transposed()),
             Param::Scales(operand) => Param::Scales(operand.transposed()),
             // Of the epilogue, in whose lists the transpose changes nothing, or of the launch.
-            Param::Vector(_) | Param::K | Param::Scalar(_) | Param::Batch | Param::Problems | Param::Workspace => {
-                self.clone()
-            }
+            Param::Vector(_)
+            | Param::K
+            | Param::Scalar(_)
+            | Param::Batch
+            | Param::Problems
+            | Param::Tiles
+            | Param::Workspace => self.clone(),
         }
     }
 }

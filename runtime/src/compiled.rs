@@ -323,8 +323,8 @@ impl CompiledGemm {
         let workspace = self.workspace(&work, lifetime)?;
         let address = workspace.as_ref().map_or(0, |workspace| workspace.buffer.address);
         let steps = self.steps(work, address)?;
-        if let Some(list) = work::list(&steps) {
-            self.device.backend().upload(address, AnyRef::of_bytes(list))?;
+        if let Some((at, list)) = work::list(&steps) {
+            self.device.backend().upload(address + at, AnyRef::of_bytes(list))?;
         }
         Ok(Some(Ready { steps, workspace }))
     }
@@ -361,7 +361,10 @@ impl CompiledGemm {
         let Some(mut launch) = checks::group(self.interface(), products)? else { return Ok(None) };
         let encode = |args: &_| self.device.backend().encode(args);
         checks::maps(self.interface(), products, &mut launch, encode)?;
-        Ok(Some(self.in_one_wave(launch)))
+        let mut launch = self.in_one_wave(launch);
+        let extents = checks::Extents { m: 0, n: 0, k: 0, batch: u32::try_from(products.len()).unwrap_or(u32::MAX) };
+        launch.list_at = launch.list_offset(&self.interface().entries[launch.entry], extents);
+        Ok(Some(launch))
     }
 
     /// A launch with at most as many blocks as a wave has.
@@ -380,7 +383,8 @@ impl CompiledGemm {
             return Ok(None);
         }
         let (what, align) = match self.problem().batch {
-            Batch::Grouped => ("the list of products", RECORD_ALIGN),
+            Batch::Grouped if work.flag_bytes == 0 => ("the list of products", RECORD_ALIGN),
+            Batch::Grouped => ("partial sums and the list of products", WORKSPACE_ALIGN),
             Batch::One | Batch::Strided => (WORKSPACE, WORKSPACE_ALIGN),
         };
         let chunks = work.bytes.div_ceil(align.into());

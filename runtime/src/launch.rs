@@ -36,6 +36,8 @@ pub(crate) struct Launch {
     pub(crate) kernels: Vec<Start>,
     /// The list of products that the workspace has to hold; otherwise empty.
     pub(crate) list: Vec<u8>,
+    /// Byte offset of the list in the workspace, after the memory of a reduction.
+    pub(crate) list_at: u64,
     /// Operands of these products that are copied into the workspace first.
     pub(crate) copies: Vec<Copied>,
     /// Address and length of what must be set to zero right before, if other launches use the same memory.
@@ -105,6 +107,11 @@ impl Launch {
     /// Size of the flags at its start, in bytes.
     pub(crate) fn flag_bytes(&self, entry: &Entry, extents: Extents) -> u64 {
         self.workspace(extents, |launched| entry.flag_bytes(launched))
+    }
+
+    /// Byte offset in it of the list of products.
+    pub(crate) fn list_offset(&self, entry: &Entry, extents: Extents) -> u64 {
+        self.workspace(extents, |launched| entry.list_offset(launched))
     }
 
     /// Byte offset in it of an operand's copy.

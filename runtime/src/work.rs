@@ -22,9 +22,9 @@ pub(crate) enum How {
     Strassen(Box<(Placed, Arguments)>),
 }
 
-/// The list of products that the workspace of these launches begins with, if there is one: a group is one launch.
-pub(crate) fn list(steps: &[Step]) -> Option<&[u8]> {
-    steps.first().map(|step| &step.launch.list[..]).filter(|list| !list.is_empty())
+/// The list of products in the workspace of these launches, with its byte offset, if there is one: a group is one launch.
+pub(crate) fn list(steps: &[Step]) -> Option<(u64, &[u8])> {
+    steps.first().map(|step| (step.launch.list_at, &step.launch.list[..])).filter(|(_, list)| !list.is_empty())
 }
 
 /// What a run says about its launches: why an aligned entry did not run, once for each reason. The operands of several

@@ -49,6 +49,28 @@ fn products_of_any_extents() {
     every(&gemm, &tiny);
 }
 
+/// The tiles that do not fill a wave are divided along k, in pieces of 256, whatever the extents of their products are: the
+/// interpreter has waves of 5 blocks.
+#[test]
+fn tiles_of_a_group_are_divided_along_k() {
+    let gemm = compiled(&format!("{SMALL} stream_k;"));
+    every(&gemm, &[]);
+    every(&gemm, &[(5, 3, 0), (0, 3, 4)]);
+    // One tile of five pieces, one for each block; of two pieces; of seven; of a piece and a K-tile.
+    for k in [5 * 256, 2 * 256, 7 * 256, 260] {
+        every(&gemm, &[(16, 8, k)]);
+    }
+    // Two, three and four tiles of different depth after no wave, and after two.
+    let rest = [(16, 8, 1000), (0, 8, 700), (5, 3, 2000), (16, 16, 0), (3, 8, 1), (7, 1, 1300)];
+    for products in 2..rest.len() + 1 {
+        every(&gemm, &rest[..products]);
+        let whole = [(80, 8, 3), (40, 9, 0), (10, 24, 600), (0, 0, 0), (1, 1, 5)];
+        every(&gemm, &[&whole[..], &rest[..products]].concat());
+    }
+    let tiny: Vec<_> = (0..40).map(|i| (i % 4, (i * 3) % 5, 300 * (i % 3))).collect();
+    every(&gemm, &tiny);
+}
+
 #[test]
 fn one_product_and_the_whole_epilogue() {
     let gemm = compiled(SMALL);
@@ -213,6 +235,8 @@ fn products_that_overlap_are_refused() {
 #[test]
 fn a_list_in_device_memory() {
     list_in_device_memory("tile(16, 8, 4); thread(4, 2)");
+    // How many tiles there are is not known, and none is divided.
+    list_in_device_memory("tile(16, 8, 4); thread(4, 2); stream_k");
     list_in_device_memory("transposed; tile(8, 16, 4); thread(2, 4)");
 }
 

@@ -46,6 +46,7 @@ pub(super) fn declaration(program: &Program, param: &Param) -> Lowered<kernel::P
             (register_type(types.epilogue())?, format!("scalar {name}"))
         }
         Param::Problems => (Type::U64, "list of the products, global address".into()),
+        Param::Tiles => (Type::U32, "tiles of all products, or 0 if that is not known".into()),
         Param::Workspace => (Type::U64, "partial sums, global address".into()),
         Param::Packed(op) => (Type::U64, format!("copy of {op:?}, global address")),
         Param::Scales(op) => (Type::U64, format!("scales of {op:?}, each followed by its inverse, global address")),
@@ -61,6 +62,8 @@ pub(super) struct Args {
     pub k: Expr,
     /// The number of products.
     pub batch: Expr,
+    /// Tiles of all products of a group.
+    pub tiles: Expr,
     /// Indexed by scalar.
     pub scalars: Vec<Reg>,
 }
@@ -70,7 +73,7 @@ impl Args {
     pub(super) fn read(b: &mut Builder, program: &Program, scalar: Family) -> Args {
         b.origin("kernel", "read the arguments");
         let none = || Expr::Const(0);
-        let mut args = Args { m: none(), n: none(), k: none(), batch: 1u32.into(), scalars: Vec::new() };
+        let mut args = Args { m: none(), n: none(), k: none(), batch: 1u32.into(), tiles: none(), scalars: Vec::new() };
         let mut scalars = Vec::new();
         for (index, param) in program.params.iter().enumerate() {
             let extent = u64::from(MAX_EXTENT);
@@ -80,6 +83,7 @@ impl Args {
                 Param::K => args.k = Expr::Reg(b.param(index, None), extent),
                 Param::Scalar(i) => scalars.push((*i, b.param(index, Some(scalar)))),
                 Param::Batch => args.batch = Expr::Reg(b.param(index, None), u64::from(u32::MAX)),
+                Param::Tiles => args.tiles = Expr::Reg(b.param(index, None), u64::from(u32::MAX)),
                 // Addresses and leading dimensions are read at their first use.
                 Param::Matrix(_)
                 | Param::Map(_)

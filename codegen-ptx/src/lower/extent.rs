@@ -39,7 +39,7 @@ pub(super) fn holds(program: &Program, param: &Param) -> Holds {
         }
         Param::Workspace => Holds::Workspace,
         Param::Problems => Holds::List,
-        Param::Ld(_) | Param::BatchStride(_) | Param::Scalar(_) | Param::Batch => Holds::Other,
+        Param::Ld(_) | Param::BatchStride(_) | Param::Scalar(_) | Param::Batch | Param::Tiles => Holds::Other,
     }
 }
 

@@ -20,17 +20,35 @@
 //!
 //! Each role walks by itself, and finds the same tiles. Groups of threads that take turns walk through all tiles of the
 //! block, and count the K-tiles of those that are not theirs. A launch without products has no blocks.
+//!
+//! With `stream_k` the last tiles are streamed, those that do not fill a wave (see [`super::stream_k`]). A block has a run of at
+//! most two of them, which it walks backwards: for the second one it returns to the product of its last whole tile.
 
 use ptx_gemm_dsl::terms::Param;
 
 use super::scheduler::Units;
+use super::stream_k::Run;
 use super::{Lowered, Lowering, broken};
-use crate::kernel::{Expr, Op, Reg};
-use crate::tile::Statement;
+use crate::kernel::{Compare, Expr, Op, Reg};
 use crate::tile::record::Record;
+use crate::tile::{Division, Statement};
 
 /// Records that are read at once: most blocks pass no more between two of their tiles.
 const AT_ONCE: u32 = 4;
+
+/// The tiles that the blocks share, after the whole ones.
+struct Streaming {
+    blocks: Expr,
+    /// Number of shared tiles.
+    shared: Expr,
+    /// Number of whole tiles.
+    whole: Expr,
+    run: Run,
+    /// The last tile of the run.
+    last: Expr,
+    /// Record, number of records, and first tile, of the product to walk on from in the run.
+    from: [Expr; 3],
+}
 
 impl<'a> Lowering<'a> {
     /// Computes the tiles of a block.
@@ -42,9 +60,14 @@ impl<'a> Lowering<'a> {
         self.b.origin(&note, "first tile of this block, and the list of products");
         let unit = self.b.variable(Expr::Block, most);
         let list = self.wide_arg(&Param::Problems)?;
-        let record = self.b.variable_wide(list);
+        let record = self.b.variable_wide(list.clone());
         let left = self.b.variable(self.args.batch.clone(), most);
         let first = self.b.variable(Expr::Const(0), most);
+        let streamed = (program.scheduler.division == Division::Stream).then(|| self.start_streaming(&list));
+        if let Some(streamed) = &streamed {
+            let first = self.whole_or_run(unit.clone(), streamed);
+            self.b.assign(&unit, first);
+        }
         let left_to_own = self.groups.is_some().then(|| self.start_walking()).transpose()?;
 
         self.b.open();
@@ -52,30 +75,124 @@ impl<'a> Lowering<'a> {
         let again = self.pass_products(&unit, &record, &left, &first, bytes)?;
         let walk = self.b.close();
         self.b.push(Op::Loop { body: walk, again });
-        let some = self.b.set_reg(left.ge(1u32));
+        let some = self.b.set_reg(left.clone().ge(1u32));
 
         self.b.open();
         self.b.origin(&note, "extents of the product");
         self.args.m = self.extent_of(&Param::M, &record)?;
         self.args.n = self.extent_of(&Param::N, &record)?;
         self.args.k = self.extent_of(&Param::K, &record)?;
-        self.record = Some(record);
+        self.record = Some(record.clone());
         let units = self.units();
         self.b.origin(&note, "number of the tile in the product");
-        let tile = self.b.set(unit.clone() - first);
-        match &left_to_own {
-            None => self.tile_of_product(&units, tile, body)?,
-            Some(left) => self.tile_in_turn(&units, tile, left, body)?,
+        let tile = self.b.set(unit.clone() - first.clone());
+        match (&left_to_own, &streamed) {
+            (None, None) => self.tile_of_product(&units, tile, body)?,
+            (None, Some(streamed)) => self.tile_of_run(&units, (&unit, tile), streamed, body)?,
+            (Some(left), _) => self.tile_in_turn(&units, tile, left, body)?,
         }
         let tile = self.b.close();
         self.b.origin(&note, "is there a tile?");
         self.b.branch(some, tile, Vec::new());
         self.record = None;
-        self.b.origin(&note, "advance to this block's next tile");
-        self.b.assign(&unit, unit.clone() + Expr::Blocks);
+        match &streamed {
+            None => {
+                self.b.origin(&note, "advance to this block's next tile");
+                self.b.assign(&unit, unit.clone() + Expr::Blocks);
+            }
+            Some(streamed) => self.leave_unit(&unit, streamed, [&record, &left, &first]),
+        }
         let body = self.b.close();
         self.b.push(Op::Loop { body, again: some });
         Ok(())
+    }
+
+    /// Divides the tiles that the whole waves leave over.
+    fn start_streaming(&mut self, list: &Expr) -> Streaming {
+        let note = self.program.scheduler.division_note.clone();
+        self.b.origin(&note, "tiles that the whole waves leave over, which the blocks share");
+        let blocks = self.b.set(Expr::Blocks);
+        let tiles = self.args.tiles.clone();
+        let shared = self.b.set(tiles.clone() % blocks.clone());
+        self.b.origin(&note, "this block's run of them");
+        let run = self.run_of_group(&shared, &blocks);
+        self.b.origin(&note, "the first of them, and the last one of the run");
+        let unknown = tiles.clone().lt(1u32);
+        let whole = self.b.set(unknown.select(u64::from(u32::MAX), tiles - shared.clone()));
+        let to_end = run.end_rest.clone().compare(Compare::Eq, 0u32);
+        let last = to_end.select(run.end_tile.clone().max(1u32.into()) - 1u32, run.end_tile.clone());
+        let last = self.b.set(whole.clone() + last);
+        self.b.origin(&note, "the product to walk on from, for the other tile of the run");
+        let most = u64::from(u32::MAX);
+        let from = [
+            self.b.variable_wide(list.clone()),
+            self.b.variable(self.args.batch.clone(), most),
+            self.b.variable(Expr::Const(0), most),
+        ];
+        Streaming { blocks, shared, whole, run, last, from }
+    }
+
+    /// The whole tile `unit`, or the last tile of the run if it is none.
+    fn whole_or_run(&mut self, unit: Expr, streamed: &Streaming) -> Expr {
+        let whole = unit.clone().lt(streamed.whole.clone());
+        let run = Expr::Not(Box::new(whole)).and(streamed.shared.clone().ge(1u32));
+        run.select(streamed.last.clone(), unit)
+    }
+
+    /// Computes this block's K-tiles of a tile, if there are any.
+    fn tile_of_run(
+        &mut self,
+        units: &Units,
+        (unit, tile): (&Expr, Expr),
+        streamed: &Streaming,
+        body: &'a [Statement],
+    ) -> Lowered<()> {
+        let note = self.program.scheduler.division_note.clone();
+        let of = self.streamed_product(&streamed.shared, &streamed.blocks, &note);
+        self.b.origin(&note, "the block's K-tiles of this tile");
+        let segment = self.segment_of_product(of, unit, &streamed.whole, &streamed.run);
+        let any = self.b.set_reg(segment.any());
+        self.b.open();
+        self.b.origin(&note, "first k of the block's K-tiles, and their extent");
+        let span = segment.span(self);
+        let mut work_tile = self.enter_tile(units, tile, Some(span))?;
+        // Other blocks know it by its number among the shared tiles.
+        work_tile.tile = self.b.set(unit.clone().max(streamed.whole.clone()) - streamed.whole.clone());
+        work_tile.segment = Some(segment);
+        self.tile(&work_tile, units, body)?;
+        let then = self.b.close();
+        self.b.origin(&note, "has the block any K-tiles of it?");
+        self.b.branch(any, then, Vec::new());
+        Ok(())
+    }
+
+    /// Advances to the next whole tile, or to the run, in which it returns to the tile before.
+    fn leave_unit(&mut self, unit: &Expr, streamed: &Streaming, walk: [&Expr; 3]) {
+        let note = self.program.scheduler.division_note.clone();
+        let Streaming { blocks, whole, run, from, .. } = streamed;
+        self.b.origin(&note, "was it one of the run?");
+        let streams = self.b.set_reg(unit.clone().ge(whole.clone()));
+        self.b.open();
+        self.b.origin(&note, "the tile before it in the run, for which it walks on from the last whole tile");
+        let first = self.b.set(whole.clone() + run.first_tile.clone());
+        let before = unit.clone().max(1u32.into()) - 1u32;
+        let more = unit.clone().ge(first + 1u32);
+        self.b.assign(unit, more.select(before, u64::from(u32::MAX)));
+        for (variable, from) in walk.into_iter().zip(from) {
+            self.b.assign(variable, from.clone());
+        }
+        let then = self.b.close();
+        self.b.open();
+        self.b.origin(&note, "the next whole tile, or the run");
+        for (variable, from) in walk.into_iter().zip(from) {
+            self.b.assign(from, variable.clone());
+        }
+        let next = self.b.set(unit.clone() + blocks.clone());
+        let next = self.whole_or_run(next, streamed);
+        self.b.assign(unit, next);
+        let other = self.b.close();
+        self.b.origin(&note, "was it one of the run?");
+        self.b.branch(streams, then, other);
     }
 
     /// Computes a tile of the current product.

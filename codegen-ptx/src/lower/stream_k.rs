@@ -10,12 +10,18 @@
 //! that earlier blocks may have begun. The block with a tile's last K-tile finishes it: it adds the sums of the blocks
 //! before it, from the nearest one down. A block waits for blocks with lower numbers alone, and the order of summation
 //! follows from the sizes and p.
+//!
+//! In a group the tiles left over alone are streamed, in equal shares of tiles, since products differ in k. The shares of
+//! one tile are rounded to whole K-tiles, or to [`STREAM_DEPTH`] where that is more, and some may then be empty: their
+//! blocks pass over the tile, and the block that finishes it over them.
 
+use ptx_gemm_dsl::plan::STREAM_DEPTH;
 use ptx_gemm_dsl::terms::Param;
+use ptx_gemm_dsl::types::Batch;
 
 use super::scheduler::Units;
 use super::{Lowered, Lowering, WorkTile, broken};
-use crate::kernel::{Address, Compare, Expr, Op};
+use crate::kernel::{Address, Compare, Expr, Op, Reg};
 use crate::tile::interface::{FLAG_BYTES, WORKSPACE_ALIGN};
 use crate::tile::{Note, Statement};
 
@@ -25,6 +31,8 @@ pub(super) struct Streamed {
     /// K to sum over, and the number of its K-tiles: at least 1, so that there is always a block that stores the tile.
     k: Expr,
     k_tiles: Expr,
+    /// K-tiles that one block sums together.
+    together: u32,
     /// Number of blocks.
     blocks: Expr,
     /// Whole tiles of each block, 0 or 1; the tiles left over, which they share; and the number of both.
@@ -41,7 +49,21 @@ pub(super) struct Segment {
     last: Expr,
 }
 
+/// A block's run of tiles: the tiles in which it begins and ends, and what comes before in them, in fractions of a tile of
+/// which it has one for each block.
+pub(super) struct Run {
+    pub(super) first_tile: Expr,
+    pub(super) first_rest: Expr,
+    pub(super) end_tile: Expr,
+    pub(super) end_rest: Expr,
+}
+
 impl Segment {
+    /// Whether there are K-tiles in it.
+    pub(super) fn any(&self) -> Expr {
+        self.first.clone().lt(self.last.clone())
+    }
+
     /// First k and extent of the segment.
     pub(super) fn span(&self, lowering: &mut Lowering<'_>) -> (Expr, Expr) {
         let depth = lowering.program.block.k;
@@ -111,21 +133,71 @@ impl<'a> Lowering<'a> {
         let wave = self.b.set(wave);
         let each = self.b.set(wave.clone().select(1u32, 0u32));
         let tiles = self.b.set(shared.clone() + wave.select(blocks.clone(), 0u32));
-        Streamed { k, k_tiles, blocks, each, shared, tiles }
+        Streamed { k, k_tiles, together: 1, blocks, each, shared, tiles }
+    }
+
+    /// The same for a product of a group, of which `shared` tiles of all products are streamed.
+    pub(super) fn streamed_product(&mut self, shared: &Expr, blocks: &Expr, note: &Note) -> Streamed {
+        let k = self.depth();
+        self.b.origin(note, "K-tiles of a tile");
+        let depth = self.program.block.k;
+        let k_tiles = self.b.set(((k.clone() + (depth - 1)) / depth).max(1u32.into()));
+        let together = (STREAM_DEPTH / depth).max(1);
+        let (shared, blocks) = (shared.clone(), blocks.clone());
+        Streamed { k, k_tiles, together, blocks, each: Expr::Const(0), tiles: shared.clone(), shared }
+    }
+
+    /// The K-tiles of a group's tile `unit` that this block sums: of a streamed tile, which follow `whole` others, those of its
+    /// run; of a whole one all.
+    pub(super) fn segment_of_product(&mut self, of: Streamed, unit: &Expr, whole: &Expr, run: &Run) -> Segment {
+        let [begins, ends] = [&run.first_tile, &run.end_tile].map(|tile| {
+            let tile = self.b.set(whole.clone() + tile.clone());
+            self.b.set(unit.clone().compare(Compare::Eq, tile))
+        });
+        let from = self.k_tile_of(&of, run.first_rest.clone());
+        let first = self.b.set(begins.select(from, 0u32));
+        let to = self.k_tile_of(&of, run.end_rest.clone());
+        let last = self.b.set(ends.select(to, of.k_tiles.clone()));
+        Segment { of, first, last }
+    }
+
+    /// A block's run of the `shared` tiles of a group.
+    pub(super) fn run_of_group(&mut self, shared: &Expr, blocks: &Expr) -> Run {
+        let block = self.b.set(Expr::Block);
+        let [(first_tile, first_rest), (end_tile, end_rest)] = [block.clone(), block + 1u32].map(|block| {
+            let share = self.b.set(block * shared.clone());
+            (self.b.set(share.clone() / blocks.clone()), self.b.set(share % blocks.clone()))
+        });
+        Run { first_tile, first_rest, end_tile, end_rest }
     }
 
     /// Tile and K-tile at which a block's run begins: the block's share of the streamed tiles, rounded down to whole
     /// K-tiles. All products fit 32 bits, since a wave has fewer than 2^16 blocks.
     fn run_begins(&mut self, of: &Streamed, block: Expr) -> (Expr, Expr) {
-        let Streamed { k_tiles, blocks, each, shared, .. } = of;
+        let Streamed { blocks, each, shared, .. } = of;
         let share = self.b.set(block.clone() * shared.clone());
         let tile = self.b.set(block * each.clone() + share.clone() / blocks.clone());
         // The rest is a fraction of a tile, in units of 1 / `blocks`.
         let rest = self.b.set(share % blocks.clone());
-        let whole = rest.clone() * (k_tiles.clone() / blocks.clone());
-        let partial = (rest * (k_tiles.clone() % blocks.clone())) / blocks.clone();
-        // The minimum changes nothing, and states the bound to the verifier.
-        (tile, self.b.set((whole + partial).min(k_tiles.clone())))
+        let k_tile = self.k_tile_of(of, rest);
+        (tile, k_tile)
+    }
+
+    /// The K-tile at which `rest` fractions of a tile end, of which it has one for each block.
+    fn k_tile_of(&mut self, of: &Streamed, rest: Expr) -> Expr {
+        let Streamed { k_tiles, together, blocks, .. } = of;
+        let pieces = match together {
+            1 => k_tiles.clone(),
+            _ => self.b.set((k_tiles.clone() + (together - 1)) / *together),
+        };
+        let whole = rest.clone() * (pieces.clone() / blocks.clone());
+        let partial = (rest * (pieces % blocks.clone())) / blocks.clone();
+        let k_tile = match together {
+            1 => whole + partial,
+            _ => (whole + partial) * *together,
+        };
+        // Of single K-tiles the minimum changes nothing, and states the bound to the verifier.
+        self.b.set(k_tile.min(k_tiles.clone()))
     }
 
     /// Adds up the sums of the blocks that share the work tile. The one with its last K-tile runs `body`.
@@ -158,6 +230,15 @@ impl<'a> Lowering<'a> {
         self.b.open();
         self.b.origin(note, "the block before this one");
         let other = self.b.variable(Expr::Block.max(1u32.into()) - 1u32, u64::from(u32::MAX));
+        if self.program.problem.batch == Batch::Grouped {
+            self.gather_in_group((work_tile, segment), &acc, &other, note)?;
+            let gather = self.b.close();
+            self.b.branch(begun, gather, Vec::new());
+            self.tile(work_tile, units, body)?;
+            let finish = self.b.close();
+            self.b.branch(unfinished, hand_over, finish);
+            return Ok(());
+        }
         self.b.open();
         let (flag, slot) = self.contribution(of, other.clone(), acc.len() as u32, note)?;
         self.b.origin(note, "wait for its sums");
@@ -176,6 +257,42 @@ impl<'a> Lowering<'a> {
         self.tile(work_tile, units, body)?;
         let finish = self.b.close();
         self.b.branch(unfinished, hand_over, finish);
+        Ok(())
+    }
+
+    /// Adds the sums of the blocks from `other` down that have begun the tile; some may have no K-tiles of it.
+    fn gather_in_group(
+        &mut self,
+        (work_tile, segment): (&WorkTile, &Segment),
+        acc: &[Reg],
+        other: &Expr,
+        note: &Note,
+    ) -> Lowered<()> {
+        let workspace = self.workspace_access()?;
+        let Segment { of, first, .. } = segment;
+        let end = self.b.variable(first.clone(), of.k_tiles.bound());
+        self.b.open();
+        self.b.origin(note, "its first K-tile of this tile");
+        let (tile, from) = self.run_begins(of, other.clone());
+        let here = tile.compare(Compare::Eq, work_tile.tile.clone());
+        let from = self.b.set(here.select(from, 0u32));
+        self.b.origin(note, "has it any?");
+        let any = self.b.set_reg(from.clone().lt(end.clone()));
+        self.b.open();
+        let (flag, slot) = self.contribution(of, other.clone(), acc.len() as u32, note)?;
+        self.b.origin(note, "wait for its sums");
+        self.wait_for_flag(flag, 1u32.into())?;
+        self.add_partials(acc, &slot, workspace, note);
+        self.lower_flag(flag, workspace, note);
+        let then = self.b.close();
+        self.b.origin(note, "has it any?");
+        self.b.branch(any, then, Vec::new());
+        self.b.origin(note, "has yet another block begun the tile?");
+        self.b.assign(&end, from.clone());
+        self.b.assign(other, other.clone().max(1u32.into()) - 1u32);
+        let again = self.b.set_reg(from.ge(1u32));
+        let add = self.b.close();
+        self.b.push(Op::Loop { body: add, again });
         Ok(())
     }
 

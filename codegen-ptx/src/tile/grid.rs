@@ -88,8 +88,13 @@ impl Grid {
 
     /// Number of blocks, on a device that holds `resident` of them at once.
     pub fn blocks(&self, extents: Extents, resident: u32) -> u64 {
+        self.shares(extents).min(self.most(resident))
+    }
+
+    /// The most blocks that have something to compute.
+    pub fn shares(&self, extents: Extents) -> u64 {
         let shares = self.stream.map_or(1, |depth| extents.k.div_ceil(depth.into()).max(1));
-        self.units(extents).saturating_mul(shares).min(self.most(resident))
+        self.units(extents).saturating_mul(shares)
     }
 
     /// The most blocks of a launch, on a device that holds `resident` of them at once.

@@ -54,7 +54,7 @@ pub struct Entry {
     pub tile: Extent3,
     /// Memory in addition to the operands, for a reduction.
     pub workspace: Option<Workspace>,
-    /// A record in the list of products, which the workspace begins with, if there is a list.
+    /// A record in the list of products, if there is one. The list is in the workspace, after the memory of a reduction.
     pub record: Option<Record>,
     /// Operands that are copied into the workspace first, after the memory of a reduction.
     pub packings: Vec<Packing>,
@@ -343,6 +343,11 @@ impl Entry {
     /// Size of the workspace in bytes.
     pub fn workspace_bytes(&self, launched: Launched<'_>) -> u64 {
         self.with_copies(&self.packings, launched)
+    }
+
+    /// Byte offset in the workspace of the list of products.
+    pub fn list_offset(&self, launched: Launched<'_>) -> u64 {
+        self.reduction_bytes(launched)
     }
 
     /// Byte offset in the workspace of an operand's copy.

@@ -519,6 +519,7 @@ pub fn param_name(param: &Param, problem: &Problem) -> String {
         Param::Scalar(i) => epilogue.scalars.get(*i).map_or_else(|| format!("s_{i}"), |name| format!("s_{name}")),
         Param::Batch => "batch".into(),
         Param::Problems => "problems".into(),
+        Param::Tiles => "tiles".into(),
         Param::Workspace => "workspace".into(),
         Param::Packed(operand) => format!("packed_{}", operand.name()),
         Param::Scales(operand) => format!("scales_{}", operand.name()),

@@ -118,7 +118,8 @@ fn params(settings: &Settings) -> Vec<Param> {
     let problem = &settings.problem;
     let scalars = (0..problem.epilogue.scalars.len()).map(Param::Scalar);
     if problem.batch == Batch::Grouped {
-        return [Param::Problems, Param::Batch].into_iter().chain(scalars).collect();
+        let streamed = [Param::Tiles, Param::Workspace].into_iter().filter(|_| settings.stream_k);
+        return [Param::Problems, Param::Batch].into_iter().chain(scalars).chain(streamed).collect();
     }
     let c = problem.epilogue.uses_c().then_some(Operand::C);
     let matrices: Vec<Operand> =

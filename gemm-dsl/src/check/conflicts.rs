@@ -240,16 +240,14 @@ fn narrow_sums(settings: &Settings, findings: &mut Findings) {
     }
 }
 
-/// The parts of a sum meet in a workspace that is divided by the extents of one product.
+/// The parts of `split_k` meet in a workspace that is divided by the extents of one product; those of `stream_k` have a
+/// place for each block.
 fn grouped(settings: &Settings, findings: &mut Findings) {
     let Some(batch) = settings.get(Key::Batch).filter(|_| settings.problem.batch == Batch::Grouped) else { return };
-    let summed = "each tile of a group is summed by one block";
-    for key in [Key::SplitK, Key::StreamK] {
-        let Some(clause) = settings.get(key) else { continue };
-        let message = format!("{clause} conflicts with {batch}: {summed}");
-        findings
-            .error("grouped", key, &[Key::Batch], message)
-            .remove(clause.name(), format!("leave {} out", clause.name()))
-            .set("batch(strided)", format!("batch(strided) goes with {}", clause.name()));
-    }
+    let Some(clause) = settings.get(Key::SplitK) else { return };
+    let message = format!("{clause} conflicts with {batch}: the parts of k are of the extents of one product");
+    findings
+        .error("grouped", Key::SplitK, &[Key::Batch], message)
+        .remove(clause.name(), format!("leave {} out", clause.name()))
+        .set("batch(strided)", format!("batch(strided) goes with {}", clause.name()));
 }

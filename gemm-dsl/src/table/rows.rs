@@ -355,7 +355,8 @@ clauses! {
     /// those that do not fill a wave, together with one whole wave; the others are computed whole. Each block stores its
     /// part of a tile that it does not finish, and the block with the tile's last K-tile adds these parts up, in a fixed
     /// order: the same device gives the same bits each run. So no multiprocessor is idle in the last wave, and small
-    /// products with some depth occupy the whole device.
+    /// products with some depth occupy the whole device. In a group only the tiles that do not fill a wave are divided, and
+    /// none where the list is the device's, since the launch does not know how many there are.
     stream_k StreamK {
         syntax: "stream_k",
         summary: "K-tiles of the last tiles divided evenly among blocks",

@@ -216,6 +216,8 @@ pub(crate) fn values(problem: &Problem, params: &[Param], extents: Extents, argu
         Param::BatchStride(operand) => {
             Value::U64(arguments.matrix(operand).map_or(0, |matrix| matrix.stack.stride as u64))
         }
+        // Counted with those of the other products.
+        Param::Tiles => Value::U32(0),
         // Passed once it is reserved.
         Param::Workspace | Param::Packed(_) | Param::Scales(_) | Param::Problems => Value::U64(0),
     };
@@ -237,6 +239,7 @@ pub(super) fn field(param: &Param, extents: Extents, arguments: &Arguments) -> u
         | Param::Batch
         | Param::BatchStride(_)
         | Param::Problems
+        | Param::Tiles
         | Param::Workspace
         | Param::Packed(_)
         | Param::Scales(_) => 0,

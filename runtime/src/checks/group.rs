@@ -39,6 +39,9 @@ pub(crate) fn group(interface: &Interface, products: Products<'_>) -> Result<Opt
     let tiles = |kernel: &ptx_gemm_codegen::tile::interface::KernelLaunch| {
         full.iter().fold(0u64, |sum, (_, (extents, _))| sum.saturating_add(kernel.grid.units((*extents).into())))
     };
+    let shares = |kernel: &ptx_gemm_codegen::tile::interface::KernelLaunch| {
+        full.iter().fold(0u64, |sum, (_, (extents, _))| sum.saturating_add(kernel.grid.shares((*extents).into())))
+    };
     let (count, limit) = (products.len(), entry::MAX_GRID);
     let batch = u32::try_from(count).map_err(|_| ArgumentError::ExtentTooLarge {
         name: "batch",
@@ -52,9 +55,17 @@ pub(crate) fn group(interface: &Interface, products: Products<'_>) -> Result<Opt
         // Those that pack are launched for each product by itself.
         let packs = chosen.packings.iter().any(|packing| packing.launches.contains(&index));
         let tiles = if packs { 0 } else { tiles(kernel) };
-        let grid = u32::try_from(tiles).ok().filter(|_| tiles <= limit);
-        let grid = grid.ok_or(ArgumentError::GroupTiles { products: count, tiles, limit })?;
-        kernels.push(Start { grid, args: entry::values(problem, &kernel.params, extents, scalars) });
+        let all = u32::try_from(tiles).ok().filter(|_| tiles <= limit);
+        let all = all.ok_or(ArgumentError::GroupTiles { products: count, tiles, limit })?;
+        let mut args = entry::values(problem, &kernel.params, extents, scalars);
+        for (param, value) in kernel.params.iter().zip(&mut args) {
+            if *param == Param::Tiles {
+                *value = Value::U32(all);
+            }
+        }
+        // With stream-K several blocks may share a tile.
+        let grid = if packs { 0 } else { shares(kernel).min(limit) as u32 };
+        kernels.push(Start { grid, args });
     }
     let copies = copies(chosen, problem, &full)?;
     let mut list = Vec::new();
@@ -64,7 +75,8 @@ pub(crate) fn group(interface: &Interface, products: Products<'_>) -> Result<Opt
         }
     }
     let packed = Packed::default();
-    Ok(Some(Launch { entry, packed, kernels, list, copies, zero: None, unsuited, unsuited_product }))
+    let list_at = 0;
+    Ok(Some(Launch { entry, packed, kernels, list, list_at, copies, zero: None, unsuited, unsuited_product }))
 }
 
 /// The operands that TMA cannot copy as they are.
@@ -101,7 +113,7 @@ pub(super) fn pass_copies(
 ) -> Result<(), Error> {
     let entry = &interface.entries[launch.entry];
     let Some((record, main)) = entry.record.as_ref().zip(entry.main()) else { return Ok(()) };
-    let first = workspace + launch.list.len() as u64;
+    let first = workspace + launch.list_at + launch.list.len() as u64;
     for copy in &mut launch.copies {
         let address = first + copy.offset;
         for (param, value) in entry.launches[copy.kernel].params.iter().zip(&mut copy.start.args) {
@@ -171,14 +183,15 @@ pub(crate) fn list(
     let value = |param: &Param| match *param {
         Param::Problems => Value::U64(address),
         Param::Batch => Value::U32(count),
+        Param::Tiles => Value::U32(0),
         Param::Scalar(index) => entry::scalar(problem.types.epilogue(), scalars.get(index).copied().unwrap_or(0.0)),
         _ => Value::U64(0),
     };
     let start = |params: &[Param]| Start { grid, args: params.iter().map(value).collect() };
     let kernels = interface.entries[entry].launches.iter().map(|kernel| start(&kernel.params)).collect();
     let (packed, unsuited) = (Packed::default(), [None; 6]);
-    let (list, copies) = (Vec::new(), Vec::new());
-    Ok(Some(Launch { entry, packed, kernels, list, copies, zero: None, unsuited, unsuited_product: None }))
+    let (list, list_at, copies) = (Vec::new(), 0, Vec::new());
+    Ok(Some(Launch { entry, packed, kernels, list, list_at, copies, zero: None, unsuited, unsuited_product: None }))
 }
 
 /// The first entry whose requirements hold for every product; and the first product for which those of the one before it

@@ -45,8 +45,8 @@ pub(crate) fn launch(
         Ok(Start { grid, args: entry::values(&interface.problem, &kernel.params, extents, arguments) })
     };
     let kernels = chosen.launches.iter().enumerate().map(start).collect::<Result<_, ArgumentError>>()?;
-    let (list, copies) = (Vec::new(), Vec::new());
-    Ok(Some(Launch { entry, packed, kernels, list, copies, zero: None, unsuited, unsuited_product: None }))
+    let (list, list_at, copies) = (Vec::new(), 0, Vec::new());
+    Ok(Some(Launch { entry, packed, kernels, list, list_at, copies, zero: None, unsuited, unsuited_product: None }))
 }
 
 /// Passes the workspace to every kernel, once there is one, and the copies in it.
@@ -64,7 +64,8 @@ pub(crate) fn pass(
     for (kernel, start) in entry.launches.iter().zip(&mut launch.kernels) {
         for (param, value) in kernel.params.iter().zip(&mut start.args) {
             match *param {
-                Param::Workspace | Param::Problems => *value = Value::U64(workspace),
+                Param::Workspace => *value = Value::U64(workspace),
+                Param::Problems => *value = Value::U64(workspace + launch.list_at),
                 Param::Packed(operand) => *value = Value::U64(copy(operand)),
                 Param::Scales(operand) => {
                     let packing = entry.packings.iter().find(|packing| packing.operand == operand);

@@ -259,7 +259,7 @@ impl<'a> OnStream<'a> {
         };
         self.zero(address, work.flag_bytes)?;
         let steps = self.gemm.steps(work, address)?;
-        work::list(&steps).map_or(Ok(()), |list| self.write_list(address, list))?;
+        work::list(&steps).map_or(Ok(()), |(at, list)| self.write_list(address + at, list))?;
         enqueue(steps)
     }
 
@@ -293,7 +293,7 @@ impl<'a> OnStream<'a> {
             return Err(ArgumentError::ListInCapture.into());
         }
         self.gpu.shared.enter()?;
-        // SAFETY: the list is at the start of the workspace, which is long enough.
+        // SAFETY: the list is in the workspace, which is long enough.
         let copied = unsafe { result::memcpy_htod_async(address, list, self.stream.cu_stream()) };
         Ok(copied.map_err(|error| self.gpu.shared.failed("cuMemcpyHtoDAsync", error))?)
     }

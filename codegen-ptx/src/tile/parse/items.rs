@@ -115,7 +115,7 @@ pub(super) fn item(
 }
 
 pub(super) fn params(cursor: &mut Cursor<'_>, problem: &Problem) -> Parsed<Vec<Param>> {
-    let mut all = vec![Param::M, Param::N, Param::K, Param::Batch, Param::Problems, Param::Workspace];
+    let mut all = vec![Param::M, Param::N, Param::K, Param::Batch, Param::Problems, Param::Tiles, Param::Workspace];
     all.extend(problem.matrices().flat_map(|o| [Param::Matrix(o), Param::Ld(o), Param::BatchStride(o)]));
     all.extend([Operand::A, Operand::B, Operand::C, Operand::D].map(Param::Map));
     all.extend([Operand::A, Operand::B].map(Param::Packed));

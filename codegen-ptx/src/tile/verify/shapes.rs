@@ -112,6 +112,9 @@ fn params(program: &Program) -> Check {
     if problem.batch == Batch::Grouped {
         // The rest is in the records.
         needed.extend([Param::Problems, Param::Batch]);
+        if program.scheduler.division == Division::Stream {
+            needed.push(Param::Tiles);
+        }
     } else {
         needed.extend(matrices.iter().map(address));
         needed.extend((0..epilogue.vectors.len()).map(Param::Vector));
@@ -185,7 +188,9 @@ fn scheduler(program: &Program) -> Check {
         rule(scheduler.persistent.is_some(), Site::Scheduler, || {
             "blocks walk through the list of a group, and need `persistent`".into()
         })?;
-        rule(!scheduler.divides_k(), Site::Scheduler, || "one block sums each tile of a group".into())?;
+        rule(!matches!(scheduler.division, Division::Parts(_)), Site::Scheduler, || {
+            "parts of k have the extents of one product, and a group has many".into()
+        })?;
         rule(scheduler.cluster_blocks() == 1, Site::Scheduler, || {
             "each block of a group walks alone, without a cluster".into()
         })?;
