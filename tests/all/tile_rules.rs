@@ -68,13 +68,8 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     // Groups of products.
     (GROUPED, "    persistent ", "    ; nothing ", "blocks walk through the list of a group, and need `persistent`"),
     (GROUPED, "    persistent ", "    persistent blocks 2 ; ", ""),
-    (
-        GROUPED,
-        "    buffer As",
-        "    parts 2\n    buffer As",
-        "parts of k have the extents of one product, and a group has many",
-    ),
-    (GROUPED, "    buffer As", "    stream_k\n    buffer As", "the parameter `tiles` is given 0 times instead of once"),
+    (GROUPED, "    buffer As", "    parts 2\n    buffer As", "parts of k have the extents of one product"),
+    (GROUPED, "    buffer As", "    stream_k\n    buffer As", "the parameter `tiles` is given 0 times"),
     (GROUPED, "params problems, ", "params ", "the parameter `problems` is given 0 times instead of once"),
     (GROUPED, "params problems, batch", "params problems", "the parameter `batch` is given 0 times instead of once"),
     (GROUPED, "params problems", "params m, problems", "nothing reads the parameter `m`"),

@@ -189,7 +189,7 @@ fn scheduler(program: &Program) -> Check {
             "blocks walk through the list of a group, and need `persistent`".into()
         })?;
         rule(!matches!(scheduler.division, Division::Parts(_)), Site::Scheduler, || {
-            "parts of k have the extents of one product, and a group has many".into()
+            "parts of k have the extents of one product".into()
         })?;
         rule(scheduler.cluster_blocks() == 1, Site::Scheduler, || {
             "each block of a group walks alone, without a cluster".into()
