@@ -230,28 +230,10 @@ impl<'a> Lowering<'a> {
         self.b.open();
         self.b.origin(note, "the block before this one");
         let other = self.b.variable(Expr::Block.max(1u32.into()) - 1u32, u64::from(u32::MAX));
-        if self.program.problem.batch == Batch::Grouped {
-            self.gather_in_group((work_tile, segment), &acc, &other, note)?;
-            let gather = self.b.close();
-            self.b.branch(begun, gather, Vec::new());
-            self.tile(work_tile, units, body)?;
-            let finish = self.b.close();
-            self.b.branch(unfinished, hand_over, finish);
-            return Ok(());
+        match self.program.problem.batch {
+            Batch::Grouped => self.gather_in_group((work_tile, segment), &acc, &other, note)?,
+            Batch::One | Batch::Strided => self.gather((work_tile, of), &acc, &other, note)?,
         }
-        self.b.open();
-        let (flag, slot) = self.contribution(of, other.clone(), acc.len() as u32, note)?;
-        self.b.origin(note, "wait for its sums");
-        self.wait_for_flag(flag, 1u32.into())?;
-        self.add_partials(&acc, &slot, workspace, note);
-        self.lower_flag(flag, workspace, note);
-        self.b.origin(note, "has yet another block begun the tile?");
-        let (tile, from) = self.run_begins(of, other.clone());
-        self.b.assign(&other, other.clone().max(1u32.into()) - 1u32);
-        let again = tile.compare(Compare::Eq, work_tile.tile.clone()).and(from.ge(1u32));
-        let again = self.b.set_reg(again);
-        let add = self.b.close();
-        self.b.push(Op::Loop { body: add, again });
         let gather = self.b.close();
         self.b.branch(begun, gather, Vec::new());
         self.tile(work_tile, units, body)?;
@@ -260,7 +242,27 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// Adds the sums of the blocks from `other` down that have begun the tile; some may have no K-tiles of it.
+    /// Adds the sums of the blocks from `other` down that have begun the tile.
+    fn gather(
+        &mut self,
+        (work_tile, of): (&WorkTile, &Streamed),
+        acc: &[Reg],
+        other: &Expr,
+        note: &Note,
+    ) -> Lowered<()> {
+        self.b.open();
+        self.add_sums_of(of, acc, other, note)?;
+        self.b.origin(note, "has yet another block begun the tile?");
+        let (tile, from) = self.run_begins(of, other.clone());
+        self.b.assign(other, other.clone().max(1u32.into()) - 1u32);
+        let again = tile.compare(Compare::Eq, work_tile.tile.clone()).and(from.ge(1u32));
+        let again = self.b.set_reg(again);
+        let add = self.b.close();
+        self.b.push(Op::Loop { body: add, again });
+        Ok(())
+    }
+
+    /// The same in a group, where some may have no K-tiles of the tile.
     fn gather_in_group(
         &mut self,
         (work_tile, segment): (&WorkTile, &Segment),
@@ -268,7 +270,6 @@ impl<'a> Lowering<'a> {
         other: &Expr,
         note: &Note,
     ) -> Lowered<()> {
-        let workspace = self.workspace_access()?;
         let Segment { of, first, .. } = segment;
         let end = self.b.variable(first.clone(), of.k_tiles.bound());
         self.b.open();
@@ -279,11 +280,7 @@ impl<'a> Lowering<'a> {
         self.b.origin(note, "has it any?");
         let any = self.b.set_reg(from.clone().lt(end.clone()));
         self.b.open();
-        let (flag, slot) = self.contribution(of, other.clone(), acc.len() as u32, note)?;
-        self.b.origin(note, "wait for its sums");
-        self.wait_for_flag(flag, 1u32.into())?;
-        self.add_partials(acc, &slot, workspace, note);
-        self.lower_flag(flag, workspace, note);
+        self.add_sums_of(of, acc, other, note)?;
         let then = self.b.close();
         self.b.origin(note, "has it any?");
         self.b.branch(any, then, Vec::new());
@@ -293,6 +290,17 @@ impl<'a> Lowering<'a> {
         let again = self.b.set_reg(from.ge(1u32));
         let add = self.b.close();
         self.b.push(Op::Loop { body: add, again });
+        Ok(())
+    }
+
+    /// Waits for the sums of a block, and adds them.
+    fn add_sums_of(&mut self, of: &Streamed, acc: &[Reg], other: &Expr, note: &Note) -> Lowered<()> {
+        let workspace = self.workspace_access()?;
+        let (flag, slot) = self.contribution(of, other.clone(), acc.len() as u32, note)?;
+        self.b.origin(note, "wait for its sums");
+        self.wait_for_flag(flag, 1u32.into())?;
+        self.add_partials(acc, &slot, workspace, note);
+        self.lower_flag(flag, workspace, note);
         Ok(())
     }
 

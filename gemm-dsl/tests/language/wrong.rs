@@ -400,9 +400,8 @@ pub const WRONG: &[&str] = &[
     "types(bf16); atom(wgmma(64, 64, 16)); tile(64, 64, 16); load(tma); stages(3); specialize(producers = 1); cluster(1, 3); \
      multicast(a)",
     "types(bf16); atom(wgmma(64, 64, 16)); tile(64, 64, 64); load(tma); cluster(2, 1); batch(grouped)",
-    // A group's tiles are summed by one block each.
+    // The parts of k are of the extents of one product.
     "tile(128, 128, 8); thread(8, 8); batch(grouped); split_k(4)",
-    "tile(128, 128, 8); thread(8, 8); stream_k; batch(grouped)",
     // Not implemented yet.
     "types(f64); tile(64, 64, 8); thread(4, 4); epilogue(|acc| tanh(acc))",
     // All at once.

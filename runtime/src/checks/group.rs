@@ -36,12 +36,8 @@ pub(crate) fn group(interface: &Interface, products: Products<'_>) -> Result<Opt
     overlap::between(problem, &arguments)?;
     let (entry, unsuited_product, unsuited) = pick(interface, &full)?;
     let chosen = &interface.entries[entry];
-    let tiles = |kernel: &ptx_gemm_codegen::tile::interface::KernelLaunch| {
-        full.iter().fold(0u64, |sum, (_, (extents, _))| sum.saturating_add(kernel.grid.units((*extents).into())))
-    };
-    let shares = |kernel: &ptx_gemm_codegen::tile::interface::KernelLaunch| {
-        full.iter().fold(0u64, |sum, (_, (extents, _))| sum.saturating_add(kernel.grid.shares((*extents).into())))
-    };
+    let sum =
+        |of: &dyn Fn(Extents) -> u64| full.iter().fold(0u64, |sum, (_, (of_one, _))| sum.saturating_add(of(*of_one)));
     let (count, limit) = (products.len(), entry::MAX_GRID);
     let batch = u32::try_from(count).map_err(|_| ArgumentError::ExtentTooLarge {
         name: "batch",
@@ -54,7 +50,7 @@ pub(crate) fn group(interface: &Interface, products: Products<'_>) -> Result<Opt
     for (index, kernel) in chosen.launches.iter().enumerate() {
         // Those that pack are launched for each product by itself.
         let packs = chosen.packings.iter().any(|packing| packing.launches.contains(&index));
-        let tiles = if packs { 0 } else { tiles(kernel) };
+        let tiles = if packs { 0 } else { sum(&|extents| kernel.grid.units(extents.into())) };
         let all = u32::try_from(tiles).ok().filter(|_| tiles <= limit);
         let all = all.ok_or(ArgumentError::GroupTiles { products: count, tiles, limit })?;
         let mut args = entry::values(problem, &kernel.params, extents, scalars);
@@ -64,7 +60,8 @@ pub(crate) fn group(interface: &Interface, products: Products<'_>) -> Result<Opt
             }
         }
         // With stream-K several blocks may share a tile.
-        let grid = if packs { 0 } else { shares(kernel).min(limit) as u32 };
+        let shares = if packs { 0 } else { sum(&|extents| kernel.grid.shares(extents.into())) };
+        let grid = shares.min(limit) as u32;
         kernels.push(Start { grid, args });
     }
     let copies = copies(chosen, problem, &full)?;
