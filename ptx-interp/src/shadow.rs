@@ -121,29 +121,71 @@ impl Conflict {
     }
 }
 
+/// What each warp of the block has read.
+#[derive(Clone, Debug, Default)]
+struct Reads {
+    /// Number of words: entries from there on are of bytes.
+    whole: usize,
+    warps: usize,
+    /// By warp and word, so that the words that a warp reads are adjacent.
+    of_words: Vec<Read>,
+    /// By byte and warp: of the words whose bytes are tracked separately.
+    of_bytes: Vec<Read>,
+}
+
+impl Reads {
+    fn reset(&mut self, words: usize, warps: usize) {
+        (self.whole, self.warps) = (words, warps);
+        self.of_words.clear();
+        self.of_words.resize(words * warps, Read::default());
+        self.of_bytes.clear();
+    }
+
+    /// A warp's reads of a word, or of a byte.
+    #[inline(always)]
+    fn at(&self, index: usize, warp: usize) -> &Read {
+        match index.checked_sub(self.whole) {
+            None => &self.of_words[warp * self.whole + index],
+            Some(byte) => &self.of_bytes[byte * self.warps + warp],
+        }
+    }
+
+    /// The same, to change them.
+    #[inline(always)]
+    fn at_mut(&mut self, index: usize, warp: usize) -> &mut Read {
+        match index.checked_sub(self.whole) {
+            None => &mut self.of_words[warp * self.whole + index],
+            Some(byte) => &mut self.of_bytes[byte * self.warps + warp],
+        }
+    }
+
+    /// Tracks the bytes of a word separately, from what is known of the word.
+    fn split(&mut self, index: usize) {
+        let warps = 0..self.warps;
+        let word: Vec<Read> = warps.map(|warp| Read { quick: 0, ..*self.at(index, warp) }).collect();
+        self.of_bytes.extend(word.iter().cycle().take(4 * word.len()));
+        (0..self.warps).for_each(|warp| self.at_mut(index, warp).quick = 0);
+    }
+}
+
 /// Shadow of a block's shared memory, by offset within the block. Reads by threads of other blocks are listed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shadow {
-    /// The block's first warp in its cluster, and its number of warps.
+    /// The block's first warp in its cluster.
     first: usize,
-    warps: usize,
     /// The words, then four entries for each word whose bytes are tracked separately.
     words: Vec<Word>,
-    /// Number of words, without the entries for bytes.
-    whole: usize,
-    /// By warp and word, so that the words that a warp reads are adjacent; then by byte and warp.
-    reads: Vec<Read>,
+    reads: Reads,
     further: Vec<Vec<Access>>,
 }
 
 impl Shadow {
     pub(crate) fn reset(&mut self, bytes: usize, first: usize, warps: usize) {
         let words = bytes.div_ceil(4);
-        (self.first, self.warps, self.whole) = (first, warps, words);
+        self.first = first;
         self.words.clear();
         self.words.resize(words, UNTOUCHED);
-        self.reads.clear();
-        self.reads.resize(words * warps, Read::default());
+        self.reads.reset(words, warps);
         self.further.clear();
     }
 
@@ -155,9 +197,9 @@ impl Shadow {
             && actor.strong.is_none()
             && let Some(warp) = self.own(warp)
         {
-            let first = warp * self.whole;
+            let first = warp * self.reads.whole;
             for index in offset / 4..(offset + bytes) / 4 {
-                let read = &mut self.reads[first + index];
+                let read = &mut self.reads.of_words[first + index];
                 if read.quick == now {
                     read.lanes |= bit;
                 } else {
@@ -174,11 +216,12 @@ impl Shadow {
     pub(crate) fn join(&mut self, clocks: &Clocks, offset: usize, bytes: usize, actor: Actor, lanes: u32) -> bool {
         let warp = usize::from(actor.thread) / LANES;
         let Some(own) = self.own(warp) else { return false };
-        let (first, now) = (own * self.whole, clocks.now(warp));
+        let (first, now) = (own * self.reads.whole, clocks.now(warp));
         let words = first + offset / 4..first + (offset + bytes) / 4;
-        let settled = bytes >= 4 && actor.strong.is_none() && self.reads[words.clone()].iter().all(|r| r.quick == now);
+        let settled =
+            bytes >= 4 && actor.strong.is_none() && self.reads.of_words[words.clone()].iter().all(|r| r.quick == now);
         if settled {
-            self.reads[words].iter_mut().for_each(|read| read.lanes |= lanes);
+            self.reads.of_words[words].iter_mut().for_each(|read| read.lanes |= lanes);
         }
         settled
     }
@@ -198,16 +241,7 @@ impl Shadow {
     #[inline(always)]
     fn own(&self, warp: usize) -> Option<usize> {
         let own = warp.wrapping_sub(self.first);
-        (own < self.warps).then_some(own)
-    }
-
-    /// The index of a warp's reads of a word, or of a byte.
-    #[inline(always)]
-    fn at(&self, index: usize, warp: usize) -> usize {
-        if index < self.whole {
-            return warp * self.whole + index;
-        }
-        index * self.warps + warp
+        (own < self.reads.warps).then_some(own)
     }
 
     #[inline(never)]
@@ -232,11 +266,10 @@ impl Shadow {
             self.list(clocks, index, Access { actor, clock: now, did: Did::Read });
             return Ok(());
         };
-        let at = self.at(index, own);
         let word = &mut self.words[index];
         let quick = if word.writer.clock <= clocks.settled() && word.further == 0 { now } else { 0 };
         let new = Read { quick, clock: now, lanes: bit, pc: actor.pc };
-        let read = &mut self.reads[at];
+        let read = self.reads.at_mut(index, own);
         if word.readers >> own & 1 == 0 {
             word.readers |= 1 << own;
             *read = new;
@@ -322,7 +355,7 @@ impl Shadow {
                 shadow.write_one(clocks, index, actor)?;
                 shadow.words[index].writer = NO_ACCESS;
                 for warp in lanes(word.readers) {
-                    let Read { lanes, pc, clock, .. } = shadow.reads[shadow.at(index, warp)];
+                    let Read { lanes, pc, clock, .. } = *shadow.reads.at(index, warp);
                     let warp = (shadow.first + warp) as u16;
                     seen(Past { warp, lanes, pc, clock, did: Did::Read });
                 }
@@ -394,8 +427,7 @@ impl Shadow {
         let word = &mut self.words[index];
         let warp = usize::from(actor.thread) / LANES;
         for reader in lanes(word.readers) {
-            let at = if index < self.whole { reader * self.whole + index } else { index * self.warps + reader };
-            let read = &mut self.reads[at];
+            let read = self.reads.at_mut(index, reader);
             read.quick = 0;
             let reader = self.first + reader;
             if read.clock > clocks.settled() && read.clock > clocks.seen(warp, reader) {
@@ -463,12 +495,6 @@ impl Shadow {
     fn split(&mut self, index: usize) {
         let word = self.words[index];
         let first = self.words.len();
-        if first == self.whole {
-            // Others will follow: to move the entries each time that there are twice as many takes longer than all else.
-            self.words.reserve(4 * self.whole);
-            self.reads.reserve(4 * self.whole * self.warps);
-        }
-        let reads: Vec<Read> = (0..self.warps).map(|warp| self.reads[self.at(index, warp)]).collect();
         for _ in 0..4 {
             let mut byte = word;
             if word.further != 0 {
@@ -476,12 +502,8 @@ impl Shadow {
                 byte.further = self.further.len() as u32;
             }
             self.words.push(byte);
-            self.reads.extend(reads.iter().map(|read| Read { quick: 0, ..*read }));
         }
-        for warp in 0..self.warps {
-            let at = self.at(index, warp);
-            self.reads[at].quick = 0;
-        }
+        self.reads.split(index);
         (self.words[index].split, self.words[index].readers) = (first as u32 + 1, 0);
     }
 }
