@@ -9,13 +9,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use ptx_gemm_codegen::tile;
-use ptx_gemm_codegen::tile::interface::WORKSPACE;
-use ptx_gemm_interp::{self as interp, AllocationId, Arg, Memory, MemoryError, Program, TensorMap, TensorMapArgs};
+use ptx_gemm_codegen::tile::interface::{Entry, WORKSPACE};
+use ptx_gemm_interp::{
+    self as interp, AllocationId, Arg, BlockOrder, Memory, MemoryError, Program, TensorMap, TensorMapArgs,
+};
 
 use crate::backend::{Backend, Counts, Execution, KernelCounts, Lifetime, Limits, Module, Output, StreamHandle};
 use crate::error::{DeviceError, Error};
 use crate::kernel::Kernel;
-use crate::launch::{Launch, Value};
+use crate::launch::{Launch, Start, Value};
 use crate::view::{AnyMut, AnyRef, HostBytes, HostBytesMut};
 
 /// Options of the interpreter device.
@@ -271,7 +273,7 @@ impl Module for InterpreterModule {
                 code: error.to_string(),
             })?;
         }
-        for (index, start) in launch.starts() {
+        for (index, start) in in_order(entry, launch, options.blocks) {
             let kernel = &entry.launches[index];
             let args: Vec<Arg> = start.args.iter().map(argument).collect();
             let request = interp::Launch {
@@ -295,6 +297,16 @@ impl Module for InterpreterModule {
     fn enqueue(&self, launch: &Launch, _stream: StreamHandle) -> Result<(), Error> {
         self.launch(launch).map(drop)
     }
+}
+
+/// The kernels of a launch in the order in which they run. Those that a GPU may run at the same time are reversed if the blocks
+/// of each are.
+fn in_order<'a>(entry: &Entry, launch: &'a Launch, order: BlockOrder) -> Vec<(usize, &'a Start)> {
+    let mut starts: Vec<_> = launch.starts().collect();
+    if order == BlockOrder::Backward {
+        starts.chunk_by_mut(|(first, _), (second, _)| entry.may_overlap(*first, *second)).for_each(<[_]>::reverse);
+    }
+    starts
 }
 
 fn argument(value: &Value) -> Arg {

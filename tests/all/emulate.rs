@@ -147,6 +147,18 @@ fn a_dropped_plane_shows() {
     }
 }
 
+/// Kernels that copy different operands may run at the same time, but not one that reads scales with the one that determines them,
+/// nor the product with those that copy for it.
+#[test]
+fn which_kernels_may_overlap() {
+    let [gemm, ..] = gemms("f16x3");
+    let entry = &gemm.interface().entries[0];
+    let names: Vec<&str> = entry.launches.iter().map(|launch| launch.kernel.as_str()).collect();
+    assert_eq!(names, ["scale_a", "split_a", "scale_b", "split_b", entry.name.as_str()]);
+    let overlaps: Vec<bool> = (1..names.len()).map(|second| entry.may_overlap(second - 1, second)).collect();
+    assert_eq!(overlaps, [false, true, false, false]);
+}
+
 /// The lines that store planes in the kernel that splits an operand, and the registers that they store.
 fn plane_stores<'a>(ptx: &'a str, operand: &str) -> Vec<(usize, &'a str)> {
     let kernel = format!(".entry split_{operand}(");

@@ -330,6 +330,13 @@ impl Entry {
         extents.into_iter().filter(|_| self.tail == Tail::None).find(undivided)
     }
 
+    /// Whether the second of two kernels that follow each other in a launch may start before the first one has ended: both copy
+    /// operands, and it does not read the scales that the first one determines.
+    pub fn may_overlap(&self, first: usize, second: usize) -> bool {
+        let copies = self.packings.iter().any(|packing| packing.launches.contains(&first));
+        copies && self.packings.iter().any(|packing| packing.launches.start == second)
+    }
+
     /// Tiles of D that parts of k are summed for, those of a cluster outside D included.
     fn tiles(&self, extents: Extents) -> u64 {
         self.main().map_or(0, |main| main.grid.tiles(extents))

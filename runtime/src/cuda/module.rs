@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::result;
 use cudarc::driver::sys::{self, CUfunction_attribute as FunctionAttribute};
-use ptx_gemm_codegen::tile::interface::KernelLaunch;
+use ptx_gemm_codegen::tile::interface::{Interface, KernelLaunch};
 
 use super::shared::Shared;
 use crate::backend::{Execution, Module, StreamHandle};
@@ -26,7 +26,15 @@ pub(super) struct CudaModule {
     shared: Arc<Shared>,
     module: sys::CUmodule,
     entries: Vec<Vec<Function>>,
+    interface: Interface,
+    /// Whether a kernel can start before the one ahead of it has ended.
+    overlaps: bool,
 }
+
+/// The compute capability that programmatic dependent launches need, and the version of CUDA from which they can be captured in
+/// a graph, times 1000 (CUDA driver API, `cuLaunchKernelEx`; release notes of CUDA 12.3).
+const OVERLAP_CAPABILITY: i32 = 9;
+const OVERLAP_VERSION: i32 = 12_030;
 
 /// A kernel of the module.
 struct Function {
@@ -58,7 +66,13 @@ impl CudaModule {
             _ => shared.failed("cuModuleLoadData", error),
         })?;
         // It owns the handle from here on, so that an error below unloads it.
-        let mut module = CudaModule { shared: shared.clone(), module: handle, entries: Vec::new() };
+        let mut module = CudaModule {
+            shared: shared.clone(),
+            module: handle,
+            entries: Vec::new(),
+            interface: kernel.interface().clone(),
+            overlaps: overlaps(shared)?,
+        };
         for entry in &kernel.interface().entries {
             let functions =
                 entry.launches.iter().map(|launch| module.function(launch, cubin)).collect::<Result<_, _>>()?;
@@ -115,7 +129,8 @@ impl Module for CudaModule {
     }
 
     fn resident_clusters(&self, entry: usize, kernel: usize) -> Result<Option<u32>, Error> {
-        let Function { handle, threads, dynamic_bytes, cluster, ref clusters, .. } = self.entries[entry][kernel];
+        let function = &self.entries[entry][kernel];
+        let &Function { handle, cluster, ref clusters, .. } = function;
         if cluster == 1 {
             return Ok(None);
         }
@@ -124,18 +139,7 @@ impl Module for CudaModule {
         }
         self.shared.enter()?;
         // The kernel states the extents of its clusters itself.
-        let config = sys::CUlaunchConfig {
-            gridDimX: cluster,
-            gridDimY: 1,
-            gridDimZ: 1,
-            blockDimX: threads,
-            blockDimY: 1,
-            blockDimZ: 1,
-            sharedMemBytes: dynamic_bytes,
-            hStream: ptr::null_mut(),
-            attrs: ptr::null_mut(),
-            numAttrs: 0,
-        };
+        let config = configuration(function, cluster);
         let mut held = 0;
         // SAFETY: a function of a loaded module; the call writes one integer, and reads `config` before it returns.
         unsafe { sys::cuOccupancyMaxActiveClusters(&mut held, handle, &config) }
@@ -182,10 +186,24 @@ impl CudaModule {
             set.map_err(|error| self.shared.failed("cuMemsetD8Async", error))?;
         }
         let functions = &self.entries[launch.entry];
-        launch.starts().try_for_each(|(index, start)| self.start_one(&functions[index], start, stream))
+        let entry = &self.interface.entries[launch.entry];
+        let mut before = None;
+        for (index, start) in launch.starts() {
+            let overlaps = self.overlaps && before.is_some_and(|before| entry.may_overlap(before, index));
+            self.start_one(&functions[index], start, stream, overlaps)?;
+            before = Some(index);
+        }
+        Ok(())
     }
 
-    fn start_one(&self, function: &Function, start: &Start, stream: sys::CUstream) -> Result<(), DeviceError> {
+    /// Enqueues a kernel, which may start before the one ahead of it in the stream has ended if it overlaps with it.
+    fn start_one(
+        &self,
+        function: &Function,
+        start: &Start,
+        stream: sys::CUstream,
+        overlaps: bool,
+    ) -> Result<(), DeviceError> {
         // On the stack: a prepared launch does not allocate.
         let mut few = [ptr::null_mut(); FEW];
         let mut many = Vec::new();
@@ -197,6 +215,20 @@ impl CudaModule {
             }
         };
         args.iter_mut().zip(&start.args).for_each(|(place, value)| *place = pointer(value));
+        if overlaps {
+            let mut attribute = sys::CUlaunchAttribute {
+                id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                value: sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
+                pad: Default::default(),
+            };
+            let mut config = configuration(function, start.grid);
+            (config.hStream, config.attrs, config.numAttrs) = (stream, &raw mut attribute, 1);
+            // SAFETY: as below; the call reads the configuration and its attribute before it returns. The kernel neither reads
+            // nor writes what the one ahead of it writes, and the next kernel waits for both.
+            return unsafe { sys::cuLaunchKernelEx(&config, function.handle, args.as_mut_ptr(), ptr::null_mut()) }
+                .result()
+                .map_err(|error| self.shared.failed("cuLaunchKernelEx", error));
+        }
         // SAFETY: the function belongs to a loaded module; `args` match its parameters in number and types, which the
         // interface states; device pointers were checked, or vouched for by the caller of `CompiledGemm::launch`.
         unsafe {
@@ -211,6 +243,32 @@ impl CudaModule {
         }
         .map_err(|error| self.shared.failed("cuLaunchKernel", error))
     }
+}
+
+/// A launch of so many blocks, without attributes.
+fn configuration(function: &Function, blocks: u32) -> sys::CUlaunchConfig {
+    sys::CUlaunchConfig {
+        gridDimX: blocks,
+        gridDimY: 1,
+        gridDimZ: 1,
+        blockDimX: function.threads,
+        blockDimY: 1,
+        blockDimZ: 1,
+        sharedMemBytes: function.dynamic_bytes,
+        hStream: ptr::null_mut(),
+        attrs: ptr::null_mut(),
+        numAttrs: 0,
+    }
+}
+
+/// Whether a kernel can start before the one ahead of it has ended.
+fn overlaps(shared: &Shared) -> Result<bool, DeviceError> {
+    let capability =
+        shared.context.compute_capability().map_err(|error| shared.failed("cuDeviceGetAttribute", error))?;
+    let mut version = 0;
+    // SAFETY: the call writes one integer.
+    let known = unsafe { sys::cuDriverGetVersion(&mut version) }.result().is_ok();
+    Ok(capability.0 >= OVERLAP_CAPABILITY && known && version >= OVERLAP_VERSION)
 }
 
 /// The address from which the driver reads an argument.
