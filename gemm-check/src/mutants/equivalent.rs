@@ -140,6 +140,14 @@ const FAMILIES: &[Family] = &[
         reason: "there is a first product to look at: a block that has come to the end of the list looks at none",
     },
     Family {
+        kinds: &[MutantKind::OtherRegister],
+        is: |mutant| matches!(mutant.op, Opcode::Min { .. }) && last(&mutant.before).is_some(),
+        notes: &["tile of D that this block computes"],
+        entry: any,
+        certain: false,
+        reason: "a band is as high as D, or higher, if D has fewer tiles of rows than a whole band: it holds all tiles either way",
+    },
+    Family {
         kinds: &[MutantKind::OtherBarrier],
         is: |mutant| matches!(mutant.op, Opcode::BarSync),
         notes: &[],

@@ -13,16 +13,11 @@ fn one_less(mutant: &Mutant) -> bool {
 
 pub(super) const FAMILIES: &[Family] = &[
     Family {
-        kinds: BOUNDS,
-        is: compares,
-        notes: &["the vectors around, if the tile and one on each side of its rows are inside"],
-        entry: any,
-        certain: false,
-        reason: "elements are read one by one instead; or only the element of the next row is read as well that is not wanted",
-    },
-    Family {
-        kinds: &[MutantKind::Constant],
-        is: |mutant| matches!(mutant.op, Opcode::Sub { .. }),
+        kinds: &[MutantKind::Bound, MutantKind::Comparison, MutantKind::Constant],
+        is: |mutant| match mutant.kind {
+            MutantKind::Constant => matches!(mutant.op, Opcode::Sub { .. }),
+            _ => compares(mutant),
+        },
         notes: &["the vectors around, if the tile and one on each side of its rows are inside"],
         entry: any,
         certain: false,
