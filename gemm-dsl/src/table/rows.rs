@@ -339,8 +339,9 @@ clauses! {
         ],
         example: "persistent" in "tile(32, 32, 8); thread(4, 4)",
     }
-    /// K divided into n parts, each computed by a block of its own and summed in a fixed order: `serial` one after the
-    /// other into D, `workspace` through memory of its own.
+    /// K divided into n parts, each computed by a block of its own and summed in a fixed order. With `serial` a block
+    /// waits for the one before and adds its sums to those handed on; with `workspace` every block stores its sums, and
+    /// the one that ends last adds them up: nobody waits, but they take n times the memory.
     split_k SplitK {
         syntax: "split_k(n, reduce = serial | workspace)",
         summary: "K divided among blocks",
