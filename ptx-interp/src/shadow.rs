@@ -163,7 +163,7 @@ impl Reads {
     fn split(&mut self, index: usize) {
         let warps = 0..self.warps;
         let word: Vec<Read> = warps.map(|warp| Read { quick: 0, ..*self.at(index, warp) }).collect();
-        self.of_bytes.extend(word.iter().cycle().take(4 * word.len()));
+        (0..4).for_each(|_| self.of_bytes.extend_from_slice(&word));
         (0..self.warps).for_each(|warp| self.at_mut(index, warp).quick = 0);
     }
 }
