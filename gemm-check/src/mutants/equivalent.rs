@@ -181,7 +181,7 @@ const FAMILIES: &[Family] = &[
     },
     Family {
         kinds: &[MutantKind::SwappedOperands],
-        is: |mutant| matches!(mutant.op, Opcode::Setp { cmp: Compare::Eq | Compare::Nan, .. }),
+        is: |mutant| matches!(mutant.op, Opcode::Setp { cmp: Compare::Eq | Compare::Ne | Compare::Nan, .. }),
         notes: &[],
         entry: any,
         certain: true,
