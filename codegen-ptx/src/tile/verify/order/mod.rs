@@ -121,6 +121,8 @@ struct Cursor {
     committed: u32,
     waited: u32,
     released: u32,
+    /// Slots waited for when it last released one but those that it keeps.
+    kept_of: u32,
     /// Slots that have been lent, or waited for as lent, by the statement that the thread is at.
     passed: u32,
     /// Slots that it has borrowed.

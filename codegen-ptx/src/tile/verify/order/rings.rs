@@ -267,6 +267,12 @@ impl Block<'_> {
         if cursor.released == cursor.waited {
             return Err(self.fault(format_args!("{}: it is released without a wait", decl.name)));
         }
+        if kept > 0 {
+            if cursor.kept_of == cursor.waited {
+                return Err(self.fault(format_args!("{}: a slot is kept twice after one wait", decl.name)));
+            }
+            self.threads[t].rings[ring].kept_of = cursor.waited;
+        }
         if cursor.waited - cursor.released <= kept {
             return Ok(true);
         }
