@@ -24,7 +24,7 @@ fn divisor(a: u64, b: u64) -> u64 {
 /// What tracked the shared memory of earlier grids, to be reused: to get its memory from the operating system again takes a fifth of
 /// the time of a small launch.
 static SHADOWS: Mutex<Vec<Shadows>> = Mutex::new(Vec::new());
-/// Their number at most, of up to 20 MB each.
+/// Their number at most, of up to 20 MB for each block of a cluster.
 const MOST_SHADOWS: usize = 8;
 
 /// A grid that is running.
