@@ -245,7 +245,7 @@ impl CudaModule {
     }
 }
 
-/// A launch of so many blocks, without attributes.
+/// The configuration of a launch with this many blocks, without attributes.
 fn configuration(function: &Function, blocks: u32) -> sys::CUlaunchConfig {
     sys::CUlaunchConfig {
         gridDimX: blocks,
