@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use ptx_gemm_dsl::types::Batch;
 use ptx_gemm_runtime::Kernel;
+use ptx_gemm_runtime::interface::Entry;
 
 use crate::landmarks::{Landmarks, Packed, of_kernel};
 use crate::size::Size;
 use crate::suite::BATCH;
-use ptx_gemm_dsl::terms::{Along, Fast, Side, Wave};
+use ptx_gemm_dsl::terms::{Along, Fast, Operand, Side, Wave};
 
 /// The sizes that cover every edge of every entry: each interesting extent of one dimension combined with awkward ones
 /// of the other two, the whole tile and its multiples, and empty products. For an entry without guards these are
@@ -91,12 +92,20 @@ pub(crate) fn every_end(kernel: &Kernel) -> Vec<Size> {
 /// tile that a warp copies.
 pub(crate) fn rare(kernel: &Kernel) -> Vec<Size> {
     let mut sizes = BTreeSet::new();
+    // Whether the alignment of D alone decides which entry runs.
+    let of_d = |entry: &Entry| entry.requires.iter().all(|requires| requires.operand == Operand::D);
+    let of_d_alone = kernel.interface().entries.len() > 1 && kernel.interface().entries.iter().all(of_d);
     for landmarks in of_kernel(kernel) {
         streamed(&landmarks, &mut sizes);
         let slots = landmarks.slots.last().copied().unwrap_or(1);
         let parts = landmarks.streamed.map_or(landmarks.parts.max(1), |(wave, _)| wave);
         if parts > 1 {
-            sizes.insert(landmarks.suited(Size::new(1, 3, parts * (2 * slots + 1) * landmarks.tile[2])));
+            let k = parts * (2 * slots + 1) * landmarks.tile[2];
+            sizes.insert(landmarks.suited(Size::new(1, 3, k)));
+            // One row has no distance to the next, and is aligned whatever that is.
+            if of_d_alone {
+                sizes.insert(landmarks.suited(Size::new(2, 3, k)));
+            }
         }
         packed(&landmarks, 1, &mut sizes);
     }
@@ -368,8 +377,29 @@ mod tests {
 
     use std::collections::BTreeSet;
 
-    use super::{ENDS, end, quick_sizes};
+    use super::{ENDS, Entry, Operand, end, quick_sizes, rare};
     use crate::{cases, tuned};
+
+    /// Where the alignment of D decides which entry runs, each entry fills every slot three times in each part of k.
+    #[test]
+    fn parts_fill_the_slots_of_every_entry() {
+        let of_d = |entry: &Entry| entry.requires.iter().all(|requires| requires.operand == Operand::D);
+        let mut tried = 0;
+        for case in tuned().filter(|case| case.name.contains("split")) {
+            let kernel = Kernel::compile(&case.schedule().unwrap(), None).unwrap();
+            let programs = &kernel.programs().entries;
+            let parts = programs[0].scheduler.parts() as usize;
+            if kernel.interface().entries.len() == 1 || !kernel.interface().entries.iter().all(of_d) {
+                continue;
+            }
+            tried += 1;
+            let slots = programs[0].rings[0].depth as usize;
+            let (rows, deep) = (2..8, parts * (2 * slots + 1) * programs[0].block.k as usize);
+            let found = |size: &crate::Size| rows.contains(&size.m) && rows.contains(&size.n) && size.k >= deep;
+            assert!(rare(&kernel).iter().any(found), "{}", case.name);
+        }
+        assert!(tried > 1, "{tried} schedules");
+    }
 
     /// Each row of a thread tile of up to 16 rows is the first one outside the matrix at some size.
     #[test]

@@ -3,10 +3,11 @@
 //! TMA copies boxes of it, started by one thread, and leaves out what is outside D. Otherwise the threads copy it, chunk
 //! by chunk along its lines, with the widest accesses if the tile lies inside D, and element by element at an edge.
 
-use ptx_gemm_dsl::terms::{Operand, Param, Reads};
+use ptx_gemm_dsl::terms::{Operand, Param, Reads, Swizzle};
 use ptx_gemm_dsl::types::{Batch, Layout};
 
 use super::{Lowered, Lowering, WorkTile, broken};
+use crate::kernel::expr::UNBOUNDED;
 use crate::kernel::extent::Access;
 use crate::kernel::{Address, Expr, Guard, Locality, Memory, Op, Reg};
 use crate::tile::{Note, Stage, StagePlace, Writer};
@@ -32,6 +33,18 @@ struct Part {
     /// Whether some of them may be outside D.
     at_edge: bool,
     plane: Plane,
+}
+
+/// A part of a line: which it is, where it is in shared memory and where it belongs in D.
+#[derive(Clone)]
+struct Place {
+    line: Expr,
+    element: Expr,
+    /// The address in shared memory, and bytes from there.
+    from: Expr,
+    offset: i64,
+    /// The address in D.
+    to: Expr,
 }
 
 impl Lowering<'_> {
@@ -78,6 +91,12 @@ impl Lowering<'_> {
 
     /// The address of an element of the staged tile, `position` elements after another one of the line.
     pub(super) fn stage_address(&mut self, line: Expr, (element, position): (Expr, u32)) -> Lowered<Address> {
+        let base = self.stage_base(line, (element, position))?;
+        Ok(Address { base: self.b.set_reg(base), offset: self.stage_start()?.into() })
+    }
+
+    /// The same, in bytes from [`Self::stage_start`].
+    fn stage_base(&mut self, line: Expr, (element, position): (Expr, u32)) -> Lowered<Expr> {
         let &Stage { swizzle, .. } = self.the_stage()?;
         let panel = self.panel_of(&element, position)?;
         let offset = self.stage_offset(line, element + position)?;
@@ -86,8 +105,7 @@ impl Lowering<'_> {
         if self.program.lent().is_some() {
             base = base + self.panel_in_slots(panel)?;
         }
-        let base = self.b.set(base);
-        Ok(Address { base: self.b.set_reg(base), offset: self.stage_start()?.into() })
+        Ok(self.b.set(base))
     }
 
     /// Makes what the thread has staged visible to copies of boxes: those of D, or those of the next tile's K-tiles into
@@ -200,6 +218,11 @@ impl Lowering<'_> {
         let at_once = (1..=MOST_AT_ONCE).rev().find(|n| passes.is_multiple_of(*n)).unwrap_or(1);
         let turns = passes / at_once;
         let part = Part { chunk, width, at_edge, plane: self.part_of_d(work_tile, note)? };
+        let stage = self.the_stage()?;
+        let plain = self.program.lent().is_none() && stage.swizzle == Swizzle::None && stage.pitch >= lines.elements;
+        if plain && threads.is_multiple_of(lines.elements / chunk) && chunks.is_multiple_of(threads) {
+            return self.write_column(&part, (turns, at_once), note);
+        }
         self.b.origin(note, "the first part that this thread copies");
         let tid = self.b.set(self.tid.clone());
         let first = if turns > 1 { self.b.variable(tid, u64::from((passes + at_once) * threads)) } else { tid };
@@ -226,6 +249,12 @@ impl Lowering<'_> {
             self.b.assign(&first, first.clone() + at_once * threads);
             self.b.assign(left, left.clone() - 1u32);
         }
+        self.repeat(left, note);
+        Ok(())
+    }
+
+    /// Closes the body of a loop over the parts of a tile, which is repeated while something is left.
+    fn repeat(&mut self, left: Option<Expr>, note: &Note) {
         let again = left.map(|left| self.b.set_reg(left.ge(1u32)));
         let body = self.b.close();
         self.b.origin(note, "over the parts of the tile");
@@ -233,6 +262,55 @@ impl Lowering<'_> {
             Some(again) => self.b.push(Op::Loop { body, again }),
             None => self.b.extend(body),
         }
+    }
+
+    /// Copies the tile where the threads copy whole lines at once: each copies the same part of every so many lines, at
+    /// addresses that are all as far apart.
+    fn write_column(&mut self, part: &Part, (turns, at_once): (u32, u32), note: &Note) -> Lowered<()> {
+        let Part { chunk, plane: Plane { base, ld_bytes, .. }, .. } = part;
+        let (lines, bytes) = (self.program.lines(), self.program.problem.types.d.bytes());
+        let per_line = lines.elements / chunk;
+        let (apart, pitch) = (self.threads / per_line, self.the_stage()?.pitch);
+        self.b.origin(note, "the first part that this thread copies");
+        let line = self.b.set(self.tid.clone() / per_line);
+        let element = self.b.set((self.tid.clone() % per_line) * *chunk);
+        let (from, offset) = (self.stage_base(line.clone(), (element.clone(), 0))?, i64::from(self.stage_start()?));
+        let to = base.clone() + line.clone().wide() * ld_bytes.clone() + element.clone().wide() * bytes;
+        self.b.origin(note, "bytes of D from one of its parts to the next");
+        let to_next = self.b.set(ld_bytes.clone() * apart);
+        self.b.origin(note, "the first part that this thread copies");
+        let turn = at_once * apart;
+        let bound = from.bound() + u64::from(turns * turn * pitch * bytes);
+        let mut place = Place { line, element, from, offset, to: self.b.set(to) };
+        let left = (turns > 1).then(|| self.b.variable(Expr::Const(turns.into()), u64::from(turns) + 1));
+        if turns > 1 {
+            place.from = self.b.variable(place.from, bound);
+            place.to = self.b.variable(place.to, UNBOUNDED);
+            if part.at_edge {
+                place.line = self.b.variable(place.line, u64::from(lines.count + turn));
+            }
+        }
+        let first = place.clone();
+        self.b.open();
+        for pass in 0..at_once {
+            self.b.origin(note, "copy a part of a line to D");
+            if pass > 0 {
+                place.to = self.b.set(place.to + to_next.clone());
+                place.line = first.line.clone() + pass * apart;
+                place.offset = first.offset + i64::from(pass * apart * pitch * bytes);
+            }
+            self.copy_part(part, &place);
+        }
+        if let Some(left) = &left {
+            self.b.origin(note, "the next parts");
+            self.b.assign(&first.from, first.from.clone() + turn * pitch * bytes);
+            self.b.assign(&first.to, place.to + to_next);
+            if part.at_edge {
+                self.b.assign(&first.line, first.line.clone() + turn);
+            }
+            self.b.assign(left, left.clone() - 1u32);
+        }
+        self.repeat(left, note);
         Ok(())
     }
 
@@ -251,26 +329,35 @@ impl Lowering<'_> {
 
     /// Copies one chunk of the tile: those of the first line come first.
     fn write_chunk(&mut self, part: &Part, index: Expr) -> Lowered<()> {
-        let Part { chunk, width, at_edge, plane: Plane { base, ld_bytes, access, left } } = part;
+        let Part { chunk, plane: Plane { base, ld_bytes, .. }, .. } = part;
         let (per_line, bytes) = (self.program.lines().elements / chunk, self.program.problem.types.d.bytes());
         let line = self.b.set(index.clone() / per_line);
         let element = self.b.set((index % per_line) * *chunk);
+        let Address { base: from, offset } = self.stage_address(line.clone(), (element.clone(), 0))?;
+        let to = base.clone() + line.clone().wide() * ld_bytes.clone() + element.clone().wide() * bytes;
+        self.copy_part(part, &Place { line, element, from: Expr::Reg(from, UNBOUNDED), offset, to });
+        Ok(())
+    }
+
+    /// Copies one part of a line.
+    fn copy_part(&mut self, part: &Part, place: &Place) {
+        let Part { chunk, width, at_edge, plane: Plane { access, left, .. } } = part;
+        let bytes = self.program.problem.types.d.bytes();
         let family = if self.types.d == self.types.acc { self.families.value } else { self.families.out };
         let src = self.b.fresh_many(family, *chunk as usize);
-        let address = self.stage_address(line.clone(), (element.clone(), 0))?;
+        let address = self.b.address(&place.from, place.offset);
         let (memory, locality, reads) = (Memory::Shared, Locality::Unknown, Reads::Movable);
         self.b.push(Op::Load { memory, dst: src.clone(), address, guard: None, locality, reads });
-        let to = base.clone() + line.clone().wide() * ld_bytes.clone() + element.clone().wide() * bytes;
-        let to = self.b.set(to);
+        let to = self.b.set(place.to.clone());
         for first in (0..*chunk).step_by(*width as usize) {
             let guard = at_edge.then(|| {
-                let inside = line.clone().lt(left.0.clone()).and((element.clone() + first).lt(left.1.clone()));
+                let (line, element) = (place.line.clone(), place.element.clone() + first);
+                let inside = line.lt(left.0.clone()).and(element.lt(left.1.clone()));
                 Guard { pred: self.b.set_reg(inside), expect: true }
             });
             let address = Address { base: self.b.set_reg(to.clone()), offset: i64::from(first * bytes) };
             let src = src[first as usize..(first + width) as usize].to_vec();
             self.b.push(Op::Store { memory: Memory::Global(*access), src, address, guard });
         }
-        Ok(())
     }
 }

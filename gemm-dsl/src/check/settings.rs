@@ -133,10 +133,12 @@ impl<'s> Settings<'s> {
     /// They are staged as they are in memory. A warp reads eight pieces of 16 bytes at once, from different rows: a swizzle as
     /// wide as a row, or a pad of 16 bytes, puts them into different banks. Warp groups, which read through descriptors,
     /// need the widest swizzle that divides the rows, of B those of one product; and they need TMA, so that operands that
-    /// it cannot address are copied first. Warp groups do not wait for each other.
+    /// it cannot address are copied first. Where only 32 bytes divide rows of B that one product reads whole, their last panel is
+    /// filled in part instead: boxes of 32 bytes are slow (docs/performance.md). Warp groups do not wait for each other.
     fn read_as_matrices(&mut self) {
         let columns = if let Atom::Wgmma(_, columns, _) = self.atom { Some(columns) } else { None };
         let groups = columns.is_some();
+        let tile = self.tile.unwrap_or(TileClause { m: 0, n: 0, k: None });
         let staged = |dtype: DType, fast, extent: u32| {
             let depth = self.tile.and_then(|tile| tile.k).unwrap_or(0);
             let bytes = u64::from(if fast == Fast::K { depth } else { extent }) * u64::from(dtype.bytes());
@@ -144,7 +146,9 @@ impl<'s> Settings<'s> {
                 true => bytes.is_multiple_of(u64::from(*span)),
                 false => bytes == u64::from(*span),
             };
+            let partly = groups && fast == Fast::Mn && bytes > WIDEST.into() && columns == Some(tile.n);
             let skew = match [128, 64, 32].into_iter().find(fits) {
+                Some(32) if partly => Skew::Swizzle(WIDEST),
                 Some(span) => Skew::Swizzle(span),
                 None if groups || self.load == Load::Tma => Skew::None,
                 None => Skew::Pad(MAX_ACCESS_BYTES / dtype.bytes()),
@@ -152,7 +156,6 @@ impl<'s> Settings<'s> {
             StagedOrder { fast, skew }
         };
         let layouts = &self.problem.layouts;
-        let tile = self.tile.unwrap_or(TileClause { m: 0, n: 0, k: None });
         let a = staged(self.factor(Side::A), layouts.fast(Side::A), tile.m);
         let b = staged(self.factor(Side::B), layouts.fast(Side::B), columns.unwrap_or(tile.n));
         let given = match self.get(Key::Shared) {
@@ -337,6 +340,9 @@ impl<'s> Settings<'s> {
 /// The default number of rows of tiles in a band. The 132 to 264 blocks that an H200 holds at once then form a square
 /// rather than a few long rows, and therefore read less of A and B (`shared_32` at 4096: 9.3 instead of 8.8 TFLOP/s).
 const RASTER_GROUP: u32 = 16;
+
+/// The span of the widest swizzle, in bytes.
+const WIDEST: u32 = 128;
 
 /// The default number of elements of k between two promotions: with fewer the sums are not much more precise, with more they
 /// lose what tensor cores cut off at each addition.

@@ -134,9 +134,13 @@ fn place(order: StagedOrder, (extent, depth): (u32, u32), element: u32, align: u
     };
     let row = u64::from(fast_extent) + u64::from(pad);
     let pitch = row;
-    let pitch = match swizzle {
-        Swizzle::Bytes(span) if panels => pitch.min(u64::from(span / element)),
-        _ => pitch,
+    let (row, pitch) = match swizzle {
+        // A row may fill its last panel only in part.
+        Swizzle::Bytes(span) if panels => {
+            let pitch = pitch.min(u64::from(span / element).max(1));
+            (row.next_multiple_of(pitch.max(1)), pitch)
+        }
+        _ => (row, pitch),
     };
     let bytes = (row * u64::from(slow_extent) * u64::from(element)).next_multiple_of(align);
     let placement = Placement {

@@ -180,6 +180,7 @@ fn from_shared(settings: &Settings, columns: Option<u32>, whole_depth: bool, fin
     if let (Fast::Mn, Skew::Swizzle(span)) = (b.fast, b.skew)
         && span > 0
         && !bytes.is_multiple_of(span)
+        && settings.tile.is_none_or(|tile| columns != Some(tile.n))
     {
         let message = format!("{atom} reads {bytes} B of a row of B's tile, and swizzle({span}) permutes {span} B");
         let finding = findings.error("atom-panel", Key::Shared, &depends, message);

@@ -228,7 +228,9 @@ fn set_row(finding: &mut Finding, settings: &Settings, input: &Input, order: Sta
 fn swizzled(settings: &Settings, input: &Input, order: StagedOrder, span: u32, findings: &mut Findings) {
     let bytes = row_bytes(input, order);
     let panels = matches!(settings.atom, Atom::Wgmma(..));
-    if u64::from(span) == bytes || (panels && bytes.is_multiple_of(u64::from(span)) && bytes > 0) {
+    // The last panel of a row along k would take part of the next K-tile.
+    let partly = order.fast == Fast::Mn && bytes > u64::from(span);
+    if u64::from(span) == bytes || (panels && bytes > 0 && (partly || bytes.is_multiple_of(u64::from(span)))) {
         return;
     }
     let name = letter(input.side);

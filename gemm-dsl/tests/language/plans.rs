@@ -1,6 +1,6 @@
 //! Figures of plans.
 
-use ptx_gemm_dsl::terms::{Operand, Param};
+use ptx_gemm_dsl::terms::{Operand, Param, Swizzle};
 use ptx_gemm_dsl::{Diagnostics, Plan, Problem, Schedule, Target};
 
 fn plan(text: &str) -> Plan {
@@ -198,6 +198,19 @@ fn a_plan_of_warp_groups_shows_what_the_atom_implies() {
     };
     assert_eq!(shared("row", "tile(64, 16, 32)"), "shared(a = mk + swizzle(64), b = kn + swizzle(32))");
     assert_eq!(shared("col", "tile(64, 16, 48)"), "shared(a = km + swizzle(128), b = nk + swizzle(32))");
+    // Rows of B that one product reads whole fill the last panel in part where only 32 bytes would divide them.
+    let columns = |columns: u32, shared: &str| {
+        let clauses = format!("tile(128, {columns}, 64); atom(wgmma(64, {columns}, 16)); load(tma); {shared}");
+        let plan = plan(&format!("types(bf16); {clauses}"));
+        let b = plan.b.placement.unwrap();
+        (b.swizzle, b.panels(), b.slot_bytes)
+    };
+    for (n, span, panels, bytes) in
+        [(48, 32, 3, 6144), (96, 64, 3, 12_288), (112, 128, 2, 16_384), (208, 128, 4, 32_768), (224, 64, 7, 28_672)]
+    {
+        assert_eq!(columns(n, ""), (Swizzle::Bytes(span), panels, bytes), "{n} columns");
+    }
+    assert_eq!(columns(224, "shared(b = kn + swizzle(128))"), (Swizzle::Bytes(128), 4, 32_768));
     // Other tiles and depths of the same atom.
     for (tile, threads) in [("tile(64, 64, 16)", 128), ("tile(192, 128, 32)", 384), ("tile(512, 64, 64)", 1024)] {
         let plan = plan(&format!("types(bf16); {tile}; atom(wgmma(64, 64, 16)); load(tma)"));

@@ -22,7 +22,10 @@ pub(super) fn buffer(program: &Program, index: usize, buffer: &Buffer) -> Check 
         format!("{name} is {} x {}, but the K-tile is {extent} x {}", buffer.extent, buffer.depth, block.k)
     })?;
     let (row, pitch) = (buffer.row(), buffer.pitch);
-    let panels = pitch > 0 && row.is_multiple_of(pitch);
+    // Of panels as wide as the span of a swizzle, rows may fill the last one only in part.
+    let element = program.element(buffer.side).bytes();
+    let spans = buffer.swizzle == Swizzle::Bytes(pitch.saturating_mul(element));
+    let panels = pitch > 0 && (row.is_multiple_of(pitch) || spans);
     rule(panels || (row..=4 * MAX_EXTENT).contains(&pitch), site(), || {
         format!("{name}: rows of {row} elements cannot have a pitch of {pitch}, nor be cut into panels of it")
     })?;
