@@ -111,6 +111,7 @@ mod op;
 mod options;
 mod pool;
 mod program;
+mod reads;
 mod repeats;
 mod report;
 mod row;

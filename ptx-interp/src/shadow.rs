@@ -9,6 +9,7 @@
 use crate::clocks::Clocks;
 use crate::flags::Scope;
 use crate::knowledge::{column_of_copies, of_copies};
+use crate::reads::{Read, Reads};
 use crate::row::{LANES, lanes};
 
 /// A thread at an instruction.
@@ -49,7 +50,7 @@ pub(crate) const NO_ACCESS: Access =
 #[derive(Clone, Copy, Debug)]
 struct Word {
     writer: Access,
-    /// Warps of its block that have read it since: each has an entry in [`Shadow::reads`].
+    /// Warps of its block that have read it since: each has an entry in [`Reads`].
     readers: u32,
     /// Index plus one of its entry in [`Shadow::further`], if it has listed accesses.
     further: u32,
@@ -60,17 +61,6 @@ struct Word {
 }
 
 const UNTOUCHED: Word = Word { writer: NO_ACCESS, readers: 0, further: 0, split: 0, in_flight: false };
-
-/// The lanes of a warp that have read a word at one clock. Of several instructions, the first is recorded.
-#[derive(Clone, Copy, Debug, Default)]
-struct Read {
-    /// The clock at which another lane of the warp may read without further checks: every thread is ordered after the
-    /// writer, nothing has been written since, and this warp is recorded. 0 if checks are needed.
-    quick: u32,
-    clock: u32,
-    lanes: u32,
-    pc: u32,
-}
 
 /// Accesses of the generic proxy by lanes of a warp, as seen by a later bulk copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -118,53 +108,6 @@ impl Conflict {
             UNDER_WAY => Conflict::InFlight(*access),
             _ => Conflict::Unordered(*access),
         }
-    }
-}
-
-/// What each warp of the block has read.
-#[derive(Clone, Debug, Default)]
-struct Reads {
-    /// Number of words: entries from there on are of bytes.
-    whole: usize,
-    warps: usize,
-    /// By warp and word, so that the words that a warp reads are adjacent.
-    of_words: Vec<Read>,
-    /// By byte and warp: of the words whose bytes are tracked separately.
-    of_bytes: Vec<Read>,
-}
-
-impl Reads {
-    fn reset(&mut self, words: usize, warps: usize) {
-        (self.whole, self.warps) = (words, warps);
-        self.of_words.clear();
-        self.of_words.resize(words * warps, Read::default());
-        self.of_bytes.clear();
-    }
-
-    /// A warp's reads of a word, or of a byte.
-    #[inline(always)]
-    fn at(&self, index: usize, warp: usize) -> &Read {
-        match index.checked_sub(self.whole) {
-            None => &self.of_words[warp * self.whole + index],
-            Some(byte) => &self.of_bytes[byte * self.warps + warp],
-        }
-    }
-
-    /// The same, to change them.
-    #[inline(always)]
-    fn at_mut(&mut self, index: usize, warp: usize) -> &mut Read {
-        match index.checked_sub(self.whole) {
-            None => &mut self.of_words[warp * self.whole + index],
-            Some(byte) => &mut self.of_bytes[byte * self.warps + warp],
-        }
-    }
-
-    /// Tracks the bytes of a word separately, from what is known of the word.
-    fn split(&mut self, index: usize) {
-        let warps = 0..self.warps;
-        let word: Vec<Read> = warps.map(|warp| Read { quick: 0, ..*self.at(index, warp) }).collect();
-        (0..4).for_each(|_| self.of_bytes.extend_from_slice(&word));
-        (0..self.warps).for_each(|warp| self.at_mut(index, warp).quick = 0);
     }
 }
 

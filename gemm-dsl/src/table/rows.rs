@@ -174,7 +174,7 @@ clauses! {
     /// The order of each staged tile, slow to fast: `mk` has the elements of k next to each other. A pad, in elements, or a
     /// swizzle, in bytes, keeps rows out of each other's banks. `none` stages nothing: fragments are read straight from
     /// global memory. With `atom(mma)` and `atom(wgmma)` the default is the order of each matrix in memory, with the widest
-    /// swizzle, or for `mma`, where none keeps its rows apart, with a pad of 16 bytes.
+    /// swizzle that divides a row, instead of one of 32 bytes with one of 128 for part of a row, or for `mma`, where none keeps its rows apart, with a pad of 16 bytes.
     shared Shared {
         syntax: "shared(none) or shared(a = mk | km, b = kn | nk), each + pad(n) or + swizzle(32 | 64 | 128)",
         summary: "how A and B are staged in shared memory, or that they are not",
@@ -202,7 +202,7 @@ clauses! {
     ///
     /// With `load(tma)` one thread starts the copies of whole K-tiles, and mbarriers count their bytes. TMA does not
     /// transpose or pad: `shared` must name the orders that the matrices have in memory, and a swizzle must span one row
-    /// of the tile, or, with `atom(wgmma)`, divide it into panels. Rows have at most 256 elements and whole pieces of 16
+    /// of the tile, or, with `atom(wgmma)`, divide it into panels, the last of which rows along n may fill in part. Rows have at most 256 elements and whole pieces of 16
     /// bytes. Where an address or leading dimension is not a multiple of 16 bytes, an entry that copies by `cp.async` runs, or, with
     /// `pack`, a kernel copies the operand first.
     ///
