@@ -264,8 +264,8 @@ impl Lowering<'_> {
         }
     }
 
-    /// Copies the tile where the threads copy whole lines at once: each copies the same part of every so many lines, at
-    /// addresses that are all as far apart.
+    /// Copies the tile where all threads together cover a whole number of lines: from one pass to the next, a thread's part
+    /// of a line stays the same, and its addresses advance by constant distances.
     fn write_column(&mut self, part: &Part, (turns, at_once): (u32, u32), note: &Note) -> Lowered<()> {
         let Part { chunk, plane: Plane { base, ld_bytes, .. }, .. } = part;
         let (lines, bytes) = (self.program.lines(), self.program.problem.types.d.bytes());
