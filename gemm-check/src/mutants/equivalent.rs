@@ -258,6 +258,14 @@ const FAMILIES: &[Family] = &[
         reason: "what the register holds instead belongs to an element outside D, which is not stored",
     },
     Family {
+        kinds: &[MutantKind::Constant],
+        is: |mutant| matches!(mutant.op, Opcode::Mov(_)) && mutant.before.ends_with(", 0"),
+        notes: &["matrices of C in shared memory"],
+        entry: any,
+        certain: false,
+        reason: "where C is multiplied by 0 it is not read, and what its registers hold instead is a finite number",
+    },
+    Family {
         kinds: &[MutantKind::OtherParameter],
         is: |mutant| mutant.kernel > 0 && mutant.before.ends_with("[ldc]") && mutant.after.ends_with("[ldd]"),
         notes: &["address of this thread's part of C"],
