@@ -235,6 +235,9 @@ pub struct Plan {
     pub raster: Raster,
     /// Edges.
     pub tail: Tail,
+    /// Columns in multiples of which a tile has products: where an edge cuts tiles, all tiles of a row have as many columns,
+    /// rounded up to this. `None`: all columns, and at the edge zeros are multiplied.
+    pub grain: Option<u32>,
     /// What keeps the warps of a block in step.
     pub pace: Pace,
     /// One wave of blocks that computes all tiles; `None`: one block per tile.

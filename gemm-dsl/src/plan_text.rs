@@ -229,7 +229,12 @@ impl Plan {
             Tail::Predicate => "guarded",
             Tail::None => "sizes must be multiples of the tile",
         };
-        table.row("edges", tail);
+        match self.grain {
+            None => table.row("edges", tail),
+            Some(grain) => {
+                table.row("edges", format!("{tail}; tiles of a row as wide as one another, in multiples of {grain}"));
+            }
+        }
         if let Some(levels) = self.strassen {
             let products = 7u32.pow(levels);
             table.row("strassen", format!("{products} products of 1/{} of m, n and k, and sums", 1 << levels));

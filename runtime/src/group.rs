@@ -316,3 +316,42 @@ impl CompiledGemm {
         group.products.iter().enumerate().map(resolve).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ptx_gemm_dsl::Schedule;
+    use ptx_gemm_dsl::terms::Param;
+
+    use super::{DeviceGroup, DeviceProduct};
+    use crate::compiled::CompiledGemm;
+    use crate::device::Device;
+    use crate::matrix::Matrix;
+
+    /// The rows of each product, in the order of the list that is written for products of these numbers of rows and of k.
+    fn listed(clauses: &str, products: &[(usize, usize)]) -> Vec<u32> {
+        let schedule: Schedule = clauses.parse().unwrap();
+        let device = Device::interpreter();
+        let gemm = CompiledGemm::new(&schedule, &device).unwrap();
+        let zeros = |rows, cols| device.upload(&Matrix::<half::bf16>::zeros(rows, cols)).unwrap();
+        let held: Vec<_> = products.iter().map(|&(rows, k)| (zeros(rows, k), zeros(k, 64), zeros(rows, 64))).collect();
+        let products: Vec<DeviceProduct<'_>> = held
+            .iter()
+            .map(|(a, b, d)| DeviceProduct { a: a.matrix(), b: b.matrix(), c: None, d: d.matrix(), vectors: &[] })
+            .collect();
+        let resolved = gemm.resolve_group(&DeviceGroup { products: &products, scalars: &[] }).unwrap();
+        let launch = gemm.launch_of_group(&resolved).unwrap().unwrap();
+        let record = gemm.interface().entries[launch.entry].record.as_ref().unwrap();
+        let (_, at) = *record.fields.iter().find(|(param, _)| *param == Param::M).unwrap();
+        let rows = |bytes: &[u8]| u32::from_le_bytes(bytes[at as usize..][..4].try_into().unwrap());
+        launch.list.chunks(record.bytes as usize).map(rows).collect()
+    }
+
+    #[test]
+    fn products_whose_tiles_take_longest_come_first_where_tiles_differ() {
+        let products = [(40, 64), (300, 64), (0, 64), (130, 64), (40, 512)];
+        let tile = "types(bf16); tile(64, 256, 64); atom(wgmma(64, 256, 16)); load(tma); stages(2); batch(grouped)";
+        // 300 rows are two tiles of 160.
+        assert_eq!(listed(&format!("{tile}; transposed"), &products), [40, 300, 130, 40, 0]);
+        assert_eq!(listed(tile, &products), [40, 300, 0, 130, 40]);
+    }
+}

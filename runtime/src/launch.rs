@@ -69,7 +69,7 @@ impl Packed {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Copied {
     /// The product's place in the list, and its extents.
-    pub(crate) product: usize,
+    pub(crate) record: usize,
     pub(crate) extents: Extents,
     /// A or B.
     pub(crate) operand: Operand,

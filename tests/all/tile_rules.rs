@@ -4,6 +4,7 @@ mod arrival;
 mod bodies;
 mod clusters;
 mod flight;
+mod grain;
 mod lent;
 mod planes;
 mod problem;
@@ -481,7 +482,16 @@ fn printed(schedule: &str) -> String {
 #[test]
 fn each_rule_has_a_program_that_breaks_it() {
     let mut wrong = Vec::new();
-    let more = [arrival::ROWS, clusters::ROWS, flight::ROWS, lent::ROWS, planes::ROWS, problem::ROWS, turns::ROWS];
+    let more = [
+        arrival::ROWS,
+        clusters::ROWS,
+        flight::ROWS,
+        grain::ROWS,
+        lent::ROWS,
+        planes::ROWS,
+        problem::ROWS,
+        turns::ROWS,
+    ];
     for (schedule, from, to, expected) in ROWS.iter().chain(more.into_iter().flatten()) {
         let text = printed(schedule);
         if !text.contains(from) {

@@ -27,6 +27,11 @@ impl Emitter<'_> {
                 let op = Opcode::MbarrierArrive { arrival: Carries::ExpectTx, order: Order::Weak, space: SPACE };
                 self.emit(guard, op, [Operand::Sink, self.address(address), Operand::from(bytes)]);
             }
+            Arrival::ExpectingAsMany(bytes) => {
+                let op = Opcode::MbarrierArrive { arrival: Carries::ExpectTx, order: Order::Weak, space: SPACE };
+                let bytes = Operand::from(self.reg(bytes));
+                self.emit(guard, op, [Operand::Sink, self.address(address), bytes]);
+            }
             Arrival::WhenCopied => {
                 // The arrival is one of those that the barrier was initialised to expect.
                 let op = Opcode::CpAsyncArrive { pending: Pending::Noinc, space: SPACE };

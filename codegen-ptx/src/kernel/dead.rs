@@ -18,7 +18,7 @@
 //! a0 = load shared [r4 + 0]       a0 = load shared [r4 + 0]
 //! ```
 
-use super::{Address, Expr, Guard, Kernel, Memory, Numbering, Op, Reg, Stmt, Value};
+use super::{Address, Arrival, Expr, Guard, Kernel, Memory, Numbering, Op, Reg, Stmt, Value};
 
 /// Removes dead index computations from `kernel`; see the module's documentation.
 pub fn run(kernel: &mut Kernel) {
@@ -123,7 +123,10 @@ impl Pass {
                 self.reads(address.base);
                 guard.iter().for_each(|guard| self.reads(guard.pred));
             }
-            Op::Arrive { address, guard, .. } => {
+            Op::Arrive { address, when, guard } => {
+                if let Arrival::ExpectingAsMany(bytes) = when {
+                    self.reads(*bytes);
+                }
                 self.reads(address.base);
                 guard.iter().for_each(|guard| self.reads(guard.pred));
             }

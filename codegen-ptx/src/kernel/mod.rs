@@ -142,6 +142,8 @@ pub enum Arrival {
     WhenCopied,
     /// Now; and the phase is not complete before this many bytes have been copied.
     Expecting(u32),
+    /// As `Expecting`, where a register holds the number of bytes.
+    ExpectingAsMany(Reg),
 }
 
 /// What a product of a warp group multiplies.

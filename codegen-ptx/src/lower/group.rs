@@ -36,8 +36,13 @@ impl<'a> Lowering<'a> {
         let (a, fast_a) = self.descriptor(pipeline, fetches, Side::A)?;
         let (b, fast_b) = self.descriptor(pipeline, fetches, Side::B)?;
         let depth = WGMMA_DEPTH_BYTES / self.program.element(Side::A).bytes();
-        let shape =
-            GroupShape { columns, depth, factor: self.types.a, transposed: [fast_a == Fast::Mn, fast_b == Fast::Mn] };
+        let multiplied = self.multiplied_columns.unwrap_or(columns);
+        let shape = GroupShape {
+            columns: multiplied,
+            depth,
+            factor: self.types.a,
+            transposed: [fast_a == Fast::Mn, fast_b == Fast::Mn],
+        };
         let held = self.acc[acc].clone();
         self.b.origin(note, "the accumulators are written by tensor cores from here on");
         let add = self.b.set_reg(Expr::Const(0).lt(1u32));
@@ -52,7 +57,8 @@ impl<'a> Lowering<'a> {
             self.b.push(Op::FenceProducts);
         }
         let parts = (self.program.block.n / columns) as usize;
-        let of_product = (columns / 2 / self.types.per_register()) as usize;
+        let held_by = |columns: u32| (columns / 2 / self.types.per_register()) as usize;
+        let (of_product, written) = (held_by(columns), held_by(multiplied));
         for k in steps.clone().step_by(depth as usize) {
             let columns_of_b = (0..parts as u32).map(|part| self.moved(&b, fetches, Side::B, (part * columns, k)));
             let at_b: Vec<Reg> = columns_of_b.collect::<Lowered<_>>()?;
@@ -61,7 +67,7 @@ impl<'a> Lowering<'a> {
                 self.b.origin(note, &format!("multiply, steps {k} to {}", k + depth - 1));
                 for (acc, b) in held.chunks(of_product).zip(&at_b) {
                     let add = if k == steps.start { add_first } else { add };
-                    self.b.push(Op::GroupProduct { acc: acc.to_vec(), a: at_a, b: *b, add, shape });
+                    self.b.push(Op::GroupProduct { acc: acc[..written].to_vec(), a: at_a, b: *b, add, shape });
                 }
             }
         }

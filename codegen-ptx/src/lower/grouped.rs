@@ -219,8 +219,13 @@ impl<'a> Lowering<'a> {
         let mut passed = Expr::Const(0);
         for (index, (m, n)) in (0u32..).zip(extents) {
             let tiles = |extent: Expr, block: u32| (extent + (block - 1)) / block;
-            let rows = self.b.set(tiles(m, program.block.m));
-            let tiles = self.b.set(rows * tiles(n, program.block.n));
+            let cluster = program.scheduler.cluster;
+            let rows = self.b.set(tiles(m, program.block.m * cluster.m));
+            let columns = tiles(n, program.block.n * cluster.n);
+            let tiles = self.b.set(match program.scheduler.cluster_blocks() {
+                1 => rows * columns,
+                blocks => rows * columns * blocks,
+            });
             end = self.b.set(end + tiles.clone());
             passed = self.b.set(unit.clone().ge(end.clone()).and(left.clone().ge(index + 1)));
             beyond = self.b.set(beyond + passed.clone().select(tiles, 0u32));

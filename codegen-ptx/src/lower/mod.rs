@@ -124,6 +124,7 @@ pub fn lower(program: &Program) -> Lowered<Kernel> {
         started: vec![None; program.accumulators.len()],
         multiplying: None,
         more_products: false,
+        multiplied_columns: None,
         matrix_pool: Default::default(),
         fragment_pool: Default::default(),
         value_pool: Vec::new(),
@@ -176,6 +177,8 @@ struct Lowering<'a> {
     multiplying: Option<usize>,
     /// Whether the statement after this one multiplies as well.
     more_products: bool,
+    /// Columns of the tile that are multiplied, in the loop being lowered, if those are not all.
+    multiplied_columns: Option<u32>,
     /// Registers of the matrices of A and B, by the set that they belong to.
     matrix_pool: [Vec<Vec<Reg>>; 2],
     /// Registers of the fragments of A and B, as read and as converted.

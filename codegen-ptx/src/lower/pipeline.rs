@@ -77,6 +77,10 @@ pub(super) struct Boxed {
     pub(super) map: Reg,
     /// First row or column of the tile, along the operand's own dimension.
     pub(super) own: Expr,
+    /// Where tiles have as many columns as they need: for each box of a panel whether it is started.
+    pub(super) guards: Vec<Reg>,
+    /// Then also the bytes of all boxes that are, those of other blocks of the cluster included.
+    pub(super) arriving: Option<Expr>,
     /// Index of the product, in a batch.
     pub(super) product: Option<Expr>,
     /// Rows of a box, and in the whole buffer, along the dimension that is not contiguous.

@@ -17,6 +17,8 @@ pub(super) struct Units {
     /// Tiles of one product, and of all products.
     tiles: Expr,
     pub(super) all_tiles: Expr,
+    /// Number of tiles in a row of D.
+    cols: Expr,
     /// Number of units.
     pub(super) all: Expr,
 }
@@ -31,7 +33,11 @@ impl Lowering<'_> {
         let Extent2 { m, n } = scheduler.cluster;
         let count = |extent: &Expr, block: u32| (extent.clone() + (block - 1)) / block;
         let rows = count(&self.args.m, program.block.m * m);
-        let cols = count(&self.args.n, program.block.n * n);
+        let mut cols = count(&self.args.n, program.block.n * n);
+        if program.grain().is_some() {
+            cols = self.b.set(cols);
+        }
+        let of_columns = cols.clone();
         // A raster along n groups rows of tiles, one along m columns.
         let (along_tiles, across_tiles) = if scheduler.raster.along == Along::M { (rows, cols) } else { (cols, rows) };
         let along_tiles = self.b.set(along_tiles);
@@ -43,7 +49,14 @@ impl Lowering<'_> {
         };
         if alone {
             let none = Expr::Const(0);
-            return Units { along_tiles, across_tiles, tiles: none.clone(), all_tiles: none.clone(), all: none };
+            return Units {
+                along_tiles,
+                across_tiles,
+                tiles: none.clone(),
+                all_tiles: none.clone(),
+                cols: of_columns,
+                all: none,
+            };
         }
         let across_tiles = self.b.set(across_tiles);
         let clusters = along_tiles.clone() * across_tiles.clone();
@@ -53,7 +66,7 @@ impl Lowering<'_> {
         });
         let all_tiles = self.b.set(tiles.clone() * self.args.batch.clone());
         let all = self.b.set(all_tiles.clone() * scheduler.parts());
-        Units { along_tiles, across_tiles, tiles, all_tiles, all }
+        Units { along_tiles, across_tiles, tiles, all_tiles, cols: of_columns, all }
     }
 
     /// Computes the coordinates of a unit's tile and the thread's position in it. `span` is the first k to sum over and its
@@ -89,7 +102,16 @@ impl Lowering<'_> {
         }
         self.b.origin(&program.block_note, "first row and column of the tile");
         let m0 = self.b.set(tile_m * program.block.m);
-        let n0 = self.b.set(tile_n * program.block.n);
+        let width = match program.grain() {
+            None => Expr::Const(program.block.n.into()),
+            Some(grain) => {
+                self.b.origin(&program.block_note, "columns of a tile: all have as many, rounded up");
+                let cols = self.b.set(units.cols.clone().max(1u32.into()));
+                let even = self.b.set((self.args.n.clone() + (cols.clone() - 1u32)) / cols);
+                self.b.set((even + (grain - 1)) / grain * grain)
+            }
+        };
+        let n0 = self.b.set(tile_n * width.clone());
         let tail = &program.tail_note;
         self.b.origin(tail, "rows and columns left from there");
         // Tiles of a cluster may begin outside D.
@@ -97,7 +119,10 @@ impl Lowering<'_> {
             None => extent.clone() - first.clone(),
             Some(_) => extent.clone().max(first.clone()) - first.clone(),
         };
-        let (rem_m, rem_n) = (left(&self.args.m, &m0), left(&self.args.n, &n0));
+        let (rem_m, mut rem_n) = (left(&self.args.m, &m0), left(&self.args.n, &n0));
+        if program.grain().is_some() {
+            rem_n = rem_n.min(width);
+        }
         let (rem_m, rem_n) = (self.b.set(rem_m), self.b.set(rem_n));
         let interior = (program.tail == Tail::Predicate).then(|| {
             self.b.origin(tail, "does the tile lie inside D?");

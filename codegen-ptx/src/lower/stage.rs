@@ -24,6 +24,21 @@ fn products_of(statement: &Statement) -> Option<usize> {
     }
 }
 
+/// Columns of the products of warp groups, and the number in multiples of which the tiles at an edge have them, if that is
+/// smaller.
+fn narrow(body: &[Statement]) -> Option<(u32, u32)> {
+    let mut found = None;
+    tile::walk(body, &mut |statement| {
+        if let Op::Steps { multiply, .. } = &statement.op
+            && let tile::Instruction::Wgmma { columns, grain } = multiply.by
+            && grain < columns
+        {
+            found = Some((columns, grain));
+        }
+    });
+    found
+}
+
 /// What a role copies into a ring by its threads.
 fn copies_into<'c>(copies: &'c [Copies], ring: &Ring) -> Vec<&'c Copies> {
     copies.iter().filter(|copies| ring.buffers.contains(&copies.buffer)).collect()
@@ -45,11 +60,16 @@ impl<'a> Lowering<'a> {
         self.b.origin(note, "is there anything to sum over?");
         let some = self.b.set_reg(work_tile.k.clone().ge(1u32));
         self.b.open();
-        let mut pipeline = match prepared {
-            Some(pipeline) => pipeline,
-            None => self.prepare(work_tile, body)?,
-        };
-        self.stage(work_tile, &mut pipeline, body)?;
+        match (prepared, narrow(body)) {
+            (None, Some((columns, grain))) => self.narrower(work_tile, body, columns, grain, note)?,
+            (prepared, _) => {
+                let mut pipeline = match prepared {
+                    Some(pipeline) => pipeline,
+                    None => self.prepare(work_tile, body)?,
+                };
+                self.stage(work_tile, &mut pipeline, body)?;
+            }
+        }
         let then = self.b.close();
         self.b.open();
         // Turns go on without K-tiles.
@@ -59,6 +79,41 @@ impl<'a> Lowering<'a> {
         let other = self.b.close();
         self.b.origin(note, "is there anything to sum over?");
         self.b.branch(some, then, other);
+        Ok(())
+    }
+
+    /// Lowers the statements once for each number of columns that are multiplied, from `columns` down to `grain`, of which
+    /// the first runs that has those of the tile. All threads of a warp group take the same way.
+    fn narrower(
+        &mut self,
+        work_tile: &WorkTile,
+        body: &'a [Statement],
+        columns: u32,
+        grain: u32,
+        note: &Note,
+    ) -> Lowered<()> {
+        if columns == grain {
+            return self.narrowed(work_tile, body, columns);
+        }
+        self.b.origin(note, &format!("has the tile more than {} columns?", columns - grain));
+        let more = self.b.set_reg(work_tile.rem_n.clone().ge(columns - grain + 1));
+        self.b.open();
+        self.narrowed(work_tile, body, columns)?;
+        let then = self.b.close();
+        self.b.open();
+        self.narrower(work_tile, body, columns - grain, grain, note)?;
+        let other = self.b.close();
+        self.b.origin(note, &format!("has the tile more than {} columns?", columns - grain));
+        self.b.branch(more, then, other);
+        Ok(())
+    }
+
+    /// Lowers the statements with products of so many columns.
+    fn narrowed(&mut self, work_tile: &WorkTile, body: &'a [Statement], columns: u32) -> Lowered<()> {
+        self.multiplied_columns = Some(columns);
+        let mut pipeline = self.prepare(work_tile, body)?;
+        self.stage(work_tile, &mut pipeline, body)?;
+        self.multiplied_columns = None;
         Ok(())
     }
 

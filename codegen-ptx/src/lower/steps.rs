@@ -43,7 +43,7 @@ impl<'a> Lowering<'a> {
         let Op::Steps { span: Span::Tile(range), unroll, fetches, multiply, multiply_note } = &statement.op else {
             return Err(misplaced(statement));
         };
-        if let Instruction::Wgmma { columns } = multiply.by {
+        if let Instruction::Wgmma { columns, .. } = multiply.by {
             return self.group_steps(pipeline, (fetches, multiply_note), (multiply.acc, columns), range);
         }
         if let Instruction::Mma { depth } = multiply.by {

@@ -47,6 +47,9 @@ impl<'a> Lowering<'a> {
         }
         self.b.origin(&ring.note, "one thread starts the copies");
         let leader = self.b.set_reg(self.tid.clone().lt(1u32));
+        for operand in &mut operands {
+            self.narrow_boxes(work_tile, operand);
+        }
         self.b.origin(&self.program.block_note, "first k of the next K-tile");
         let k = self.b.variable(work_tile.k0.clone(), u64::from(u32::MAX));
         let place =
@@ -89,7 +92,31 @@ impl<'a> Lowering<'a> {
         let row_bytes = tile.panel_row() * self.program.element(tile.side).bytes();
         let (all_rows, panels) = (tile.rows(), tile.panels());
         let share = if self.program.shares(tile.side) { self.share(tile, rows, row_bytes) } else { None };
-        Ok(Boxed { buffer, map, own, product, rows, all_rows, row_bytes, panels, share })
+        let (guards, arriving) = (Vec::new(), None);
+        Ok(Boxed { guards, arriving, buffer, map, own, product, rows, all_rows, row_bytes, panels, share })
+    }
+
+    /// Finds which boxes of B this block starts, and the bytes that arrive, where tiles have as many columns as they need. A box
+    /// that is only partly of the tile brings columns of the next one, which nobody reads.
+    fn narrow_boxes(&mut self, work_tile: &WorkTile, operand: &mut Boxed) {
+        let tile = &self.program.buffers[operand.buffer];
+        if self.program.grain().is_none() || tile.side != Side::B || operand.rows == operand.all_rows {
+            return;
+        }
+        self.b.origin(&tile.note, "the boxes with columns of the tile");
+        let per_panel = operand.share.as_ref().map_or(operand.all_rows / operand.rows, |share| share.of.per_panel);
+        for index in 0..per_panel {
+            let first = index * operand.rows;
+            let first = match &operand.share {
+                None => Expr::Const(first.into()),
+                Some(share) => share.first.clone() + first,
+            };
+            let has = work_tile.rem_n.clone().ge(first + 1u32).and(self.tid.clone().lt(1u32));
+            operand.guards.push(self.b.set_reg(has));
+        }
+        let boxes = (work_tile.rem_n.clone() + (operand.rows - 1)) / operand.rows;
+        let boxes = boxes.min((operand.all_rows / operand.rows).into());
+        operand.arriving = Some(self.b.set(boxes * (operand.rows * operand.panels * operand.row_bytes)));
     }
 
     /// The boxes that this block starts of an operand that the blocks of its cluster share.
@@ -165,6 +192,7 @@ impl<'a> Lowering<'a> {
         let guard = Some(Guard { pred: boxes.leader, expect: true });
         let barrier = self.full_barrier(&cursor);
         let mut bytes = 0;
+        let mut counted: Option<Expr> = None;
         for statement in copies {
             let Op::Copy { buffer, tile, .. } = &statement.op else { return Err(misplaced(statement)) };
             let operand = boxes.operands.iter().find(|operand| operand.buffer == *buffer);
@@ -174,10 +202,22 @@ impl<'a> Lowering<'a> {
                     .within(format_args!("copy of {}", self.program.buffers[*buffer].name)));
             }
             self.start_boxes(operand, &boxes, &slot, barrier, (statement, guard));
-            bytes += operand.panels * operand.all_rows * operand.row_bytes;
+            match &operand.arriving {
+                None => bytes += operand.panels * operand.all_rows * operand.row_bytes,
+                Some(own) => {
+                    counted = Some(match counted {
+                        None => own.clone(),
+                        Some(other) => other + own.clone(),
+                    });
+                }
+            }
         }
         self.b.origin(&commit.note, "the slot is full once its bytes have arrived");
-        self.b.push(KernelOp::Arrive { address: barrier, when: Arrival::Expecting(bytes), guard });
+        let when = match counted {
+            None => Arrival::Expecting(bytes),
+            Some(counted) => Arrival::ExpectingAsMany(self.b.set_reg(counted + bytes)),
+        };
+        self.b.push(KernelOp::Arrive { address: barrier, when, guard });
         if let Some(warp) = warp {
             let then = self.b.close();
             self.b.origin(&acquire.note, "the warp of the thread that starts the copies");
@@ -241,6 +281,8 @@ impl<'a> Lowering<'a> {
                 base: self.b.set_reg(to.clone()),
                 offset: i64::from((panel * operand.all_rows + first) * operand.row_bytes),
             };
+            let own = operand.guards.get((index % boxes.per_panel) as usize);
+            let guard = own.map_or(guard, |pred| Some(Guard { pred: *pred, expect: true }));
             self.b.push(KernelOp::CopyBox { to: address, map: operand.map, at, barrier, blocks, guard });
         }
     }

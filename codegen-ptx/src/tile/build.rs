@@ -528,7 +528,7 @@ impl<'p> Builder<'p> {
         let by = match self.plan.atom {
             Atom::Fma => Instruction::Fma { order: self.plan.order },
             Atom::Mma(_, _, depth) => Instruction::Mma { depth },
-            Atom::Wgmma(_, columns, _) => Instruction::Wgmma { columns },
+            Atom::Wgmma(_, columns, _) => Instruction::Wgmma { columns, grain: self.plan.grain.unwrap_or(columns) },
         };
         let multiply = Multiply { acc: self.summed(), by };
         let multiply_note = note(&self.plan.clauses.thread);

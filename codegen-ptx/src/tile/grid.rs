@@ -39,6 +39,31 @@ pub struct Grid {
     pub wave: Option<Wave>,
 }
 
+/// Tiles as wide as one another, and no wider than a product needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Narrow {
+    /// Columns of a tile at most, in the terms of the kernel.
+    columns: u32,
+    /// A tile has a multiple of so many.
+    grain: u32,
+    orientation: Orientation,
+}
+
+impl Narrow {
+    /// Those of a program; `None`: all tiles but the last ones are whole.
+    pub(super) fn of(program: &Program) -> Option<Narrow> {
+        let (columns, orientation) = (program.block.n, program.problem.orientation);
+        program.grain().map(|grain| Narrow { columns, grain, orientation })
+    }
+
+    /// What a tile of a product costs next to those of others: the elements of B that it multiplies.
+    pub fn cost(&self, extents: Extents) -> u64 {
+        let n = if self.orientation == Orientation::Transposed { extents.m } else { extents.n };
+        let tiles = n.div_ceil(self.columns.into()).max(1);
+        extents.k.saturating_mul(n.div_ceil(tiles).next_multiple_of(self.grain.into()))
+    }
+}
+
 /// The extent of a tile that has all of k.
 pub const WHOLE: u32 = u32::MAX;
 

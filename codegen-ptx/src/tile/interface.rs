@@ -10,7 +10,7 @@ use ptx_gemm_dsl::target::{Target, dynamic_shared_bytes};
 use ptx_gemm_dsl::terms::{Extent3, Fast, Operand, Param, Reduce, Side, Tail};
 use ptx_gemm_dsl::types::{Batch, DType, Problem};
 
-pub use super::grid::{Extents, Grid, STREAM_DEPTH, WHOLE};
+pub use super::grid::{Extents, Grid, Narrow, STREAM_DEPTH, WHOLE};
 use super::record::{RECORD_ALIGN, Record};
 pub use super::tensor_map::TensorMap;
 use super::{
@@ -56,6 +56,8 @@ pub struct Entry {
     pub workspace: Option<Workspace>,
     /// A record in the list of products, if there is one. The list is in the workspace, after the memory of a reduction.
     pub record: Option<Record>,
+    /// How wide its tiles are, where they have as many columns as they need.
+    pub narrow: Option<Narrow>,
     /// Operands that are copied into the workspace first, after the memory of a reduction.
     pub packings: Vec<Packing>,
     /// Where products are of planes of the operands: which planes, and how often sums are promoted.
@@ -271,6 +273,7 @@ impl Entry {
             tile: program.block,
             workspace: workspace(program),
             record: Record::of(program),
+            narrow: Narrow::of(program),
             emulated: emulated(program),
             packings: program.packs.iter().enumerate().map(|(i, pack)| packing(program, i, pack)).collect(),
             launches: program.packs.iter().flat_map(|pack| pack_launches(program, pack)).chain([main]).collect(),

@@ -48,7 +48,7 @@ pub use role::{Role, Turn};
 pub use scheduler::{Division, Scheduler};
 pub use stage::{Arrival, Lent, Lines, Stage, StagePlace};
 pub use statement::{
-    Fetch, Hold, Index, Instruction, MATRIX, MMA, Mover, Multiply, Op, ReadC, Source, Span, Stager, Statement,
+    Fetch, GRAINS, Hold, Index, Instruction, MATRIX, MMA, Mover, Multiply, Op, ReadC, Source, Span, Stager, Statement,
     TMA_BYTES, WGMMA_DEPTH_BYTES, WGMMA_ROWS, Writer, walk,
 };
 
@@ -350,6 +350,17 @@ impl Program {
     /// Whether TMA copies the tile of D to global memory.
     pub fn writes_by_tma(&self) -> bool {
         self.boxes_of_d().is_some()
+    }
+
+    /// The columns in multiples of which tiles have products, if tiles have not always all.
+    pub fn grain(&self) -> Option<u32> {
+        self.statements().iter().find_map(|statement| match &statement.op {
+            Op::Steps { multiply, .. } => match multiply.by {
+                Instruction::Wgmma { columns, grain } if grain < columns => Some(grain),
+                _ => None,
+            },
+            _ => None,
+        })
     }
 
     /// The lines of the boxes in which it does.

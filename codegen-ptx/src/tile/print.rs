@@ -341,7 +341,8 @@ fn multiply_text(program: &Program, multiply: &Multiply) -> String {
         Instruction::Fma { order } => format!("order {}", order.word()),
         Instruction::Mma { depth: 16 } => "by mma".into(),
         Instruction::Mma { depth } => format!("by mma k {depth}"),
-        Instruction::Wgmma { columns } => format!("by wgmma n {columns}"),
+        Instruction::Wgmma { columns, grain } if grain == columns => format!("by wgmma n {columns}"),
+        Instruction::Wgmma { columns, grain } => format!("by wgmma n {columns} grain {grain}"),
     };
     format!("multiply {} += a * b {by}", program.accumulators[multiply.acc].name)
 }

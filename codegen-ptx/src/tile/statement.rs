@@ -263,6 +263,9 @@ pub enum Instruction {
     Wgmma {
         /// The columns.
         columns: u32,
+        /// In a tile with fewer columns of D, as many as a multiple of this has. A tile then needs no products of columns that
+        /// it does not have.
+        grain: u32,
     },
 }
 
@@ -276,6 +279,8 @@ pub const MATRIX: u32 = 8;
 pub const WGMMA_ROWS: u32 = 64;
 /// Bytes of k that a `wgmma` multiplies.
 pub const WGMMA_DEPTH_BYTES: u32 = 32;
+/// The most different numbers of columns that the products of a program have, with a loop over the K-tiles for each.
+pub const GRAINS: u32 = 16;
 
 impl Op {
     /// The statements nested in it.

@@ -6,7 +6,7 @@ use crate::check::settings::Settings;
 use crate::check::staging::{Staging, clamp};
 use crate::clause::Atom;
 use crate::plan::{CopyPlan, Geometry, OperandPlan, Placement, StagedTile, Variant};
-use crate::target::{BOX_ALIGN, LEAST_ASYNC_BYTES, MAX_ACCESS_BYTES, MAX_BOX, Target};
+use crate::target::{BOX_ALIGN, LEAST_ASYNC_BYTES, MAX_ACCESS_BYTES, MAX_BOX, NARROW_BOX, Target};
 use crate::terms::{BoxShare, Extent3, Fast, Load, Side, Store, Swizzle};
 use crate::types::{DType, Layout, Layouts};
 
@@ -22,9 +22,9 @@ pub(super) fn widest(bound: u32, dtype: DType, runs: &[u32]) -> u32 {
     width
 }
 
-/// Rows of one box of a K-tile, as many as possible: boxes are alike, begin where TMA can write, and the blocks that start
+/// Rows of one box of a K-tile, as many as possible up to `most`: boxes are alike, begin where TMA can write, and the blocks that start
 /// them have an equal [`BoxShare`] each. `None`: there are no such boxes.
-pub(super) fn share_of_boxes(placement: &Placement, dtype: DType, sharers: u32) -> Option<u32> {
+pub(super) fn share_of_boxes(placement: &Placement, dtype: DType, sharers: u32, most: u32) -> Option<u32> {
     let (slow, panels) = (placement.slow_extent, placement.panels());
     let row_bytes = placement.pitch.min(placement.fast_extent) * dtype.bytes();
     let align = match placement.swizzle {
@@ -33,7 +33,7 @@ pub(super) fn share_of_boxes(placement: &Placement, dtype: DType, sharers: u32) 
     };
     // No other box begins where the only one ends.
     let only = |rows: u32| rows == slow && panels == 1 && sharers <= 1;
-    (1..=slow.min(MAX_BOX)).rev().filter(|rows| slow.is_multiple_of(*rows)).find(|rows| {
+    (1..=slow.min(most)).rev().filter(|rows| slow.is_multiple_of(*rows)).find(|rows| {
         BoxShare::of(panels, slow / rows, sharers.max(1)).is_some()
             && (only(*rows) || (rows * row_bytes).is_multiple_of(align))
     })
@@ -131,11 +131,12 @@ impl Input {
     }
 
     /// The copy of a tile by TMA.
-    fn boxes(&self, sharers: u32) -> CopyPlan {
+    fn boxes(&self, sharers: u32, most: u32) -> CopyPlan {
         let rows = self.placement.map_or(0, |placement| placement.slow_extent);
         let panels = self.placement.map_or(0, |placement| placement.panels());
         // No share is an error of its own.
-        let share = self.placement.and_then(|placement| share_of_boxes(&placement, self.dtype, sharers)).unwrap_or(1);
+        let share =
+            self.placement.and_then(|placement| share_of_boxes(&placement, self.dtype, sharers, most)).unwrap_or(1);
         let boxes = panels * (rows / share.max(1));
         CopyPlan { width: tma_width(self.dtype), store_width: 0, chunks_per_row: 1, chunks: boxes, passes: boxes }
     }
@@ -215,7 +216,8 @@ fn staged_tile(
         panels.as_ref().map_or((lines.padded(types.d), Swizzle::None), |panels| (panels.pitch, panels.swizzle));
     let width = widest(tma_width(types.d), types.d, &[d_run(layouts, geometry), pitch]);
     let offset_bytes = clamp(staging.d_offset(settings.stages));
-    let box_lines = panels.filter(|_| by_tma).map(|panels| panels.box_lines);
+    // Lines that the tile has not are whole boxes.
+    let box_lines = panels.filter(|_| by_tma).map(|panels| settings.grain().unwrap_or(panels.box_lines));
     let matrices = settings.atom != Atom::Fma
         && target.capability >= STMATRIX
         && types.d.bytes() == 2
@@ -288,8 +290,8 @@ pub(super) fn variants(
         let by_tma = |(c_width, d_width): (u32, u32), aligned| Variant {
             entry: format!("gemm_tma_v{}", c_width.max(d_width)),
             load: Load::Tma,
-            a: a.boxes(settings.sharers(Side::A)),
-            b: b.boxes(settings.sharers(Side::B)),
+            a: a.boxes(settings.sharers(Side::A), MAX_BOX),
+            b: b.boxes(settings.sharers(Side::B), settings.grain().map_or(MAX_BOX, |_| NARROW_BOX)),
             c_width,
             d_width,
             staged: staged(aligned),

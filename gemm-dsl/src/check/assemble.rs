@@ -75,6 +75,7 @@ pub(super) fn plan(settings: &Settings, geometry: Geometry, staging: Option<Stag
         operands: settings.operands,
         raster: settings.raster,
         tail: settings.tail,
+        grain: settings.grain(),
         pace: settings.pace,
         // A wave of blocks is what stream-K divides the work among, and what walks through the list of a group.
         persistent: settings.persistent.or(settings.implies_wave().then_some(Wave::Device)),

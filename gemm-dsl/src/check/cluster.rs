@@ -5,8 +5,8 @@ use crate::check::finding::Findings;
 use crate::check::settings::Settings;
 use crate::clause::{Clause, Fetch, MulticastClause};
 use crate::table::Key;
+use crate::target::MAX_BOX;
 use crate::terms::{Extent2, Load, Pace, Side, Tail, Wave};
-use crate::types::Batch;
 
 /// Every rule about clusters of more than one block.
 pub(super) fn check(settings: &Settings, inputs: Option<&[Input; 2]>, findings: &mut Findings) {
@@ -33,14 +33,6 @@ fn whole(settings: &Settings, clause: &Clause, findings: &mut Findings) {
             .error("cluster-load", Key::Cluster, &[Key::Load], message)
             .set("load(tma)", "load(tma) does")
             .remove("cluster", "leave cluster out");
-    }
-    if settings.problem.batch == Batch::Grouped {
-        let message =
-            format!("{clause} conflicts with batch(grouped): each block walks through the list of a group by itself");
-        findings
-            .error("cluster-group", Key::Cluster, &[Key::Batch], message)
-            .remove("cluster", "leave cluster out")
-            .set("batch(strided)", "batch(strided) has products of the same extents");
     }
     if settings.tail == Tail::None {
         let message =
@@ -131,7 +123,7 @@ fn ring(settings: &Settings, findings: &mut Findings) {
 fn boxes(settings: &Settings, input: &Input, findings: &mut Findings) {
     let sharers = settings.sharers(input.side);
     let Some(placement) = input.placement.filter(|_| sharers > 1) else { return };
-    if share_of_boxes(&placement, input.dtype, sharers).is_some() {
+    if share_of_boxes(&placement, input.dtype, sharers, MAX_BOX).is_some() {
         return;
     }
     let name = if input.side == Side::A { "A" } else { "B" };

@@ -24,7 +24,7 @@ pub(super) fn check(settings: &Settings, staging: Option<&Staging>, findings: &m
         return;
     }
     let Some(specialize) = settings.specialize else {
-        let filled_by_others = settings.persistent.is_some() && settings.multicast.contains(&true);
+        let filled_by_others = settings.is_persistent() && settings.multicast.contains(&true);
         let why = match (memory, filled_by_others) {
             (StageMemory::Own, false) => "the threads that store copy K-tiles as well, and none meanwhile",
             (StageMemory::Ring, true) => "other blocks of the cluster copy K-tiles to the slots meanwhile",

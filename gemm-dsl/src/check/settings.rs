@@ -10,7 +10,7 @@ use crate::keys::KeySet;
 use crate::plan::Geometry;
 use crate::schedule::Schedule;
 use crate::table::Key;
-use crate::target::{MAX_ACCESS_BYTES, Target};
+use crate::target::{GRAIN, MAX_ACCESS_BYTES, Target};
 use crate::terms::{
     Along, Extent2, Fast, FmaOrder, Load, LoadC, Operands, Pace, Raster, Reads, Reduce, Rounding, Side, SplitK,
     StageMemory, Store, Tail, Wave,
@@ -324,6 +324,23 @@ impl<'s> Settings<'s> {
             (Side::B, [_, true]) => self.cluster.m,
             _ => 1,
         }
+    }
+
+    /// Columns of a kernel's tile in multiples of which it has products: see [`Plan::grain`](crate::plan::Plan::grain).
+    ///
+    /// Products of a group have few rows each, which are the columns of their transposes, and many edges; elsewhere the one
+    /// edge does not pay for the loops. B has to be contiguous along k, so that boxes begin at any column; D is copied by
+    /// TMA in boxes of whole lines, of one column each.
+    pub fn grain(&self) -> Option<u32> {
+        let (problem, tile) = (&self.problem, self.tile?);
+        let Atom::Wgmma(_, columns, _) = self.atom else { return None };
+        let edges = problem.batch == Batch::Grouped && problem.orientation == Orientation::Transposed;
+        let boxed = self.load == Load::Tma && problem.layouts.b == Layout::Col;
+        let stored = self.store != Store::Tma || problem.layouts.d == Layout::Col;
+        let alone = columns == tile.n && self.turns() == 1 && self.cluster.n == 1 && !self.stream_k;
+        let parts = columns.is_multiple_of(GRAIN) && columns > GRAIN;
+        (edges && boxed && stored && alone && parts && self.emulation.is_none() && self.tail == Tail::Predicate)
+            .then_some(GRAIN)
     }
 
     /// The clause that settles `key`.

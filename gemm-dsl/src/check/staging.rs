@@ -92,7 +92,7 @@ pub(super) fn of(settings: &Settings, tile: TileClause) -> Option<Staging> {
         1 => (tile_bytes, 0),
         turns => (tile_bytes.next_multiple_of(SWIZZLE_PERIOD) * turns, MBARRIER_BYTES * turns),
     };
-    let filled_by_others = settings.persistent.is_some() && settings.multicast.contains(&true);
+    let filled_by_others = settings.is_persistent() && settings.multicast.contains(&true);
     let d_apart = d_bytes > 0 && (settings.producer_warps() > 0 || filled_by_others);
     let c_bytes = if settings.loads_c() { MBARRIER_BYTES * u64::from(settings.turns()) } else { 0 };
     let shared_bytes = 0;

@@ -48,7 +48,7 @@ pub(super) fn check(settings: &Settings, inputs: Option<&[Input; 2]>, findings: 
 /// The rows of a tile are those of one box, or of several that are alike and begin where TMA can write.
 fn rows(settings: &Settings, input: &Input, order: StagedOrder, findings: &mut Findings) {
     let Some(placement) = input.placement else { return };
-    if share_of_boxes(&placement, input.dtype, 1).is_some() {
+    if share_of_boxes(&placement, input.dtype, 1, MAX_BOX).is_some() {
         return;
     }
     let (name, rows) = (letter(input.side), placement.slow_extent);

@@ -48,6 +48,11 @@ clauses! {
     /// addresses and leading dimensions of its own, which a list in device memory states. The blocks of one wave walk
     /// through it, as with `persistent`; extents of 0 are legal, and each tile is summed by one block. With tensor maps
     /// (`load(tma)`) the host writes the list; a kernel may write any other.
+    ///
+    /// `transposed` suits products of few rows, with `atom(wgmma)` and `load(tma)`, an A whose rows are contiguous, and no
+    /// `stream_k`, `pingpong` or blocks of a cluster along n: the rows of a product are then divided evenly among its tiles, in
+    /// multiples of 16, and a tile loads, multiplies and stores no more than it has. The host lists the products whose tiles
+    /// take longest first.
     batch Batch {
         syntax: "batch(strided | grouped)",
         summary: "many products in one launch",

@@ -399,7 +399,7 @@ pub const WRONG: &[&str] = &[
     "target(sm_90a); tile(64, 64, 16); thread(8, 8); load(tma); stages(3); cluster(2, 1); multicast(a, b)",
     "types(bf16); atom(wgmma(64, 64, 16)); tile(64, 64, 16); load(tma); stages(3); specialize(producers = 1); cluster(1, 3); \
      multicast(a)",
-    "types(bf16); atom(wgmma(64, 64, 16)); tile(64, 64, 64); load(tma); cluster(2, 1); batch(grouped)",
+    "types(bf16); atom(wgmma(64, 64, 16)); tile(64, 64, 64); load(tma); cluster(2, 1); batch(grouped); stream_k",
     // The parts of k are of the extents of one product.
     "tile(128, 128, 8); thread(8, 8); batch(grouped); split_k(4)",
     // Not implemented yet.

@@ -64,9 +64,9 @@ pub(crate) fn group(interface: &Interface, products: Products<'_>) -> Result<Opt
         let grid = shares.min(limit) as u32;
         kernels.push(Start { grid, args });
     }
-    let copies = copies(chosen, problem, &full)?;
+    let copies = copies(chosen, problem, products)?;
     let mut list = Vec::new();
-    for (extents, arguments) in products {
+    for (extents, arguments) in order(chosen, products).into_iter().map(|product| &products[product]) {
         if let Some(record) = &chosen.record {
             list.extend(record.encode(|param| entry::field(param, *extents, arguments)));
         }
@@ -76,14 +76,25 @@ pub(crate) fn group(interface: &Interface, products: Products<'_>) -> Result<Opt
     Ok(Some(Launch { entry, packed, kernels, list, list_at, copies, zero: None, unsuited, unsuited_product }))
 }
 
+/// The order of the products in the list. Where tiles differ in their columns, those that take longest come first: blocks then
+/// compute tiles of about the same cost at a time, read the same operands while these are in the L2 cache, and end with the
+/// small ones.
+fn order(entry: &Entry, products: Products<'_>) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..products.len()).collect();
+    if let Some(narrow) = entry.narrow {
+        order.sort_by_key(|product| std::cmp::Reverse(narrow.cost(products[*product].0.into())));
+    }
+    order
+}
+
 /// The operands that TMA cannot copy as they are.
-fn copies(
-    entry: &Entry,
-    problem: &Problem,
-    products: &[(usize, &(Extents, Arguments))],
-) -> Result<Vec<Copied>, ArgumentError> {
+fn copies(entry: &Entry, problem: &Problem, products: Products<'_>) -> Result<Vec<Copied>, ArgumentError> {
     let (mut copies, mut offset) = (Vec::new(), 0u64);
-    for &(product, (extents, arguments)) in products {
+    for (record, product) in order(entry, products).into_iter().enumerate() {
+        let (extents, arguments) = &products[product];
+        if extents.m == 0 || extents.n == 0 {
+            continue;
+        }
         let packed = entry::packed(entry, arguments);
         for packing in entry.packings.iter().filter(|packing| packed.holds(packing.operand)) {
             let bytes = packing.bytes((*extents).into());
@@ -94,7 +105,7 @@ fn copies(
                 let grid = entry::grid(launch, *extents).map_err(|error| in_product(product, error))?;
                 let start = Start { grid, args: entry::values(problem, &launch.params, *extents, arguments) };
                 let (operand, extents) = (packing.operand, *extents);
-                copies.push(Copied { product, extents, operand, offset: place, kernel, start, bytes });
+                copies.push(Copied { record, extents, operand, offset: place, kernel, start, bytes });
             }
         }
     }
@@ -122,7 +133,7 @@ pub(super) fn pass_copies(
         let packing = entry.packings.iter().find(|packing| packing.operand == copy.operand);
         if let (Some(map), Some(packing), Some(offset)) = (map, packing, record.map_offset(copy.operand)) {
             let args = entry::packed_map_args(map, packing, &interface.problem, copy.extents, address);
-            let at = copy.product * record.bytes as usize + offset;
+            let at = copy.record * record.bytes as usize + offset;
             launch.list[at..][..128].copy_from_slice(&encode(&args)?);
         }
     }
@@ -140,11 +151,12 @@ pub(crate) fn maps(
 ) -> Result<(), Error> {
     let entry = &interface.entries[launch.entry];
     let Some((record, main)) = entry.record.as_ref().zip(entry.main()) else { return Ok(()) };
-    let copied: BTreeSet<_> = launch.copies.iter().map(|copy| (copy.product, copy.operand)).collect();
+    let copied: BTreeSet<_> = launch.copies.iter().map(|copy| (copy.record, copy.operand)).collect();
     let records = launch.list.chunks_mut(record.bytes as usize);
-    let products = products.iter().zip(records).enumerate();
-    for (product, ((extents, arguments), bytes)) in products.filter(|(_, ((of, _), _))| of.m > 0 && of.n > 0) {
-        for map in main.maps.iter().filter(|map| !copied.contains(&(product, map.operand))) {
+    let products = order(entry, products).into_iter().map(|product| &products[product]);
+    let products = products.zip(records).enumerate();
+    for (record_of, ((extents, arguments), bytes)) in products.filter(|(_, ((of, _), _))| of.m > 0 && of.n > 0) {
+        for map in main.maps.iter().filter(|map| !copied.contains(&(record_of, map.operand))) {
             let args = entry::map_args(map, &interface.problem, *extents, arguments);
             if let (Some(args), Some(offset)) = (args, record.map_offset(map.operand)) {
                 bytes[offset..][..128].copy_from_slice(&encode(&args)?);

@@ -2,7 +2,9 @@
 
 use super::{Check, name, rule};
 use crate::Violation;
-use crate::kernel::{Access, Address, Expr, Guard, Kernel, Math, Memory, Numbering, Op, Reg, Stmt, Type, Value};
+use crate::kernel::{
+    Access, Address, Arrival, Expr, Guard, Kernel, Math, Memory, Numbering, Op, Reg, Stmt, Type, Value,
+};
 
 pub(super) fn check(kernel: &Kernel) -> Check {
     for family in &kernel.families {
@@ -97,8 +99,11 @@ impl Structure<'_> {
                 self.typed(*block, Type::U32)?;
                 self.typed(address.base, Type::U32)
             }
-            Op::Arrive { address, guard, .. } => {
+            Op::Arrive { address, when, guard } => {
                 self.guard(guard)?;
+                if let Arrival::ExpectingAsMany(bytes) = when {
+                    self.typed(*bytes, Type::U32)?;
+                }
                 self.typed(address.base, Type::U32)
             }
             Op::TestBarrier { dst, address, parity } => {

@@ -193,7 +193,11 @@ impl<'t> Parser<'t> {
                 "mma" => {
                     Instruction::Mma { depth: if cursor.takes(Token::Word("k")) { cursor.number()? } else { MMA.k } }
                 }
-                "wgmma" => Instruction::Wgmma { columns: cursor.named("n")? },
+                "wgmma" => {
+                    let columns = cursor.named("n")?;
+                    let grain = if cursor.takes(Token::Word("grain")) { cursor.number()? } else { columns };
+                    Instruction::Wgmma { columns, grain }
+                }
                 other => return cursor.error_before(format!("expected `mma` or `wgmma`, found `{other}`")),
             },
             other => return cursor.error_before(format!("expected `order` or `by`, found `{other}`")),

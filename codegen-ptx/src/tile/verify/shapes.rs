@@ -191,9 +191,6 @@ fn scheduler(program: &Program) -> Check {
         rule(!matches!(scheduler.division, Division::Parts(_)), Site::Scheduler, || {
             "parts of k have the extents of one product".into()
         })?;
-        rule(scheduler.cluster_blocks() == 1, Site::Scheduler, || {
-            "each block of a group walks alone, without a cluster".into()
-        })?;
     }
     match scheduler.division {
         Division::Whole => Ok(()),

@@ -1,14 +1,15 @@
 //! K-steps: one fetch of each operand, groups that divide the loop, widths that the source allows.
 
 use ptx_gemm_dsl::target::{Target, WARP_GROUP};
-use ptx_gemm_dsl::terms::{Fast, Reads, Side, Swizzle};
-use ptx_gemm_dsl::types::DType;
+use ptx_gemm_dsl::terms::{Fast, Reads, Side, Swizzle, Tail};
+use ptx_gemm_dsl::types::{DType, Layout};
 
 use super::limits::{MAX_ACCESS_BYTES, MAX_PRODUCTS, run, vector};
 use super::trace::Node;
 use super::{Check, rule};
 use crate::tile::{
-    Buffer, Digit, Fetch, Hold, Instruction, MMA, Map, Mover, Op, Program, Source, Span, WGMMA_DEPTH_BYTES, WGMMA_ROWS,
+    Buffer, Digit, Division, Fetch, GRAINS, Hold, Instruction, MMA, Map, Mover, Op, Program, Source, Span, Statement,
+    WGMMA_DEPTH_BYTES, WGMMA_ROWS,
 };
 use crate::violation::Site;
 
@@ -72,9 +73,10 @@ pub(super) fn check(program: &Program, node: &Node<'_>) -> Check {
                 .enumerate()
                 .try_for_each(|(index, (fetch, _))| matrices(program, fetch, depth, (start, steps), part(index)));
         }
-        Instruction::Wgmma { columns } => {
+        Instruction::Wgmma { columns, grain } => {
             rule(fetches[0].0.side == Side::A, part(0), || "the descriptor of A comes first".into())?;
             group(program, node, map, columns, part(2))?;
+            self::grain(program, columns, grain, part(2))?;
             return fetches.iter().enumerate().try_for_each(|(index, (fetch, _))| {
                 described_fetch(program, fetch, columns, (start, steps), part(index))
             });
@@ -206,6 +208,54 @@ fn group(program: &Program, node: &Node<'_>, map: &Map, columns: u32, site: Site
             "the accumulators are not held as `wgmma` with {columns} columns leaves them, in each of {groups} warp groups"
         )
     })
+}
+
+/// Narrower products are the first columns of whole ones, of which each tile of D has its own number. What a tile has not is
+/// left out in whole boxes, of B and of D.
+fn grain(program: &Program, columns: u32, grain: u32, site: Site) -> Check {
+    if grain == columns {
+        return Ok(());
+    }
+    let at = || site.clone();
+    let parts = grain > 0 && grain.is_multiple_of(8) && columns.is_multiple_of(grain) && columns / grain <= GRAINS;
+    rule(parts, at(), || {
+        format!("{columns} columns have at most {GRAINS} parts of a multiple of 8, and not of {grain}")
+    })?;
+    rule(program.block.n == columns, at(), || {
+        format!(
+            "narrower products are of all columns of a tile at once, and these are {columns} of {}",
+            program.block.n
+        )
+    })?;
+    let scheduler = &program.scheduler;
+    rule(scheduler.cluster.n == 1 && scheduler.division != Division::Stream, at(), || {
+        "blocks that share columns or K-tiles have tiles of the same columns".into()
+    })?;
+    rule(program.buffers.iter().all(|buffer| buffer.side == Side::A || buffer.fast == Fast::K), at(), || {
+        "boxes of B begin at any column, and must be contiguous along k".into()
+    })?;
+    let d = program
+        .boxes_of_d()
+        .is_none_or(|lines| program.problem.layouts.d == Layout::Col && grain.is_multiple_of(lines));
+    rule(d, at(), || "boxes of D have whole columns, of which the grain is a multiple".into())?;
+    rule(program.tail == Tail::Predicate, at(), || "with `tail none` every tile has all columns".into())?;
+    rule(program.walk.is_none(), at(), || "products of planes have all columns".into())?;
+    let alike = |statement: &&Statement| match &statement.op {
+        Op::Steps { multiply, .. } => matches!(multiply.by, Instruction::Wgmma { grain: of, .. } if of == grain),
+        _ => true,
+    };
+    let statements = program.statements();
+    rule(statements.iter().all(alike), at(), || "all products have the same grain".into())?;
+    let meets = |statement: &&Statement| matches!(statement.op, Op::Take { .. } | Op::Pass { .. } | Op::Meet { .. });
+    let within = statements.iter().filter_map(|statement| match &statement.op {
+        Op::IfAnyK { body } => Some(body),
+        _ => None,
+    });
+    let mut apart = true;
+    for body in within {
+        crate::tile::walk(body, &mut |statement| apart &= !meets(&statement));
+    }
+    rule(apart, at(), || "groups of threads that wait for each other have products of the same columns".into())
 }
 
 /// The rules of a matrix descriptor: a swizzled tile that TMA has written, whose panels are as wide as the span.

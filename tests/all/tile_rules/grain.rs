@@ -1,0 +1,61 @@
+//! The rules of tiles that have as many columns as they need.
+
+const NARROW: &str = "types(bf16); transposed; tile(64, 128, 64); atom(wgmma(64, 128, 16)); load(tma); stages(3); \
+                      specialize(producers = 1); store(tma); batch(grouped)";
+const HALVES: &str = "types(bf16); transposed; tile(64, 128, 64); atom(wgmma(64, 64, 16)); load(tma); stages(3); \
+                      specialize(producers = 1); store(direct); batch(grouped)";
+const SHARED: &str = "types(bf16); transposed; tile(64, 128, 64); atom(wgmma(64, 128, 16)); load(tma); stages(3); \
+                      specialize(producers = 1); store(direct); cluster(1, 2); batch(grouped)";
+const STREAM: &str = "types(bf16); transposed; tile(64, 128, 64); atom(wgmma(64, 128, 16)); load(tma); stages(3); \
+                      specialize(producers = 1); store(direct); stream_k; batch(grouped)";
+const ROWS_OF_B: &str = "types(bf16); layout(a = col); transposed; tile(64, 128, 64); atom(wgmma(64, 128, 16)); load(tma); \
+                         stages(3); specialize(producers = 1); store(direct); batch(grouped)";
+const ROWS_OF_D: &str = "types(bf16); layout(d = col); transposed; tile(64, 128, 64); atom(wgmma(64, 128, 16)); load(tma); \
+                         stages(3); specialize(producers = 1); store(tma); batch(grouped)";
+const WHOLE: &str = "types(bf16); layout(b = col); tile(64, 128, 64); atom(wgmma(64, 128, 16)); load(tma); stages(3); \
+                     specialize(producers = 1); persistent; tail(none)";
+const PLANES: &str = "emulate(bf16x6); layout(b = col); tile(64, 128, 64); atom(wgmma(64, 128, 16)); load(tma); stages(3); \
+                      specialize(producers = 1); persistent";
+const TURNS: &str = "types(bf16); transposed; tile(64, 128, 64); atom(wgmma(64, 128, 16)); load(tma); stages(3); \
+                     specialize(producers = 1, pingpong); batch(grouped)";
+
+/// As [`super::ROWS`].
+pub(super) const ROWS: &[(&str, &str, &str, &str)] = &[
+    (NARROW, "grain 16", "grain 8", "boxes of D have whole columns, of which the grain is a multiple"),
+    (NARROW, "grain 16", "grain 32", ""),
+    (NARROW, "grain 16", "", ""),
+    (NARROW, "grain 16", "grain 0", "128 columns have at most 16 parts of a multiple of 8, and not of 0"),
+    (NARROW, "grain 16", "grain 4", "128 columns have at most 16 parts of a multiple of 8, and not of 4"),
+    (NARROW, "grain 16", "grain 48", "128 columns have at most 16 parts of a multiple of 8, and not of 48"),
+    (NARROW, "grain 16", "grain 256", "128 columns have at most 16 parts of a multiple of 8, and not of 256"),
+    (NARROW, "by tma rows 16", "by tma rows 32", "boxes of D have whole columns, of which the grain is a multiple"),
+    (NARROW, "by tma rows 16", "by tma rows 8", ""),
+    (HALVES, "wgmma n 64", "wgmma n 64 grain 16", "narrower products are of all columns of a tile at once"),
+    (
+        SHARED,
+        "wgmma n 128",
+        "wgmma n 128 grain 16",
+        "blocks that share columns or K-tiles have tiles of the same columns",
+    ),
+    (
+        STREAM,
+        "wgmma n 128",
+        "wgmma n 128 grain 16",
+        "blocks that share columns or K-tiles have tiles of the same columns",
+    ),
+    (
+        ROWS_OF_B,
+        "wgmma n 128",
+        "wgmma n 128 grain 16",
+        "boxes of B begin at any column, and must be contiguous along k",
+    ),
+    (
+        ROWS_OF_D,
+        "wgmma n 128",
+        "wgmma n 128 grain 16",
+        "boxes of D have whole columns, of which the grain is a multiple",
+    ),
+    (WHOLE, "wgmma n 128", "wgmma n 128 grain 16", "with `tail none` every tile has all columns"),
+    (PLANES, "wgmma n 128", "wgmma n 128 grain 16", "products of planes have all columns"),
+    (TURNS, "wgmma n 128", "wgmma n 128 grain 16", "have products of the same columns"),
+];
