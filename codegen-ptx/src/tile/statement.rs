@@ -263,8 +263,8 @@ pub enum Instruction {
     Wgmma {
         /// The columns.
         columns: u32,
-        /// In a tile with fewer columns of D, as many as a multiple of this has. A tile then needs no products of columns that
-        /// it does not have.
+        /// The columns of D are divided evenly among tiles, in multiples of this, and a tile's products have no others. As many
+        /// as `columns`: every tile has all of them.
         grain: u32,
     },
 }

@@ -53,7 +53,7 @@
 //! fetch       = "fetch" ("a" | "b") "<-" (buffer | "global") "width" n ("ahead" n | "each" "product") ["volatile"]
 //!             | "fetch" ("a" | "b") "<-" buffer "by" ("matrices" "ahead" n | "descriptor")
 //! multiply    = "multiply" acc "+=" "a" "*" "b" (
-//!                 "order" order | "by" "mma" ["k" n] | "by" "wgmma" "n" n)          order as in a schedule: row
+//!                 "order" order | "by" "mma" ["k" n] | "by" "wgmma" "n" n ["grain" n])          order as in a schedule: row
 //! ```
 
 mod cursor;
