@@ -24,18 +24,10 @@ fn products_of(statement: &Statement) -> Option<usize> {
     }
 }
 
-/// Columns of the products of warp groups, and the number in multiples of which the tiles at an edge have them, if that is
-/// smaller.
-fn narrow(body: &[Statement]) -> Option<(u32, u32)> {
-    let mut found = None;
-    tile::walk(body, &mut |statement| {
-        if let Op::Steps { multiply, .. } = &statement.op
-            && let tile::Instruction::Wgmma { columns, grain } = multiply.by
-            && grain < columns
-        {
-            found = Some((columns, grain));
-        }
-    });
+/// Whether anything is multiplied in these statements.
+fn multiplies(body: &[Statement]) -> bool {
+    let mut found = false;
+    tile::walk(body, &mut |statement| found |= matches!(statement.op, Op::Steps { .. }));
     found
 }
 
@@ -60,8 +52,9 @@ impl<'a> Lowering<'a> {
         self.b.origin(note, "is there anything to sum over?");
         let some = self.b.set_reg(work_tile.k.clone().ge(1u32));
         self.b.open();
-        match (prepared, narrow(body)) {
-            (None, Some((columns, grain))) => self.narrower(work_tile, body, columns, grain, note)?,
+        let grain = self.program.grain().filter(|_| multiplies(body));
+        match (prepared, grain) {
+            (None, Some(grain)) => self.narrower(work_tile, body, self.program.block.n, grain, note)?,
             (prepared, _) => {
                 let mut pipeline = match prepared {
                     Some(pipeline) => pipeline,
@@ -108,7 +101,7 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// Lowers the statements with products of so many columns.
+    /// Lowers the statements for a tile of at most `columns` columns.
     fn narrowed(&mut self, work_tile: &WorkTile, body: &'a [Statement], columns: u32) -> Lowered<()> {
         self.multiplied_columns = Some(columns);
         let mut pipeline = self.prepare(work_tile, body)?;
