@@ -81,8 +81,8 @@ pub const BOX_ALIGN: u32 = 128;
 
 /// Most elements of a box along each dimension (CUDA driver API, `cuTensorMapEncodeTiled`).
 pub const MAX_BOX: u32 = 256;
-/// Columns of tensor cores' products in multiples of which a tile may be narrower; the instructions themselves have it in
-/// multiples of 8 (PTX ISA, "wgmma.mma_async"), with twice as many loops.
+/// Columns of tensor cores' products in multiples of which a tile may be narrower. The instructions themselves have it in multiples
+/// of 8 (PTX ISA, "wgmma.mma_async"): with twice as many loops two groups took as long on an H200, within 1%.
 pub const GRAIN: u32 = 16;
 /// Rows of a box, at most, where a tile may be narrower: those that it has not are left out.
 pub const NARROW_BOX: u32 = 64;

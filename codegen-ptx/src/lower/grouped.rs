@@ -14,7 +14,7 @@
 //!   } while passed_3 and left >= 1
 //!   some = (left >= 1)
 //!   if some { tile `unit - first` of the record's product }
-//!   unit += blocks
+//!   unit += blocks                        or there and back: unit += step; step = 2 blocks - step
 //! } while some
 //! ```
 //!
@@ -68,6 +68,7 @@ impl<'a> Lowering<'a> {
             let first = self.whole_or_run(unit.clone(), streamed);
             self.b.assign(&unit, first);
         }
+        let step = program.grain().map(|_| self.there_and_back(&note));
         let left_to_own = self.groups.is_some().then(|| self.start_walking()).transpose()?;
 
         self.b.open();
@@ -98,13 +99,32 @@ impl<'a> Lowering<'a> {
         match &streamed {
             None => {
                 self.b.origin(&note, "advance to this block's next tile");
-                self.b.assign(&unit, unit.clone() + Expr::Blocks);
+                let by = step.as_ref().map_or(Expr::Blocks, |(step, _)| step.clone());
+                self.b.assign(&unit, unit.clone() + by);
+                if let Some((step, two_rounds)) = &step {
+                    self.b.assign(step, two_rounds.clone() - step.clone());
+                }
             }
             Some(streamed) => self.leave_unit(&unit, streamed, [&record, &left, &first]),
         }
         let body = self.b.close();
         self.b.push(Op::Loop { body, again: some });
         Ok(())
+    }
+
+    /// The distance from the first tile of a block to its second one, and that of two rounds, which is also from there to the
+    /// third one.
+    ///
+    /// Where products have tiles of different columns, the costliest come first in the list. The block with the first, and
+    /// costliest, tile of a round has the last one of the next round, so that blocks have about as much to do as each other.
+    /// The tiles of a cluster stay in their order.
+    fn there_and_back(&mut self, note: &str) -> (Expr, Expr) {
+        self.b.origin(note, "rounds of tiles go there and back");
+        let cluster = self.program.scheduler.cluster_blocks();
+        let two_rounds = self.b.set(Expr::Blocks * 2u32);
+        let before = Expr::Block / cluster * (2 * cluster);
+        let step = self.b.variable(two_rounds.clone() - (before + cluster), u64::from(u32::MAX));
+        (step, two_rounds)
     }
 
     /// Divides the tiles that the whole waves leave over.

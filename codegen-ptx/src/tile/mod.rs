@@ -48,7 +48,7 @@ pub use role::{Role, Turn};
 pub use scheduler::{Division, Scheduler};
 pub use stage::{Arrival, Lent, Lines, Stage, StagePlace};
 pub use statement::{
-    Fetch, GRAINS, Hold, Index, Instruction, MATRIX, MMA, Mover, Multiply, Op, ReadC, Source, Span, Stager, Statement,
+    Fetch, Hold, Index, Instruction, MATRIX, MMA, Mover, Multiply, Op, ReadC, Source, Span, Stager, Statement,
     TMA_BYTES, WGMMA_DEPTH_BYTES, WGMMA_ROWS, Writer, walk,
 };
 

@@ -279,8 +279,6 @@ pub const MATRIX: u32 = 8;
 pub const WGMMA_ROWS: u32 = 64;
 /// Bytes of k that a `wgmma` multiplies.
 pub const WGMMA_DEPTH_BYTES: u32 = 32;
-/// The most different numbers of columns that the products of a program have, with a loop over the K-tiles for each.
-pub const GRAINS: u32 = 16;
 
 impl Op {
     /// The statements nested in it.

@@ -8,7 +8,7 @@ use super::limits::{MAX_ACCESS_BYTES, MAX_PRODUCTS, run, vector};
 use super::trace::Node;
 use super::{Check, rule};
 use crate::tile::{
-    Buffer, Digit, Division, Fetch, GRAINS, Hold, Instruction, MMA, Map, Mover, Op, Program, Source, Span, Statement,
+    Buffer, Digit, Division, Fetch, Hold, Instruction, MMA, Map, Mover, Op, Program, Source, Span, Statement,
     WGMMA_DEPTH_BYTES, WGMMA_ROWS,
 };
 use crate::violation::Site;
@@ -217,10 +217,8 @@ fn grain(program: &Program, columns: u32, grain: u32, site: Site) -> Check {
         return Ok(());
     }
     let at = || site.clone();
-    let parts = grain > 0 && grain.is_multiple_of(8) && columns.is_multiple_of(grain) && columns / grain <= GRAINS;
-    rule(parts, at(), || {
-        format!("{columns} columns have at most {GRAINS} parts of a multiple of 8, and not of {grain}")
-    })?;
+    let parts = grain > 0 && grain.is_multiple_of(8) && columns.is_multiple_of(grain);
+    rule(parts, at(), || format!("{columns} columns are not made of parts of {grain}, or these not a multiple of 8"))?;
     rule(program.block.n == columns, at(), || {
         format!(
             "narrower products are of all columns of a tile at once, and these are {columns} of {}",
