@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! producer: for each slot: wait until it is empty; arrive at its full mbarrier; next slot
-//! consumer: for each slot: wait until it is full
+//! consumer: wait until the last one is full
 //!           stage, write, and wait until it has been read
 //!           for each slot: arrive at its empty mbarrier; next slot
 //! ```
@@ -62,13 +62,11 @@ impl<'a> Lowering<'a> {
         self.borrowed = std::iter::once(slot).chain(later).collect();
         let ahead = self.cursor(decl, 0, 0).ok_or_else(|| broken("only slots with mbarriers are lent"))?;
         self.set_cursor(&ahead, &cursor);
-        for index in 0..lent.slots {
-            self.b.origin(note, "the slot is lent");
-            self.wait_full(&ahead);
-            if index + 1 < lent.slots {
-                self.advance_cursor(&ahead);
-            }
+        self.b.origin(note, "the last slot is lent, and so are those before it");
+        for _ in 1..lent.slots {
+            self.advance_cursor(&ahead);
         }
+        self.wait_full(&ahead);
         Ok(())
     }
 
