@@ -9,11 +9,12 @@ use std::ops::Range;
 
 use ptx_gemm_dsl::target::WARP_GROUP;
 use ptx_gemm_dsl::terms::{Fast, Side, Swizzle};
+use ptx_gemm_dsl::types::Batch;
 
 use super::pipeline::Pipeline;
 use super::{Lowered, Lowering, broken, letter};
-use crate::kernel::{Expr, GroupShape, Op, Reg};
-use crate::tile::{Buffer, Fetch, Note, Source, WGMMA_DEPTH_BYTES, WGMMA_ROWS};
+use crate::kernel::{Expr, GroupShape, Op as KernelOp, Reg};
+use crate::tile::{Buffer, Fetch, Instruction, Note, Op, Source, Statement, WGMMA_DEPTH_BYTES, WGMMA_ROWS};
 
 /// Rows of a panel after which its swizzle repeats.
 const SWIZZLED_ROWS: u32 = 8;
@@ -33,8 +34,11 @@ impl<'a> Lowering<'a> {
         (acc, columns): (usize, u32),
         steps: &Range<u32>,
     ) -> Lowered<()> {
-        let (a, fast_a) = self.descriptor(pipeline, fetches, Side::A)?;
-        let (b, fast_b) = self.descriptor(pipeline, fetches, Side::B)?;
+        let described = match self.described.take() {
+            Some(described) => described,
+            None => self.descriptors(pipeline, fetches)?,
+        };
+        let [(a, fast_a), (b, fast_b)] = described;
         let depth = WGMMA_DEPTH_BYTES / self.program.element(Side::A).bytes();
         let multiplied = self.multiplied_columns.unwrap_or(columns);
         let shape = GroupShape {
@@ -54,7 +58,7 @@ impl<'a> Lowering<'a> {
             _ => add,
         };
         if !follows {
-            self.b.push(Op::FenceProducts);
+            self.b.push(KernelOp::FenceProducts);
         }
         let parts = (self.program.block.n / columns) as usize;
         let held_by = |columns: u32| (columns / 2 / self.types.per_register()) as usize;
@@ -67,19 +71,38 @@ impl<'a> Lowering<'a> {
                 self.b.origin(note, &format!("multiply, steps {k} to {}", k + depth - 1));
                 for (acc, b) in held.chunks(of_product).zip(&at_b) {
                     let add = if k == steps.start { add_first } else { add };
-                    self.b.push(Op::GroupProduct { acc: acc[..written].to_vec(), a: at_a, b: *b, add, shape });
+                    self.b.push(KernelOp::GroupProduct { acc: acc[..written].to_vec(), a: at_a, b: *b, add, shape });
                 }
             }
         }
         if !self.more_products {
             self.b.origin(note, "one group of products per K-tile");
-            self.b.push(Op::CommitProducts);
+            self.b.push(KernelOp::CommitProducts);
         }
         if let Some(started) = started.filter(|_| !follows) {
             self.b.origin(note, "the next products are added to these");
             self.b.assign(&started, Expr::Const(1));
         }
         Ok(())
+    }
+
+    /// Computes the descriptors for the products of `next` before the wait for their slot, where blocks walk through a list or warp
+    /// groups take turns. Elsewhere ptxas moves them there itself; here it leaves 10 to 15 instructions that depend on each
+    /// other between the wait and the first product of each K-tile.
+    pub(super) fn describe_ahead(&mut self, pipeline: &Pipeline<'a>, next: Option<&'a Statement>) -> Lowered<()> {
+        let left = self.groups.is_some() || self.program.problem.batch == Batch::Grouped;
+        let Some(Statement { op: Op::Steps { fetches, multiply, .. }, .. }) = next.filter(|_| left) else {
+            return Ok(());
+        };
+        if let Instruction::Wgmma { .. } = multiply.by {
+            self.described = Some(self.descriptors(pipeline, fetches)?);
+        }
+        Ok(())
+    }
+
+    /// The descriptors of A and B.
+    fn descriptors(&mut self, pipeline: &Pipeline<'a>, fetches: &[(Fetch, Note)]) -> Lowered<[(Expr, Fast); 2]> {
+        Ok([self.descriptor(pipeline, fetches, Side::A)?, self.descriptor(pipeline, fetches, Side::B)?])
     }
 
     /// The descriptor of an operand's tile in the slot that was waited for, from the warp group's first row on, and the

@@ -125,6 +125,7 @@ pub fn lower(program: &Program) -> Lowered<Kernel> {
         multiplying: None,
         more_products: false,
         multiplied_columns: None,
+        described: None,
         matrix_pool: Default::default(),
         fragment_pool: Default::default(),
         value_pool: Vec::new(),
@@ -179,6 +180,8 @@ struct Lowering<'a> {
     more_products: bool,
     /// Columns of the tile that are multiplied, in the loop being lowered, if those are not all.
     multiplied_columns: Option<u32>,
+    /// Descriptors of A and B for the products of the statement after this one.
+    described: Option<[(Expr, Fast); 2]>,
     /// Registers of the matrices of A and B, by the set that they belong to.
     matrix_pool: [Vec<Vec<Reg>>; 2],
     /// Registers of the fragments of A and B, as read and as converted.

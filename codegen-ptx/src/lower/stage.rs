@@ -257,6 +257,9 @@ impl<'a> Lowering<'a> {
             if exists.is_some() {
                 self.b.open();
             }
+            if pipeline.in_loop && matches!(run[0].op, Op::Wait { .. }) {
+                self.describe_ahead(pipeline, rest.first())?;
+            }
             match &run[0].op {
                 Op::Copy { tile, .. } => self.copy_run(work_tile, pipeline, *tile, run)?,
                 Op::IfChunkEnds { body } if pipeline.in_loop => {
