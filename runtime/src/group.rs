@@ -325,6 +325,8 @@ mod tests {
     use super::{DeviceGroup, DeviceProduct};
     use crate::compiled::CompiledGemm;
     use crate::device::Device;
+    use crate::interp::Options;
+    use crate::interpreter::InterpreterOptions;
     use crate::matrix::Matrix;
 
     /// The rows of each product, in the order of the list that is written for products of these numbers of rows and of k.
@@ -353,5 +355,33 @@ mod tests {
         // 300 rows are two tiles of 160.
         assert_eq!(listed(&format!("{tile}; transposed"), &products), [40, 300, 130, 40, 0]);
         assert_eq!(listed(tile, &products), [40, 300, 0, 130, 40]);
+    }
+
+    /// Instructions of the longest warp of a launch of products of these numbers of rows and of k, of 1/16 more at most.
+    fn longest(clauses: &str, products: &[(usize, usize)], blocks: u32) -> u64 {
+        let schedule: Schedule = clauses.parse().unwrap();
+        let zeros = |rows, cols| Matrix::<half::bf16>::zeros(rows, cols);
+        let (a, b): (Vec<_>, Vec<_>) = products.iter().map(|&(rows, k)| (zeros(rows, k), zeros(k, 64))).unzip();
+        let mut limit = 1024;
+        loop {
+            let options = Options { max_instructions: Some(limit), ..Options::default() };
+            let device = Device::interpreter_of_wave(InterpreterOptions { options, misalign: 0 }, blocks);
+            match CompiledGemm::new(&schedule, &device).unwrap().multiply_group(&a, &b) {
+                Ok(_) => return limit,
+                Err(error) => assert!(error.to_string().contains("has executed"), "{error}"),
+            }
+            limit += limit / 16;
+        }
+    }
+
+    /// The block with the costliest product of the first round has the cheapest of the second one.
+    #[test]
+    fn rounds_of_tiles_that_differ_go_there_and_back() {
+        let tile = "types(bf16); transposed; tile(64, 128, 64); atom(wgmma(64, 128, 16)); load(tma); stages(2); \
+                    batch(grouped)";
+        let [most, some, least] = [40 * 64, 20 * 64, 64];
+        let (one, both) = ([(64, most), (64, least)], [(64, most), (64, some), (64, some), (64, least)]);
+        let (one, both) = (longest(tile, &one, 1), longest(tile, &both, 2));
+        assert!(both < one * 6 / 5, "{both} instructions, and {one} of the costliest and the cheapest product");
     }
 }
