@@ -457,7 +457,7 @@ const FAMILIES: &[Family] = &[
     Family {
         kinds: &[MutantKind::Constant],
         is: |mutant| matches!(mutant.op, Opcode::And(_)) && one_more(mutant),
-        notes: &["this thread's part of", "D's tile in shared memory"],
+        notes: &["this thread's part of", "D's tile in shared memory", "the line of a matrix of D"],
         entry: any,
         certain: false,
         reason: "the bit that is kept as well is 0: an eighth of the distance of whole pieces of 16 bytes is even",
