@@ -112,8 +112,7 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// The distance from the first tile of a block to its second one, and that of two rounds, which is also from there to the
-    /// third one.
+    /// The distance from a block's first tile to its second one, and from its first to its third, which is two rounds.
     ///
     /// Where products have tiles of different columns, the costliest come first in the list. The block with the first, and
     /// costliest, tile of a round has the last one of the next round, so that blocks have about as much to do as each other.
