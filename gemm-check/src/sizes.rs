@@ -88,8 +88,8 @@ pub(crate) fn every_end(kernel: &Kernel) -> Vec<Size> {
 }
 
 /// Sizes at which the K-tiles of a tile are divided among blocks, for every entry that does so, with so many K-tiles for each
-/// block, too, that it fills each slot three times; and sizes at which operands that are packed end in every part of the
-/// tile that a warp copies.
+/// block, too, that it fills each slot three times; sizes at which operands that are packed end in every part of the tile
+/// that a warp copies; and those at which narrow tiles have a column more.
 pub(crate) fn rare(kernel: &Kernel) -> Vec<Size> {
     let mut sizes = BTreeSet::new();
     // Whether the alignment of D alone decides which entry runs.
@@ -108,6 +108,11 @@ pub(crate) fn rare(kernel: &Kernel) -> Vec<Size> {
             }
         }
         packed(&landmarks, 1, &mut sizes);
+    }
+    // A column more than each multiple that tiles may have, with a K-tile and the first k of the next one.
+    for entry in &kernel.interface().entries {
+        let edges = entry.narrow.iter().flat_map(|narrow| narrow.edges());
+        sizes.extend(edges.map(|(m, n)| Size::new(m as usize, n as usize, entry.tile.k as usize + 1)));
     }
     sizes.into_iter().collect()
 }

@@ -384,4 +384,20 @@ mod tests {
         let (one, both) = (longest(tile, &one, 1), longest(tile, &both, 2));
         assert!(both < one * 6 / 5, "{both} instructions, and {one} of the costliest and the cheapest product");
     }
+
+    /// The tensor maps of a list are in global memory, where each block has to acquire them.
+    #[test]
+    fn blocks_acquire_the_maps_of_a_list() {
+        let clauses = "types(bf16); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); stages(2); batch(grouped)";
+        let (schedule, device): (Schedule, Device) = (clauses.parse().unwrap(), Device::interpreter());
+        let gemm = CompiledGemm::new(&schedule, &device).unwrap();
+        let zeros = |rows, cols| Matrix::<half::bf16>::zeros(rows, cols);
+        let (a, b) = ([zeros(64, 64)], [zeros(64, 64)]);
+        assert!(gemm.multiply_group(&a, &b).is_ok());
+        let unfenced: Vec<&str> =
+            gemm.ptx().lines().filter(|line| !line.contains("tensormap::generic.acquire")).collect();
+        let kernel = gemm.kernel().edited(&unfenced.join("\n")).unwrap();
+        let error = CompiledGemm::from_kernel(kernel, &device).unwrap().multiply_group(&a, &b).unwrap_err();
+        assert!(error.to_string().contains("no thread of its block has acquired it"), "{error}");
+    }
 }

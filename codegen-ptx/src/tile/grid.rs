@@ -56,6 +56,15 @@ impl Narrow {
         program.grain().map(|grain| Narrow { columns, grain, orientation })
     }
 
+    /// The rows and columns of products with one tile, of which one more than each multiple has columns.
+    pub fn edges(&self) -> impl Iterator<Item = (u64, u64)> {
+        let Narrow { columns, grain, orientation } = *self;
+        (0..columns).step_by(grain as usize).map(move |before| {
+            let n = u64::from(before) + 1;
+            if orientation == Orientation::Transposed { (n, 3) } else { (3, n) }
+        })
+    }
+
     /// What a tile of a product costs next to those of others: the elements of B that it multiplies.
     pub fn cost(&self, extents: Extents) -> u64 {
         let n = if self.orientation == Orientation::Transposed { extents.m } else { extents.n };

@@ -3,8 +3,9 @@
 //!
 //! A map in global memory that the launch has written may be used if the writer released it after writing
 //! (`fence.proxy.tensormap::generic.release`, or the copy that includes it), and if then the user, or a thread of its block
-//! that is ordered before it, acquired it. What a thread has written itself it acquires without a release. Maps that are
-//! parameters, or that the host wrote, need no fence.
+//! that is ordered before it, acquired it. What a thread has written itself it acquires without a release. A map that the host
+//! wrote to global memory has to be acquired in each block as well (CUDA C++ Programming Guide, "Using TMA to transfer
+//! multi-dimensional arrays"); parameters need no fence.
 
 use std::sync::PoisonError;
 
@@ -207,16 +208,13 @@ pub(super) fn used(block: &mut BlockMemory, env: &Env, starter: Starter, address
         return Ok(());
     }
     order::read_now(block, env, (address, BYTES), starter)?;
-    let (cluster, rank) = (block.clocks.block(), env.rank(starter.thread));
+    let cluster = block.clocks.block();
     for writer in order::writers(block, env, (address, BYTES)) {
         let written = (writer.actor.block, writer.actor.thread, writer.clock);
-        let acquired = block.maps.iter().any(|acquired| {
-            acquired.address == address
-                && acquired.writers.contains(&written)
-                && env.rank(acquired.thread) == rank
-                && (acquired.thread == starter.thread
-                    || block.clocks.ordered_anywhere(cluster, acquired.clock, acquired.thread, starter.thread))
-        });
+        let acquired = block
+            .maps
+            .iter()
+            .any(|acquired| acquired.writers.contains(&written) && is_here(block, env, starter, acquired, address));
         if acquired {
             continue;
         }
@@ -234,4 +232,28 @@ pub(super) fn used(block: &mut BlockMemory, env: &Env, starter: Starter, address
         proxy::report(block, env, Severity::Deny, ViolationKind::Proxy, starter, &writer, address, message)?;
     }
     Ok(())
+}
+
+/// Whether a thread of the starter's block acquired the map at an address before.
+fn is_here(block: &BlockMemory, env: &Env, starter: Starter, acquired: &Acquired, address: u64) -> bool {
+    let cluster = block.clocks.block();
+    acquired.address == address
+        && env.rank(acquired.thread) == env.rank(starter.thread)
+        && (acquired.thread == starter.thread
+            || block.clocks.ordered_anywhere(cluster, acquired.clock, acquired.thread, starter.thread))
+}
+
+/// Checks that the starter's block has acquired the map at an address of global memory, whoever wrote it.
+pub(super) fn is_acquired(block: &BlockMemory, env: &Env, starter: Starter, address: u64) -> Checked {
+    let acquired = || block.maps.iter().any(|acquired| is_here(block, env, starter, acquired, address));
+    if !env.strict || !env.watches(ViolationKind::Proxy) || acquired() {
+        return Ok(());
+    }
+    let message = format!(
+        "{{thread}} uses the tensor map at {address:#x} in global memory, and no thread of its block has acquired it before: \
+         fence.proxy.tensormap::generic.acquire"
+    );
+    let mut fault = Fault::new(ViolationKind::Proxy, 1 << starter.lane, message);
+    (fault.address, fault.at) = (Some(address), Some((starter.thread, starter.pc)));
+    Err(fault)
 }

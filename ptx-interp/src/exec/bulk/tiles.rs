@@ -39,7 +39,12 @@ impl Start<'_, '_> {
         };
         let map = if found { TensorMap::decode(&bytes) } else { None };
         let reason = match map {
-            Some(Ok(map)) => return Ok(map),
+            Some(Ok(map)) => {
+                if space == StateSpace::Global {
+                    tensormap::is_acquired(block, self.env, self.starter, address)?;
+                }
+                return Ok(map);
+            }
             Some(Err(reason)) => format!("which its fields do not describe: {reason}"),
             None => "but there is none".into(),
         };
