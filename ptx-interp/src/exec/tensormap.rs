@@ -250,8 +250,8 @@ pub(super) fn is_acquired(block: &BlockMemory, env: &Env, starter: Starter, addr
         return Ok(());
     }
     let message = format!(
-        "{{thread}} uses the tensor map at {address:#x} in global memory, and no thread of its block has acquired it before: \
-         fence.proxy.tensormap::generic.acquire"
+        "{{thread}} uses the tensor map at {address:#x} in global memory, and no thread of its block has acquired it before: there \
+         is no acquiring fence of the tensormap proxy"
     );
     let mut fault = Fault::new(ViolationKind::Proxy, 1 << starter.lane, message);
     (fault.address, fault.at) = (Some(address), Some((starter.thread, starter.pc)));
