@@ -56,7 +56,7 @@ impl Narrow {
         program.grain().map(|grain| Narrow { columns, grain, orientation })
     }
 
-    /// The rows and columns of products with one tile, of which one more than each multiple has columns.
+    /// Rows and columns of products of one tile each, whose columns are 1, and 1 more than each multiple below a whole tile.
     pub fn edges(&self) -> impl Iterator<Item = (u64, u64)> {
         let Narrow { columns, grain, orientation } = *self;
         (0..columns).step_by(grain as usize).map(move |before| {
