@@ -84,8 +84,8 @@ pub const MAX_BOX: u32 = 256;
 /// Columns of tensor cores' products in multiples of which a tile may be narrower. The instructions themselves have it in multiples
 /// of 8 (PTX ISA, "wgmma.mma_async"): with twice as many loops two groups took as long on an H200, within 1%.
 pub const GRAIN: u32 = 16;
-/// Rows of a box, at most, where a tile may be narrower: those that it has not are left out.
-pub const NARROW_BOX: u32 = 64;
+/// Rows of shared memory after which a swizzle repeats, and which a box of a swizzled tile begins at multiples of.
+pub const SWIZZLED_ROWS: u32 = 8;
 
 /// Registers of one multiprocessor, and the most that one block may have, on every target.
 pub const REGISTER_FILE: u32 = 65536;

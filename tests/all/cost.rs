@@ -4,8 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use ptx_gemm_check::{Case, Profile, case, cases};
+use ptx_gemm_check::{Case, Profile, Size, case, cases};
+use ptx_gemm_dsl::Schedule;
 use ptx_gemm_dsl::terms::Operand;
+use ptx_gemm_runtime::Kernel;
 
 /// Counted once for all tests of this file.
 fn profiles() -> &'static BTreeMap<&'static str, Profile> {
@@ -54,6 +56,26 @@ fn bytes_from_global_memory_are_those_of_the_formula() {
         let elements = (profile.size.m * profile.size.n) as u64;
         let bytes = plan.problem.types.d.bytes();
         assert_eq!(written, u64::from(bytes) * elements, "{name}: each element of D is stored once");
+    }
+}
+
+/// Boxes are as wide as narrow tiles: each row of A is copied once for each tile of B's columns, and no other.
+#[test]
+fn boxes_of_narrow_tiles_hold_nothing_else() {
+    let narrow = "types(bf16); transposed; tile(64, 128, 64); load(tma); stages(3); batch(grouped);";
+    for clauses in [
+        "atom(wgmma(64, 128, 16));",
+        "atom(wgmma(64, 128, 16)); cluster(2, 1); multicast(b);",
+        "atom(wgmma(64, 128, 16)); store(tma);",
+    ] {
+        let schedule: Schedule = format!("{narrow} {clauses}").parse().unwrap();
+        let kernel = Kernel::compile(&schedule, None).unwrap();
+        for m in [16, 144, 250] {
+            let profile = Profile::at(&kernel, Size::new(m, 128, 64)).unwrap_or_else(|e| panic!("{clauses}: {e}"));
+            let tiles = if clauses.contains("multicast") { 1 } else { 2 };
+            assert!(profile.is_right, "{clauses}: the largest error is {} of its bound", profile.max_error);
+            assert_eq!(profile.traffic(Operand::A).read, tiles * (m * 64 * 2) as u64, "{clauses}, {m} rows");
+        }
     }
 }
 

@@ -258,6 +258,36 @@ fn accumulators_may_be_held_in_any_order() {
     }
 }
 
+/// What is copied of a narrow tile of B is divided evenly among as many boxes as the text says, and C is as narrow. Schedules
+/// have such tiles in groups alone, and C by TMA only in other problems.
+#[test]
+fn narrow_tiles_are_copied_in_any_number_of_boxes() {
+    let device = interpreter();
+    let grouped = "types(bf16); transposed; tile(64, 128, 64); atom(wgmma(64, 128, 16)); load(tma); stages(3); \
+                   specialize(producers = 1); store(tma); batch(grouped)";
+    let alone = "types(bf16); layout(b = col, c = col, d = col); tile(64, 128, 64); atom(wgmma(64, 128, 16)); \
+                 load(tma, c = tma); stages(3); specialize(producers = 1); persistent(2); store(tma); \
+                 epilogue(|acc, c, beta| acc + beta * c)";
+    for schedule in [grouped, alone] {
+        let printed = print(&module(&schedule.parse().unwrap())).replace(" grain 16", "");
+        for (grain, boxes) in [(16, 128), (16, 64), (32, 32), (8, 128)] {
+            let edited = printed
+                .replace("by wgmma n 128", &format!("by wgmma n 128 grain {grain}"))
+                .replace("Bs by tma rows 128", &format!("Bs by tma rows {boxes}"));
+            let gemm = CompiledGemm::from_tile(&edited, &device).unwrap_or_else(|e| panic!("{e}\n{edited}"));
+            for n in [1, 8, 16, 17, 96, 128, 129, 250, 300] {
+                let request = match schedule == grouped {
+                    true => Request::exact(n, 64, 130).with_others(vec![Size::new(n + 1, 64, 64)]),
+                    false => Request::exact(64, n, 130).set("beta", 2.0),
+                };
+                let outcome = check(&gemm, &request).unwrap_or_else(|e| panic!("{n}: {e}\n{edited}"));
+                assert!(outcome.is_right(), "{n}: {outcome:?}\n{edited}");
+                assert_eq!(outcome.run.entry.as_deref(), Some("gemm_tma_v8"), "{n}");
+            }
+        }
+    }
+}
+
 /// A hand-written program is correct at every edge, in every order of warps.
 #[test]
 fn a_program_by_hand_is_right_at_every_edge() {

@@ -54,7 +54,11 @@ impl Lowering<'_> {
         self.each_box_of_stage(work_tile, rows, copy)?;
         self.b.origin(note, "C has arrived when its bytes have");
         let (lines, bytes) = (self.program.lines(), self.bytes(Operand::C));
-        let when = kernel::Arrival::Expecting(lines.count * lines.elements * bytes);
+        let line = lines.elements * bytes;
+        let when = match work_tile.width.clone() {
+            None => kernel::Arrival::Expecting(lines.count * line),
+            Some(columns) => kernel::Arrival::ExpectingAsMany(self.b.set_reg(columns * line)),
+        };
         self.b.push(kernel::Op::Arrive { address: barrier, when, guard });
         Ok(())
     }

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use ptx_gemm_dsl::target::WARP_GROUP;
+use ptx_gemm_dsl::target::{SWIZZLED_ROWS, WARP_GROUP};
 use ptx_gemm_dsl::terms::{Fast, Side, Swizzle};
 use ptx_gemm_dsl::types::Batch;
 
@@ -15,9 +15,6 @@ use super::pipeline::Pipeline;
 use super::{Lowered, Lowering, broken, letter};
 use crate::kernel::{Expr, GroupShape, Op as KernelOp, Reg};
 use crate::tile::{Buffer, Fetch, Instruction, Note, Op, Source, Statement, WGMMA_DEPTH_BYTES, WGMMA_ROWS};
-
-/// Rows of a panel after which its swizzle repeats.
-const SWIZZLED_ROWS: u32 = 8;
 
 /// Addresses and distances in a descriptor are in units of 16 bytes.
 const UNIT: u32 = 16;

@@ -201,6 +201,8 @@ struct WorkTile {
     /// Rows and columns left of D from there on.
     rem_m: Expr,
     rem_n: Expr,
+    /// Columns of the product's tiles, where these have as many as they need.
+    width: Option<Expr>,
     /// Whether the tile is inside D (a predicate; absent with `tail none`).
     interior: Option<Reg>,
     /// The thread's first row and column in the tile, in a role with accumulators.

@@ -174,8 +174,7 @@ impl Lowering<'_> {
         let (lines, bytes) = (self.program.lines(), self.program.problem.types.d.bytes());
         let (pitch, start) = (self.the_stage()?.pitch, self.stage_start()?);
         let panels = self.the_stage()?.panels(lines.elements);
-        let [(line, tall), (element, _)] = self.tile_in_d(work_tile);
-        let narrow = self.program.grain().is_some();
+        let [(line, _), (element, _)] = self.tile_in_d(work_tile);
         let product = (self.program.problem.batch == Batch::Strided).then(|| work_tile.product.clone());
         let first = Expr::SharedBase + start;
         let first = match &self.groups {
@@ -190,13 +189,7 @@ impl Lowering<'_> {
             };
             let base = self.b.set_reg(base);
             for row in (0..lines.count).step_by(rows as usize) {
-                // A box of lines that the tile has not is moved out of the matrix, where TMA copies nothing.
-                let at_line = line.clone() + row;
-                let at_line = match narrow {
-                    true if row > 0 => tall.clone().ge(row + 1).select(at_line, self.args.n.clone()),
-                    _ => at_line,
-                };
-                let coordinates = [Some(element.clone() + panel * pitch), Some(at_line), product.clone()];
+                let coordinates = [Some(element.clone() + panel * pitch), Some(line.clone() + row), product.clone()];
                 let at = coordinates.into_iter().flatten().map(|coordinate| self.b.set_reg(coordinate)).collect();
                 let offset = i64::from(before + row * pitch * bytes);
                 self.b.push(copy(Address { base, offset }, at));

@@ -77,13 +77,13 @@ pub(super) struct Boxed {
     pub(super) map: Reg,
     /// First row or column of the tile, along the operand's own dimension.
     pub(super) own: Expr,
-    /// Where tiles have as many columns as they need: for each box of a panel whether it is started.
-    pub(super) guards: Vec<Reg>,
-    /// Then also the bytes of all boxes that are, those of other blocks of the cluster included.
-    pub(super) arriving: Option<Expr>,
+    /// Columns of the tile, which its rows are, where tiles have as many as they need.
+    pub(super) width: Option<Expr>,
+    /// Rows of a box: then an equal part of these.
+    pub(super) height: Expr,
     /// Index of the product, in a batch.
     pub(super) product: Option<Expr>,
-    /// Rows of a box, and in the whole buffer, along the dimension that is not contiguous.
+    /// Rows of a whole tile's box, and in the whole buffer, along the dimension that is not contiguous.
     pub(super) rows: u32,
     pub(super) all_rows: u32,
     /// Bytes of a row of a panel.

@@ -102,16 +102,13 @@ impl Lowering<'_> {
         }
         self.b.origin(&program.block_note, "first row and column of the tile");
         let m0 = self.b.set(tile_m * program.block.m);
-        let width = match program.grain() {
-            None => Expr::Const(program.block.n.into()),
-            Some(grain) => {
-                self.b.origin(&program.block_note, "columns of a tile: all have as many, rounded up");
-                let cols = self.b.set(units.cols.clone().max(1u32.into()));
-                let even = self.b.set((self.args.n.clone() + (cols.clone() - 1u32)) / cols);
-                self.b.set((even + (grain - 1)) / grain * grain)
-            }
-        };
-        let n0 = self.b.set(tile_n * width.clone());
+        let width = program.grain().map(|grain| {
+            self.b.origin(&program.block_note, "columns of a tile: all have as many, rounded up");
+            let cols = self.b.set(units.cols.clone().max(1u32.into()));
+            let even = self.b.set((self.args.n.clone() + (cols.clone() - 1u32)) / cols);
+            self.b.set(((even + (grain - 1)) / grain * grain).min(program.block.n.into()))
+        });
+        let n0 = self.b.set(tile_n * width.clone().unwrap_or(Expr::Const(program.block.n.into())));
         let tail = &program.tail_note;
         self.b.origin(tail, "rows and columns left from there");
         // Tiles of a cluster may begin outside D.
@@ -120,8 +117,8 @@ impl Lowering<'_> {
             Some(_) => extent.clone().max(first.clone()) - first.clone(),
         };
         let (rem_m, mut rem_n) = (left(&self.args.m, &m0), left(&self.args.n, &n0));
-        if program.grain().is_some() {
-            rem_n = rem_n.min(width);
+        if let Some(width) = &width {
+            rem_n = rem_n.min(width.clone());
         }
         let (rem_m, rem_n) = (self.b.set(rem_m), self.b.set(rem_n));
         let interior = (program.tail == Tail::Predicate).then(|| {
@@ -138,7 +135,7 @@ impl Lowering<'_> {
             }
         };
         let (tile, segment) = (counted, None);
-        Ok(WorkTile { m0, n0, rem_m, rem_n, interior, thread, k, k0, tile, product, part, segment })
+        Ok(WorkTile { m0, n0, rem_m, rem_n, width, interior, thread, k, k0, tile, product, part, segment })
     }
 
     /// Row and column of a block's tile among those of its cluster, from the index of the block or of a tile that it

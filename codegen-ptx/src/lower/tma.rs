@@ -47,9 +47,6 @@ impl<'a> Lowering<'a> {
         }
         self.b.origin(&ring.note, "one thread starts the copies");
         let leader = self.b.set_reg(self.tid.clone().lt(1u32));
-        for operand in &mut operands {
-            self.narrow_boxes(work_tile, operand);
-        }
         self.b.origin(&self.program.block_note, "first k of the next K-tile");
         let k = self.b.variable(work_tile.k0.clone(), u64::from(u32::MAX));
         let place =
@@ -91,36 +88,23 @@ impl<'a> Lowering<'a> {
         let own = work_tile.own(tile.side).0.clone();
         let row_bytes = tile.panel_row() * self.program.element(tile.side).bytes();
         let (all_rows, panels) = (tile.rows(), tile.panels());
-        let share = if self.program.shares(tile.side) { self.share(tile, rows, row_bytes) } else { None };
-        let (guards, arriving) = (Vec::new(), None);
-        Ok(Boxed { guards, arriving, buffer, map, own, product, rows, all_rows, row_bytes, panels, share })
+        let width = work_tile.width.clone().filter(|_| tile.side == Side::B);
+        let height = self.box_height(tile, rows, width.as_ref());
+        let shared = self.program.shares(tile.side);
+        let share = if shared { self.share(tile, rows, (&height, row_bytes)) } else { None };
+        Ok(Boxed { width, height, buffer, map, own, product, rows, all_rows, row_bytes, panels, share })
     }
 
-    /// Finds which boxes of B this block starts, and the bytes that arrive, where tiles have as many columns as they need. A box
-    /// that is only partly of the tile brings columns of the next one, which nobody reads.
-    fn narrow_boxes(&mut self, work_tile: &WorkTile, operand: &mut Boxed) {
-        let tile = &self.program.buffers[operand.buffer];
-        if self.program.grain().is_none() || tile.side != Side::B || operand.rows == operand.all_rows {
-            return;
-        }
-        self.b.origin(&tile.note, "the boxes with columns of the tile");
-        let per_panel = operand.share.as_ref().map_or(operand.all_rows / operand.rows, |share| share.of.per_panel);
-        for index in 0..per_panel {
-            let first = index * operand.rows;
-            let first = match &operand.share {
-                None => Expr::Const(first.into()),
-                Some(share) => share.first.clone() + first,
-            };
-            let has = work_tile.rem_n.clone().ge(first + 1u32).and(self.tid.clone().lt(1u32));
-            operand.guards.push(self.b.set_reg(has));
-        }
-        let boxes = (work_tile.rem_n.clone() + (operand.rows - 1)) / operand.rows;
-        let boxes = boxes.min((operand.all_rows / operand.rows).into());
-        operand.arriving = Some(self.b.set(boxes * (operand.rows * operand.panels * operand.row_bytes)));
+    /// Rows of a box: where tiles have as many columns as they need, an equal part of these.
+    fn box_height(&mut self, tile: &Buffer, rows: u32, width: Option<&Expr>) -> Expr {
+        let Some(width) = width else { return Expr::Const(rows.into()) };
+        self.b.origin(&tile.note, "columns of a box");
+        let boxes = tile.rows() / rows;
+        if boxes > 1 { self.b.set(width.clone() / boxes) } else { width.clone() }
     }
 
-    /// The boxes that this block starts of an operand that the blocks of its cluster share.
-    fn share(&mut self, tile: &Buffer, rows: u32, row_bytes: u32) -> Option<Share> {
+    /// The boxes that this block starts of an operand that the blocks of its cluster share, `height` rows each.
+    fn share(&mut self, tile: &Buffer, rows: u32, (height, row_bytes): (&Expr, u32)) -> Option<Share> {
         let Extent2 { m, n } = self.program.scheduler.cluster;
         let sharers = self.program.scheduler.alike(tile.side);
         let (row, col) = self.place_in_cluster(&Expr::Block)?;
@@ -139,13 +123,17 @@ impl<'a> Lowering<'a> {
         let blocks = self.b.set_reg(bits);
         let per_panel = tile.rows() / rows;
         let of = BoxShare::of(tile.panels(), per_panel, sharers)?;
-        let (panel, first) = if of.per_panel == per_panel {
+        let shares = per_panel / of.per_panel;
+        let (panel, before) = if of.per_panel == per_panel {
             (own * of.panels, Expr::Const(0))
         } else if of.panels == 1 {
-            let shares = per_panel / of.per_panel;
-            (own.clone() / shares, (own % shares) * (of.per_panel * rows))
+            (own.clone() / shares, own % shares)
         } else {
-            (Expr::Const(0), own * (of.per_panel * rows))
+            (Expr::Const(0), own)
+        };
+        let first = match height {
+            Expr::Const(_) => before * (of.per_panel * rows),
+            height => before * of.per_panel * height.clone(),
         };
         let (panel, first) = (self.b.set(panel), self.b.set(first));
         let column = self.b.set(panel.clone() * tile.pitch);
@@ -202,12 +190,13 @@ impl<'a> Lowering<'a> {
                     .within(format_args!("copy of {}", self.program.buffers[*buffer].name)));
             }
             self.start_boxes(operand, &boxes, &slot, barrier, (statement, guard));
-            match &operand.arriving {
+            match &operand.width {
                 None => bytes += operand.panels * operand.all_rows * operand.row_bytes,
-                Some(own) => {
+                Some(width) => {
+                    let own = width.clone() * (operand.panels * operand.row_bytes);
                     counted = Some(match counted {
-                        None => own.clone(),
-                        Some(other) => other + own.clone(),
+                        None => own,
+                        Some(other) => other + own,
                     });
                 }
             }
@@ -273,16 +262,22 @@ impl<'a> Lowering<'a> {
         let blocks = operand.share.as_ref().map(|share| share.blocks);
         let to = self.b.set(to);
         for index in 0..boxes.boxes() {
-            let (panel, first) = (index / boxes.per_panel, index % boxes.per_panel * operand.rows);
-            let (inner, outer) = (along.clone() + panel * tile.pitch, across.clone() + first);
-            let coordinates = [Some(inner), Some(outer), matrix.clone()];
+            let (panel, before) = (index / boxes.per_panel, index % boxes.per_panel);
+            // Boxes of narrow tiles are as far apart as they are high.
+            let (fixed, moved) = match &operand.height {
+                Expr::Const(_) => (before * operand.rows, None),
+                height => (0, (before > 0).then(|| height.clone() * before)),
+            };
+            let (mut outer, mut base) = (across.clone() + fixed, to.clone());
+            if let Some(moved) = moved {
+                (outer, base) = (outer + moved.clone(), base + moved * operand.row_bytes);
+            }
+            let coordinates = [Some(along.clone() + panel * tile.pitch), Some(outer), matrix.clone()];
             let at = coordinates.into_iter().flatten().map(|coordinate| self.b.set_reg(coordinate)).collect();
             let address = Address {
-                base: self.b.set_reg(to.clone()),
-                offset: i64::from((panel * operand.all_rows + first) * operand.row_bytes),
+                base: self.b.set_reg(base),
+                offset: i64::from((panel * operand.all_rows + fixed) * operand.row_bytes),
             };
-            let own = operand.guards.get((index % boxes.per_panel) as usize);
-            let guard = own.map_or(guard, |pred| Some(Guard { pred: *pred, expect: true }));
             self.b.push(KernelOp::CopyBox { to: address, map: operand.map, at, barrier, blocks, guard });
         }
     }

@@ -67,9 +67,28 @@ impl Narrow {
 
     /// What a tile of a product costs next to those of others: the elements of B that it multiplies.
     pub fn cost(&self, extents: Extents) -> u64 {
+        extents.k.saturating_mul(self.width(extents).into())
+    }
+
+    /// Columns of the tiles of a product.
+    pub fn width(&self, extents: Extents) -> u32 {
         let n = if self.orientation == Orientation::Transposed { extents.m } else { extents.n };
         let tiles = n.div_ceil(self.columns.into()).max(1);
-        extents.k.saturating_mul(n.div_ceil(tiles).next_multiple_of(self.grain.into()))
+        // At most `columns`.
+        n.div_ceil(tiles).next_multiple_of(self.grain.into()) as u32
+    }
+
+    /// Rows of a box for the tiles of a product, of `rows` for a whole tile.
+    pub fn box_rows(&self, rows: u32, extents: Extents) -> u32 {
+        self.width(extents) / (self.columns / rows.max(1)).max(1)
+    }
+
+    /// The same as a formula, of `m` rows and `n` columns of D.
+    pub fn box_formula(&self, rows: u32, (m, n): (&str, &str)) -> String {
+        let Narrow { columns, grain, orientation } = *self;
+        let n = if orientation == Orientation::Transposed { m } else { n };
+        let width = format!("(ceil({n} / ceil({n} / {columns})) rounded up to {grain})");
+        if rows == columns { width } else { format!("{width} / {}", columns / rows.max(1)) }
     }
 }
 

@@ -3,6 +3,7 @@
 use ptx_gemm_dsl::terms::{Fast, Operand, Param, Side, Swizzle};
 use ptx_gemm_dsl::types::{Batch, DType, Layout};
 
+use super::grid::{Extents, Narrow};
 use super::{Mover, Op, Program, param_name};
 
 /// The boxes in which a matrix is copied; with the operand's address and shape it determines the tensor map to encode.
@@ -20,6 +21,8 @@ pub struct TensorMap {
     pub row: u32,
     /// Rows of a box.
     pub rows: u32,
+    /// Where tiles have as many columns as they need, and the rows of a box are columns: those of a whole tile's box are `rows`.
+    pub narrow: Option<Narrow>,
     /// The permutation of the box's bytes in shared memory.
     pub swizzle: Swizzle,
 }
@@ -30,20 +33,27 @@ impl TensorMap {
         if matches!(operand, Operand::C | Operand::D) {
             let stage = program.stage.as_ref()?;
             let rows = if operand == Operand::C { program.boxes_of_c() } else { program.boxes_of_d() }?;
-            let (dtype, swizzle) = (program.problem.types.of(operand), stage.swizzle);
-            return Some(TensorMap { operand, dtype, planes: 1, row: stage.pitch, rows, swizzle });
+            let (dtype, swizzle, narrow) = (program.problem.types.of(operand), stage.swizzle, Narrow::of(program));
+            return Some(TensorMap { operand, dtype, planes: 1, row: stage.pitch, rows, narrow, swizzle });
         }
         program.statements().into_iter().find_map(|statement| {
             let Op::Copy { buffer, by: Mover::Tma { rows, .. }, .. } = statement.op else { return None };
             let buffer = program.buffers.get(buffer).filter(|buffer| buffer.side.operand() == operand)?;
             let (dtype, planes) = (program.element(buffer.side), program.planes(buffer.side).map_or(1, |of| of.count));
-            Some(TensorMap { operand, dtype, planes, row: buffer.panel_row(), rows, swizzle: buffer.swizzle })
+            let (row, swizzle) = (buffer.panel_row(), buffer.swizzle);
+            let narrow = Narrow::of(program).filter(|_| buffer.side == Side::B);
+            Some(TensorMap { operand, dtype, planes, row, rows, narrow, swizzle })
         })
+    }
+
+    /// Rows of a box, for a product of these extents.
+    pub fn box_rows(&self, extents: Extents) -> u32 {
+        self.narrow.map_or(self.rows, |narrow| narrow.box_rows(self.rows, extents))
     }
 
     /// The map in words, for a caller that encodes it.
     pub fn about(&self, program: &Program) -> String {
-        let TensorMap { operand, dtype, planes, row, rows, swizzle } = self;
+        let TensorMap { operand, dtype, planes, row, rows, narrow, swizzle } = self;
         let problem = &program.problem;
         let extent = |param: Param| param_name(&problem.asked_param(&param), problem);
         let (m, n) = (extent(Param::M), extent(Param::N));
@@ -74,6 +84,8 @@ impl TensorMap {
             (Batch::Strided, 1) => (", batch".to_string(), stride(), ", 1"),
             (Batch::Strided, planes) => (format!(", batch * {planes}"), stride(), ", 1"),
         };
+        let asked = [Param::M, Param::N].map(|param| param_name(&param, problem));
+        let rows = narrow.map_or(rows.to_string(), |narrow| narrow.box_formula(*rows, (&asked[0], &asked[1])));
         let swizzle = match swizzle {
             Swizzle::None => "none".to_string(),
             Swizzle::Bytes(span) => format!("{span} B"),

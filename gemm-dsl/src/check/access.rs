@@ -6,7 +6,7 @@ use crate::check::settings::Settings;
 use crate::check::staging::{Staging, clamp};
 use crate::clause::Atom;
 use crate::plan::{CopyPlan, Geometry, OperandPlan, Placement, StagedTile, Variant};
-use crate::target::{BOX_ALIGN, LEAST_ASYNC_BYTES, MAX_ACCESS_BYTES, MAX_BOX, NARROW_BOX, Target};
+use crate::target::{BOX_ALIGN, LEAST_ASYNC_BYTES, MAX_ACCESS_BYTES, MAX_BOX, Target};
 use crate::terms::{BoxShare, Extent3, Fast, Load, Side, Store, Swizzle};
 use crate::types::{DType, Layout, Layouts};
 
@@ -216,8 +216,7 @@ fn staged_tile(
         panels.as_ref().map_or((lines.padded(types.d), Swizzle::None), |panels| (panels.pitch, panels.swizzle));
     let width = widest(tma_width(types.d), types.d, &[d_run(layouts, geometry), pitch]);
     let offset_bytes = clamp(staging.d_offset(settings.stages));
-    // Lines that the tile has not are whole boxes.
-    let box_lines = panels.filter(|_| by_tma).map(|panels| settings.grain().unwrap_or(panels.box_lines));
+    let box_lines = panels.filter(|_| by_tma).map(|panels| panels.box_lines);
     let matrices = settings.atom != Atom::Fma
         && target.capability >= STMATRIX
         && types.d.bytes() == 2
@@ -291,7 +290,7 @@ pub(super) fn variants(
             entry: format!("gemm_tma_v{}", c_width.max(d_width)),
             load: Load::Tma,
             a: a.boxes(settings.sharers(Side::A), MAX_BOX),
-            b: b.boxes(settings.sharers(Side::B), settings.grain().map_or(MAX_BOX, |_| NARROW_BOX)),
+            b: b.boxes(settings.sharers(Side::B), MAX_BOX),
             c_width,
             d_width,
             staged: staged(aligned),

@@ -10,7 +10,7 @@ use crate::keys::KeySet;
 use crate::plan::Geometry;
 use crate::schedule::Schedule;
 use crate::table::Key;
-use crate::target::{GRAIN, MAX_ACCESS_BYTES, Target};
+use crate::target::{GRAIN, MAX_ACCESS_BYTES, SWIZZLED_ROWS, Target};
 use crate::terms::{
     Along, Extent2, Fast, FmaOrder, Load, LoadC, Operands, Pace, Raster, Reads, Reduce, Rounding, Side, SplitK,
     StageMemory, Store, Tail, Wave,
@@ -330,7 +330,7 @@ impl<'s> Settings<'s> {
     ///
     /// Products of a group have few rows each, which are the columns of their transposes, and many edges; elsewhere the one
     /// edge does not pay for the loops. B has to be contiguous along k, so that boxes begin at any column; D is copied by
-    /// TMA in boxes of whole lines, of one column each.
+    /// TMA in boxes of whole lines, of one column each. Blocks that share B copy equal parts of the columns.
     pub fn grain(&self) -> Option<u32> {
         let (problem, tile) = (&self.problem, self.tile?);
         let Atom::Wgmma(_, columns, _) = self.atom else { return None };
@@ -338,9 +338,10 @@ impl<'s> Settings<'s> {
         let boxed = self.load == Load::Tma && problem.layouts.b == Layout::Col;
         let stored = self.store != Store::Tma || problem.layouts.d == Layout::Col;
         let alone = columns == tile.n && self.turns() == 1 && self.cluster.n == 1 && !self.stream_k;
-        let parts = columns.is_multiple_of(GRAIN) && columns > GRAIN;
+        let grain = GRAIN.max(SWIZZLED_ROWS * self.sharers(Side::B));
+        let parts = columns.is_multiple_of(grain) && columns > grain;
         (edges && boxed && stored && alone && parts && self.emulation.is_none() && self.tail == Tail::Predicate)
-            .then_some(GRAIN)
+            .then_some(grain)
     }
 
     /// The clause that settles `key`.

@@ -184,7 +184,8 @@ fn boxes(
         DType::Bf16 => TensorElement::Bf16,
         DType::E4m3 | DType::E5m2 | DType::I8 | DType::U8 => TensorElement::U8,
     };
-    let (mut dims, mut strides, mut boxed) = (vec![run, rows], vec![pitch], vec![map.row, map.rows]);
+    let (mut dims, mut strides, mut boxed) =
+        (vec![run, rows], vec![pitch], vec![map.row, map.box_rows(extents.into())]);
     if problem.batch == Batch::Strided || map.planes > 1 {
         dims.push(u64::from(extents.batch) * u64::from(map.planes));
         strides.push(stride);

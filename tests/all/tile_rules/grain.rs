@@ -2,6 +2,8 @@
 
 const NARROW: &str = "types(bf16); transposed; tile(64, 128, 64); atom(wgmma(64, 128, 16)); load(tma); stages(3); \
                       specialize(producers = 1); store(tma); batch(grouped)";
+const MULTICAST: &str = "types(bf16); transposed; tile(64, 128, 64); atom(wgmma(64, 128, 16)); load(tma); stages(3); \
+                         specialize(producers = 1); store(direct); cluster(2, 1); multicast(b); batch(grouped)";
 const HALVES: &str = "types(bf16); transposed; tile(64, 128, 64); atom(wgmma(64, 64, 16)); load(tma); stages(3); \
                       specialize(producers = 1); store(direct); batch(grouped)";
 const SHARED: &str = "types(bf16); transposed; tile(64, 128, 64); atom(wgmma(64, 128, 16)); load(tma); stages(3); \
@@ -21,15 +23,22 @@ const TURNS: &str = "types(bf16); transposed; tile(64, 128, 64); atom(wgmma(64, 
 
 /// As [`super::ROWS`].
 pub(super) const ROWS: &[(&str, &str, &str, &str)] = &[
-    (NARROW, "grain 16", "grain 8", "boxes of D have whole columns, of which the grain is a multiple"),
+    (NARROW, "grain 16", "grain 8", ""),
     (NARROW, "grain 16", "grain 64", ""),
     (NARROW, "grain 16", "", ""),
     (NARROW, "grain 16", "grain 0", "128 columns are not made of parts of 0"),
     (NARROW, "grain 16", "grain 4", "128 columns are not made of parts of 4, or these not a multiple of 8"),
     (NARROW, "grain 16", "grain 48", "128 columns are not made of parts of 48"),
     (NARROW, "grain 16", "grain 256", "128 columns are not made of parts of 256"),
-    (NARROW, "by tma rows 16", "by tma rows 32", "boxes of D have whole columns, of which the grain is a multiple"),
-    (NARROW, "by tma rows 16", "by tma rows 8", ""),
+    (NARROW, "write d by tma rows 128", "write d by tma rows 64", "boxes of D have all columns of a tile"),
+    (NARROW, "Bs by tma rows 128", "Bs by tma rows 64", ""),
+    (
+        NARROW,
+        "Bs by tma rows 128",
+        "Bs by tma rows 32",
+        "16 columns are not divided among 4 boxes of Bs, in multiples of 8 each",
+    ),
+    (MULTICAST, "grain 16", "grain 8", "8 columns are not divided among 2 boxes of Bs, in multiples of 8 each"),
     (HALVES, "wgmma n 64", "wgmma n 64 grain 16", "narrower products are of all columns of a tile at once"),
     (
         SHARED,
@@ -49,12 +58,7 @@ pub(super) const ROWS: &[(&str, &str, &str, &str)] = &[
         "wgmma n 128 grain 16",
         "boxes of B begin at any column, and must be contiguous along k",
     ),
-    (
-        ROWS_OF_D,
-        "wgmma n 128",
-        "wgmma n 128 grain 16",
-        "boxes of D have whole columns, of which the grain is a multiple",
-    ),
+    (ROWS_OF_D, "wgmma n 128", "wgmma n 128 grain 16", "boxes of D have all columns of a tile"),
     (WHOLE, "wgmma n 128", "wgmma n 128 grain 16", "with `tail none` every tile has all columns"),
     (PLANES, "wgmma n 128", "wgmma n 128 grain 16", "products of planes have all columns"),
     (TURNS, "wgmma n 128", "wgmma n 128 grain 16", "have products of the same columns"),

@@ -1,6 +1,6 @@
 //! Copies: widths that the layouts in both memories allow.
 
-use ptx_gemm_dsl::target::{BOX_ALIGN, MAX_BOX};
+use ptx_gemm_dsl::target::{BOX_ALIGN, MAX_BOX, SWIZZLED_ROWS};
 use ptx_gemm_dsl::terms::{BoxShare, Fast, Side, Swizzle};
 
 use super::limits::{MAX_ACCESS_BYTES, vector};
@@ -129,6 +129,14 @@ fn boxes(program: &Program, index: usize, rows: u32, site: Site) -> Check {
         Swizzle::None => BOX_ALIGN,
         Swizzle::Bytes(span) => 8 * span,
     };
+    if let (Side::B, Some(grain)) = (buffer.side, program.grain()) {
+        let parts = count / rows;
+        rule(grain.is_multiple_of(SWIZZLED_ROWS * parts), at(), || {
+            format!(
+                "{grain} columns are not divided among {parts} boxes of {name}, in multiples of {SWIZZLED_ROWS} each"
+            )
+        })?;
+    }
     let slot = program.ring_of(index).map_or(0, |ring| program.rings[ring].slot_bytes);
     // A single box does not have to end where another could begin.
     let next = if rows < count || buffer.panels() > 1 { rows * bytes } else { 0 };

@@ -210,8 +210,8 @@ fn group(program: &Program, node: &Node<'_>, map: &Map, columns: u32, site: Site
     })
 }
 
-/// Narrower products are the first columns of whole ones, of which each tile of D has its own number. What a tile has not is
-/// left out in whole boxes, of B and of D.
+/// Narrower products are the first columns of whole ones, of which each tile of D has its own number. The boxes of B and of D
+/// have as many fewer.
 fn grain(program: &Program, columns: u32, grain: u32, site: Site) -> Check {
     if grain == columns {
         return Ok(());
@@ -232,10 +232,9 @@ fn grain(program: &Program, columns: u32, grain: u32, site: Site) -> Check {
     rule(program.buffers.iter().all(|buffer| buffer.side == Side::A || buffer.fast == Fast::K), at(), || {
         "boxes of B begin at any column, and must be contiguous along k".into()
     })?;
-    let d = program
-        .boxes_of_d()
-        .is_none_or(|lines| program.problem.layouts.d == Layout::Col && grain.is_multiple_of(lines));
-    rule(d, at(), || "boxes of D have whole columns, of which the grain is a multiple".into())?;
+    let (d, c) = (program.boxes_of_d(), program.boxes_of_c());
+    let lines = program.problem.layouts.d == Layout::Col && d.into_iter().chain(c).all(|lines| lines == columns);
+    rule(d.is_none() || lines, at(), || "boxes of D have all columns of a tile".into())?;
     rule(program.tail == Tail::Predicate, at(), || "with `tail none` every tile has all columns".into())?;
     rule(program.walk.is_none(), at(), || "products of planes have all columns".into())?;
     let alike = |statement: &&Statement| match &statement.op {
