@@ -7,17 +7,92 @@
 //!           for each slot: arrive at its empty mbarrier; next slot
 //! ```
 //!
+//! A consumer that computes several tiles does not wait for the end of the copy: it finds its next tile and clears the accumulators
+//! first, and returns the slots before that tile's products. Those of its last tile nobody needs.
+//!
 //! The slots follow each other in the ring, whose last one is followed by its first. A panel of the stage is at the same place of
 //! its slot as in one piece of memory, so that only the distance between these two depends on where the ring is.
 
 use ptx_gemm_dsl::target::WARP;
 
 use super::ring::Cursor;
-use super::{Lowered, Lowering, broken};
+use super::scheduler::Units;
+use super::{Lowered, Lowering, WorkTile, broken};
 use crate::kernel::{Arrival, Expr, Guard, Op};
-use crate::tile::{Lent, Note, Ring, Writer};
+use crate::tile::{self, Lent, Note, Ring, Statement, Writer};
+
+/// The statements at the end of a tile from `settle` to `return`, which follow the start of the next tile.
+#[derive(Clone)]
+pub(super) struct Returning<'a> {
+    tail: &'a [Statement],
+    /// 1 once there is a tile of D to wait for.
+    any: Expr,
+}
+
+/// A tile's statements.
+pub(super) struct Parts<'a> {
+    /// Those that do not read the ring.
+    first: &'a [Statement],
+    rest: &'a [Statement],
+    /// Those that return the slots of the tile before.
+    returning: Returning<'a>,
+}
+
+impl<'a> Returning<'a> {
+    /// Divides the statements of a tile, if they end as those of the role do.
+    pub(super) fn split(self, body: &'a [Statement]) -> Option<Parts<'a>> {
+        let before = body.strip_suffix(self.tail)?;
+        let cleared = before.iter().take_while(|statement| matches!(statement.op, tile::Op::Clear { .. })).count();
+        let (first, rest) = before.split_at(cleared);
+        Some(Parts { first, rest, returning: self })
+    }
+}
+
+/// The statements from `settle` to the `return` that a tile ends with.
+fn tail(body: &[Statement]) -> Option<&[Statement]> {
+    let settle = body.iter().rposition(|statement| matches!(statement.op, tile::Op::Settle))?;
+    let (_, tail) = body.split_at(settle);
+    matches!(tail.last()?.op, tile::Op::Return { .. }).then_some(tail)
+}
 
 impl<'a> Lowering<'a> {
+    /// Starts to return the slots of a role's tiles late, if it computes one tile after another by itself.
+    pub(super) fn start_returning(&mut self, body: &'a [Statement]) {
+        self.returning = None;
+        if self.program.scheduler.persistent.is_none() || self.groups.is_some() {
+            return;
+        }
+        let Some(tail) = tail(body) else { return };
+        self.b.origin(&tail[0].note, "no tile of D has been stored yet");
+        let any = self.b.variable(Expr::Const(0), 1);
+        self.returning = Some(Returning { tail, any });
+    }
+
+    /// Lowers a tile, with the statements that return the slots of the one before.
+    pub(super) fn tile_after_return(&mut self, work_tile: &WorkTile, units: &Units, parts: Parts<'a>) -> Lowered<()> {
+        let Parts { first, rest, returning: Returning { tail, any } } = parts;
+        let note = &tail[0].note;
+        self.statements(work_tile, units, first)?;
+        self.b.origin(note, "has this block stored a tile of D?");
+        let stored = self.b.set_reg(any.clone().ge(1u32));
+        self.b.open();
+        self.statements(work_tile, units, tail)?;
+        let then = self.b.close();
+        self.b.origin(note, "has this block stored a tile of D?");
+        self.b.branch(stored, then, Vec::new());
+        self.statements(work_tile, units, rest)?;
+        self.b.origin(note, "the slots of this tile are returned when the next one begins");
+        self.b.assign(&any, Expr::Const(1));
+        Ok(())
+    }
+
+    /// Waits for the last tile.
+    pub(super) fn end_returning(&mut self) {
+        if let Some(Returning { tail, .. }) = self.returning.take() {
+            self.settle(&tail[0].note);
+        }
+    }
+
     /// Takes the next free slots, and tells the consumer that they are its own.
     pub(super) fn lend(&mut self, ring: usize, note: &Note) -> Lowered<()> {
         let (decl, lent) = self.slots_of_stage(ring)?;

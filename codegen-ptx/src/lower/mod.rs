@@ -125,6 +125,7 @@ pub fn lower(program: &Program) -> Lowered<Kernel> {
         multiplying: None,
         more_products: false,
         multiplied_columns: None,
+        returning: None,
         described: None,
         matrix_pool: Default::default(),
         fragment_pool: Default::default(),
@@ -180,6 +181,8 @@ struct Lowering<'a> {
     more_products: bool,
     /// Columns of the tile that are multiplied, in the loop being lowered, if those are not all.
     multiplied_columns: Option<u32>,
+    /// How the role returns the slots of a tile of D when the next tile begins.
+    returning: Option<lent::Returning<'a>>,
     /// Descriptors of A and B for the products of the statement after this one.
     described: Option<[(Expr, Fast); 2]>,
     /// Registers of the matrices of A and B, by the set that they belong to.
@@ -300,7 +303,10 @@ impl<'a> Lowering<'a> {
         self.find_writers();
         for statement in &role.body {
             match &statement.op {
-                Op::Tiles { body } => self.tiles(body)?,
+                Op::Tiles { body } => {
+                    self.tiles(body)?;
+                    self.end_returning();
+                }
                 Op::Settle => self.settle(&statement.note),
                 _ => return Err(misplaced(statement)),
             }
@@ -312,6 +318,7 @@ impl<'a> Lowering<'a> {
         let scheduler = &self.program.scheduler;
         self.carried = (0..self.program.rings.len()).map(|ring| self.carry(ring, body)).collect();
         self.carry_c(body);
+        self.start_returning(body);
         if self.program.problem.batch == Batch::Grouped {
             return self.grouped_tiles(body);
         }
@@ -342,6 +349,13 @@ impl<'a> Lowering<'a> {
 
     /// Lowers the statements of one tile of D.
     fn tile(&mut self, work_tile: &WorkTile, units: &Units, body: &'a [Statement]) -> Lowered<()> {
+        match self.returning.clone().and_then(|returning| returning.split(body)) {
+            Some(parts) => self.tile_after_return(work_tile, units, parts),
+            None => self.statements(work_tile, units, body),
+        }
+    }
+
+    fn statements(&mut self, work_tile: &WorkTile, units: &Units, body: &'a [Statement]) -> Lowered<()> {
         for statement in body {
             let note = &statement.note;
             match &statement.op {
