@@ -32,6 +32,10 @@ impl Emitter<'_> {
             Math::Mul => Opcode::Mul { rnd, ty },
             Math::Fma if integer => Opcode::MadInt { half: Half::Lo, ty },
             Math::Fma => Opcode::Fma { rnd, ty },
+            Math::FmaSaturated => {
+                let op = Box::new(Opcode::Fma { rnd, ty });
+                Opcode::Modified { op, ftz: false, sat: true, relu: false }
+            }
             Math::Div => Opcode::Div { rnd, ty },
             Math::Neg => Opcode::Neg(ty),
             Math::Abs => Opcode::Abs(ty),

@@ -192,6 +192,8 @@ pub enum Math {
     Div,
     /// x * y + z, one rounding
     Fma,
+    /// the same between 0 and 1, f32; 0 if it is NaN
+    FmaSaturated,
     /// -x
     Neg,
     /// |x|

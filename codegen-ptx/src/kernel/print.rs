@@ -342,6 +342,7 @@ fn math_name(op: Math) -> &'static str {
         Math::Floor => "floor",
         Math::Exp2 => "exp2",
         Math::Reciprocal => "reciprocal",
+        Math::FmaSaturated => "fma_saturated",
         Math::ReciprocalOfNormal => "reciprocal_of_normal",
         Math::Convert => "convert",
         Math::ConvertPair(Type::F16) => "convert_pair f16",

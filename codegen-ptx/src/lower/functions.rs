@@ -118,8 +118,7 @@ impl Lowering<'_> {
 
     /// `x / 2 (1 + erf(x / sqrt 2))`
     pub(super) fn gelu(&mut self, x: Value) -> Value {
-        let erf = self.rational(x, &ERF.scaled(std::f64::consts::FRAC_1_SQRT_2));
-        self.weighted(x, erf)
+        self.weighted(x, x, &ERF.scaled(std::f64::consts::FRAC_1_SQRT_2))
     }
 
     /// `x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`
@@ -127,13 +126,19 @@ impl Lowering<'_> {
         let cubic = self.apply(Math::Mul, vec![x, Value::Const(0.044715)]);
         let square = self.apply(Math::Mul, vec![x, cubic]);
         let sum = self.apply(Math::Fma, vec![square, x, x]);
-        let tanh = self.rational(sum, &TANH.scaled((2.0 * std::f64::consts::FRAC_1_PI).sqrt()));
-        self.weighted(x, tanh)
+        self.weighted(x, sum, &TANH.scaled((2.0 * std::f64::consts::FRAC_1_PI).sqrt()))
     }
 
-    /// `x / 2 (1 + w)`
-    fn weighted(&mut self, x: Value, w: Value) -> Value {
-        let half = self.apply(Math::Mul, vec![x, Value::Const(0.5)]);
-        self.apply(Math::Fma, vec![half, w, half])
+    /// `x (1/2 + f(y) / 2)` for an odd function f from -1 to 1. Only the square of y is limited: beyond the limit the quotient of
+    /// the polynomials goes on as a multiple of y, and the weight of x is cut off at 0 and 1.
+    fn weighted(&mut self, x: Value, y: Value, of: &Rational) -> Value {
+        let square = self.apply(Math::Mul, vec![y, y]);
+        let square = self.apply(Math::Min, vec![square, Value::Const(of.limit * of.limit)]);
+        let p = self.polynomial(square, &of.p.map(|coefficient| coefficient / 2.0));
+        let q = self.polynomial(square, &of.q);
+        let odd = self.apply(Math::Mul, vec![y, p]);
+        let reciprocal = self.apply(Math::ReciprocalOfNormal, vec![q]);
+        let weight = self.apply(Math::FmaSaturated, vec![odd, reciprocal, Value::Const(0.5)]);
+        self.apply(Math::Mul, vec![x, weight])
     }
 }
