@@ -1,13 +1,13 @@
 //! Mutants that compute the same thing, and why.
 
 mod copies;
+mod edges;
 mod planes;
 mod rings;
 mod streams;
 
 use ptx_gemm_runtime::interface::Entry;
 use ptx_gemm_runtime::ptx::instruction::{Compare, Opcode};
-use ptx_gemm_runtime::ptx::types::Type;
 
 use super::{Mutant, MutantKind};
 
@@ -346,22 +346,6 @@ const FAMILIES: &[Family] = &[
         reason: "one thread of the role works, the one with index 0, whichever that is",
     },
     Family {
-        kinds: &[MutantKind::OtherRegister],
-        is: |mutant| matches!(mutant.op, Opcode::And(Type::Pred)),
-        notes: &["which elements of this line lie inside D"],
-        entry: any,
-        certain: false,
-        reason: "of a line whose later element lies inside D an earlier one does as well",
-    },
-    Family {
-        kinds: &[MutantKind::OtherRegister],
-        is: |mutant| matches!(mutant.op, Opcode::And(Type::Pred)),
-        notes: &["is the vector inside?", "read elements of a tile of", "the largest magnitude of finite elements"],
-        entry: any,
-        certain: false,
-        reason: "of a row or vector whose later part is inside an earlier one is inside as well",
-    },
-    Family {
         kinds: &[MutantKind::Comparison],
         is: compares,
         notes: &["this thread's vectors of the copy"],
@@ -565,7 +549,13 @@ fn family(mutant: &Mutant, entry: &Entry) -> Option<&'static Family> {
 }
 
 fn families() -> impl Iterator<Item = &'static Family> {
-    FAMILIES.iter().chain(copies::FAMILIES).chain(planes::FAMILIES).chain(rings::FAMILIES).chain(streams::FAMILIES)
+    FAMILIES
+        .iter()
+        .chain(copies::FAMILIES)
+        .chain(edges::FAMILIES)
+        .chain(planes::FAMILIES)
+        .chain(rings::FAMILIES)
+        .chain(streams::FAMILIES)
 }
 
 #[cfg(test)]
