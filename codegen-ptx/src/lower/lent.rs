@@ -52,7 +52,11 @@ impl<'a> Returning<'a> {
 fn tail(body: &[Statement]) -> Option<&[Statement]> {
     let settle = body.iter().rposition(|statement| matches!(statement.op, tile::Op::Settle))?;
     let (_, tail) = body.split_at(settle);
-    matches!(tail.last()?.op, tile::Op::Return { .. }).then_some(tail)
+    // Anything else would be of the next tile.
+    let of_any_tile = |statement: &Statement| {
+        matches!(statement.op, tile::Op::Settle | tile::Op::Meet { .. } | tile::Op::Return { .. })
+    };
+    (matches!(tail.last()?.op, tile::Op::Return { .. }) && tail.iter().all(of_any_tile)).then_some(tail)
 }
 
 impl<'a> Lowering<'a> {
@@ -197,5 +201,29 @@ impl<'a> Lowering<'a> {
         self.b.origin(note, "advance to the next slot");
         self.advance_cursor(cursor);
         self.advance_slot(ring, slot);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ptx_gemm_dsl::Schedule;
+
+    use super::tail;
+    use crate::tile::{self, Op, Statement};
+
+    #[test]
+    fn what_depends_on_the_tile_is_not_put_off() {
+        let schedule: Schedule = "types(bf16); tile(128, 128, 64); atom(wgmma(64, 128, 16)); load(tma); stages(4); \
+                                  specialize(producers = 1); persistent; store(tma, memory = ring)"
+            .parse()
+            .unwrap();
+        let module = tile::build::build(&schedule.plan(None).unwrap());
+        let Op::Tiles { body } = &module.entries[0].roles[0].body[0].op else { panic!("{schedule}") };
+        let returning = |body: &[Statement]| tail(body).map(<[Statement]>::len);
+        assert_eq!(returning(body), Some(3));
+        let written = body.iter().find(|statement| matches!(statement.op, Op::Write { .. })).unwrap();
+        let mut later = body.clone();
+        later.insert(body.len() - 1, written.clone());
+        assert_eq!(returning(&later), None);
     }
 }
