@@ -151,11 +151,9 @@ impl<'a> Lowering<'a> {
         Streaming { blocks, shared, whole, run, last, from }
     }
 
-    /// The whole tile `unit`, or the last tile of the run if it is none.
+    /// The whole tile `unit`, or the last tile of the run if it is none. Without a run that is no tile either.
     fn whole_or_run(&mut self, unit: Expr, streamed: &Streaming) -> Expr {
-        let whole = unit.clone().lt(streamed.whole.clone());
-        let run = Expr::Not(Box::new(whole)).and(streamed.shared.clone().ge(1u32));
-        run.select(streamed.last.clone(), unit)
+        unit.clone().lt(streamed.whole.clone()).select(unit, streamed.last.clone())
     }
 
     /// Computes this block's K-tiles of a tile, if there are any.

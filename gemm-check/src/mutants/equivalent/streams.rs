@@ -7,6 +7,22 @@ use crate::mutants::MutantKind;
 
 pub(super) const FAMILIES: &[Family] = &[
     Family {
+        kinds: &[MutantKind::Constant],
+        is: |mutant| matches!(mutant.op, Opcode::Selp(_)) && mutant.before.contains(" 4294967295,"),
+        notes: &["the tile before it in the run"],
+        entry: |entry| entry.record.is_some(),
+        certain: false,
+        reason: "no tile has this number either",
+    },
+    Family {
+        kinds: &[MutantKind::Bound],
+        is: |mutant| compares(mutant) && mutant.before.ends_with(", 1"),
+        notes: &["have earlier blocks begun it?"],
+        entry: |entry| entry.record.is_some(),
+        certain: false,
+        reason: "blocks share the tiles of a group in pieces of several K-tiles, and none has begun a single one",
+    },
+    Family {
         kinds: &[MutantKind::Bound, MutantKind::Comparison, MutantKind::SwappedOperands],
         is: compares,
         notes: &["tiles that the whole waves leave over"],
