@@ -151,7 +151,7 @@ impl<'a> Lowering<'a> {
         Streaming { blocks, shared, whole, run, last, from }
     }
 
-    /// The whole tile `unit`, or the last tile of the run if it is none. Without a run that is no tile either.
+    /// The whole tile `unit`, or the last tile of the run if it is none. Where there is no run, the result is past the last tile.
     fn whole_or_run(&mut self, unit: Expr, streamed: &Streaming) -> Expr {
         unit.clone().lt(streamed.whole.clone()).select(unit, streamed.last.clone())
     }

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A consumer that computes several tiles does not wait for the end of the copy: it finds its next tile and clears the accumulators
-//! first, and returns the slots before that tile's products. Those of its last tile nobody needs.
+//! first, and returns the slots before that tile's products. It does not return those of its last tile, which nobody needs.
 //!
 //! The slots follow each other in the ring, whose last one is followed by its first. A panel of the stage is at the same place of
 //! its slot as in one piece of memory, so that only the distance between these two depends on where the ring is.

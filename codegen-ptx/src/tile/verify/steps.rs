@@ -232,9 +232,10 @@ fn grain(program: &Program, columns: u32, grain: u32, site: Site) -> Check {
     rule(program.buffers.iter().all(|buffer| buffer.side == Side::A || buffer.fast == Fast::K), at(), || {
         "boxes of B begin at any column, and must be contiguous along k".into()
     })?;
-    let (d, c) = (program.boxes_of_d(), program.boxes_of_c());
-    let lines = program.problem.layouts.d == Layout::Col && d.into_iter().chain(c).all(|lines| lines == columns);
-    rule(d.is_none() || lines, at(), || "boxes of D have all columns of a tile".into())?;
+    // C is copied to the place of D, in boxes of its lines.
+    let mut boxes = program.boxes_of_d().into_iter().chain(program.boxes_of_c());
+    let whole = boxes.all(|lines| program.problem.layouts.d == Layout::Col && lines == columns);
+    rule(whole, at(), || "boxes of D have all columns of a tile".into())?;
     rule(program.tail == Tail::Predicate, at(), || "with `tail none` every tile has all columns".into())?;
     rule(program.walk.is_none(), at(), || "products of planes have all columns".into())?;
     let alike = |statement: &&Statement| match &statement.op {
