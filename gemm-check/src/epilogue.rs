@@ -160,6 +160,8 @@ impl Evaluation<'_> {
             Function::Tanh => approximate(x.value.tanh(), 1.0),
             Function::Sigmoid => approximate(sigmoid(x.value), 0.25),
             // The slopes of gelu, in both forms, and of silu stay below 1.13 and 1.10.
+            // All three tend to 0 on the left, where the formulas have -inf * 0.
+            Function::Gelu | Function::GeluTanh | Function::Silu if x.value == f64::NEG_INFINITY => zero,
             Function::Gelu => weighted(0.5 * x.value * libm::erfc(-x.value * FRAC_1_SQRT_2), 1.13),
             Function::GeluTanh => weighted(gelu_tanh(x.value), 1.13),
             Function::Silu => or_zero(x.value * sigmoid(x.value), 1.10, sigmoid(x.value) < NORMAL),

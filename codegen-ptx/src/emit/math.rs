@@ -6,6 +6,11 @@ use ptx_gemm_ptx::types::Type;
 use super::{Emitter, scalar_type};
 use crate::kernel::{self, Math, Value};
 
+/// The instruction with `.ftz`.
+fn flushed(op: Opcode) -> Opcode {
+    Opcode::Modified { op: Box::new(op), ftz: true, sat: false, relu: false }
+}
+
 impl Emitter<'_> {
     pub(super) fn value(&self, value: &Value, ty: Type) -> Operand {
         match (value, ty) {
@@ -32,21 +37,13 @@ impl Emitter<'_> {
             Math::Mul => Opcode::Mul { rnd, ty },
             Math::Fma if integer => Opcode::MadInt { half: Half::Lo, ty },
             Math::Fma => Opcode::Fma { rnd, ty },
-            Math::FmaSaturated => {
-                let op = Box::new(Opcode::Fma { rnd, ty });
-                Opcode::Modified { op, ftz: false, sat: true, relu: false }
-            }
             Math::Div => Opcode::Div { rnd, ty },
             Math::Neg => Opcode::Neg(ty),
             Math::Abs => Opcode::Abs(ty),
             Math::CopySign => Opcode::CopySign(ty),
-            Math::Floor => Opcode::Cvt { rnd: Rounding::Rmi, sat: false, to: ty, from: ty },
             Math::Exp2 => Opcode::Approx { function: Approx::Ex2, ty },
-            Math::Reciprocal => Opcode::Approx { function: Approx::Rcp, ty },
-            Math::ReciprocalOfNormal => {
-                let op = Box::new(Opcode::Approx { function: Approx::Rcp, ty });
-                Opcode::Modified { op, ftz: true, sat: false, relu: false }
-            }
+            Math::Exp2OrZero => flushed(Opcode::Approx { function: Approx::Ex2, ty }),
+            Math::Reciprocal => flushed(Opcode::Approx { function: Approx::Rcp, ty }),
             Math::Min => return self.extremum(|nan| Opcode::Min { nan, ty }, dst, [&args[0], &args[1]]),
             Math::Max => return self.extremum(|nan| Opcode::Max { nan, ty }, dst, [&args[0], &args[1]]),
             Math::ConvertPair(to) => return self.convert_pair(dst, to, args),

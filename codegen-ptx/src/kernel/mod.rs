@@ -192,8 +192,6 @@ pub enum Math {
     Div,
     /// x * y + z, one rounding
     Fma,
-    /// the same between 0 and 1, f32; 0 if it is NaN
-    FmaSaturated,
     /// -x
     Neg,
     /// |x|
@@ -204,14 +202,12 @@ pub enum Math {
     Min,
     /// larger, NaN if either is NaN
     Max,
-    /// the largest integer that is not larger, f32
-    Floor,
     /// 2^x, f32, approximately; exactly for integers
     Exp2,
-    /// 1 / x, f32, approximately
+    /// 2^x, f32, approximately, and 0 if it is below 2^-126: without the instructions for subnormal numbers
+    Exp2OrZero,
+    /// 1 / x, f32, approximately; an x below 2^-126 counts as 0, and so does such a result
     Reciprocal,
-    /// 1 / x, f32, approximately, of an x for which neither it nor the result is subnormal: without the instructions for these
-    ReciprocalOfNormal,
     /// conversion to the destination's type
     Convert,
     /// two f32, converted to a type of 16 bits, as a pair

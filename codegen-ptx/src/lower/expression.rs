@@ -111,10 +111,7 @@ impl Lowering<'_> {
             }
             (Function::Exp, [x]) => self.exp(*x),
             (Function::Sigmoid, [x]) => self.sigmoid(*x),
-            (Function::Silu, [x]) => {
-                let sigmoid = self.sigmoid(*x);
-                self.apply(Math::Mul, vec![*x, sigmoid])
-            }
+            (Function::Silu, [x]) => self.silu(*x),
             (Function::Tanh, [x]) => self.rational(*x, &TANH),
             (Function::Gelu, [x]) => self.gelu(*x),
             (Function::GeluTanh, [x]) => self.gelu_tanh(*x),

@@ -15,20 +15,6 @@ pub(super) struct Rational {
     q: [f64; 5],
 }
 
-impl Rational {
-    /// The same function of `factor x`, without a multiplication for it.
-    fn scaled(&self, factor: f64) -> Rational {
-        let scaled = |coefficients: &[f64], lowest: i32| {
-            let powers = (0..coefficients.len() as i32).rev().map(|power| factor.powi(lowest + 2 * power));
-            coefficients.iter().zip(powers).map(|(coefficient, power)| coefficient * power).collect::<Vec<f64>>()
-        };
-        let (mut p, mut q) = ([0.0; 7], [0.0; 5]);
-        p.copy_from_slice(&scaled(&self.p, 1));
-        q.copy_from_slice(&scaled(&self.q, 0));
-        Rational { limit: self.limit / factor, p, q }
-    }
-}
-
 /// The hyperbolic tangent, which rounds to 1 from the limit on (coefficients of Eigen's `ptanh_float`).
 pub(super) const TANH: Rational = Rational {
     limit: 7.998_811_721_801_758,
@@ -44,55 +30,68 @@ pub(super) const TANH: Rational = Rational {
     q: [0.0, 1.198_258_394_667_02e-6, 1.185_347_056_866_54e-4, 2.268_434_632_439_00e-3, 4.893_525_185_543_85e-3],
 };
 
-/// The error function, which rounds to 1 from the limit on (coefficients of Eigen's `perf_float`).
-const ERF: Rational = Rational {
-    limit: 4.0,
-    p: [
-        -2.726_142_258_013_06e-10,
-        2.770_681_424_959_02e-8,
-        -2.101_024_020_825_08e-6,
-        -5.692_506_394_623_46e-5,
-        -7.349_906_303_268_55e-4,
-        -2.954_599_808_540_25e-3,
-        -1.609_603_332_624_15e-2,
-    ],
-    q: [
-        -1.456_607_184_649_96e-5,
-        -2.133_740_552_789_05e-4,
-        -1.682_826_974_382_03e-3,
-        -7.373_329_167_204_68e-3,
-        -1.426_473_905_141_89e-2,
-    ],
-};
+/// The binary logarithm of the normal distribution function at `-t`, with the coefficient of the highest power first. The
+/// coefficients are a minimax fit from 0 to 14, with -1 at 0: `2^` of the polynomial is within 2^-21.9 of the value, and below
+/// t = 5 within 0.07% of it.
+const TAIL: [f64; 8] = [
+    -5.484_301_937_030_978e-7,
+    3.476_285_201_031_715e-5,
+    -7.419_010_989_950_8e-4,
+    7.924_902_252_852_917e-3,
+    -5.311_416_834_592_819e-2,
+    -4.590_107_798_576_355e-1,
+    -1.151_125_192_642_212,
+    -1.0,
+];
+
+/// From `-GELU_LIMIT` down, `gelu` of f32 is 0, in both forms: its second factor is below 2^-126.
+const GELU_LIMIT: f64 = 14.0;
+
+/// A sum with it is rounded to an integer, if the other summand is below 2^22.
+const INTEGERS: f64 = 1.5 * (1 << 23) as f64;
 
 /// Arguments beyond which `exp` is infinite, or 0.
 const EXP_LIMITS: (f64, f64) = (-104.0, 89.0);
 
 impl Lowering<'_> {
-    /// `e^x = 2^n 2^f`, with the integer n and the fraction f of x log2(e). The logarithm has two parts, so that f is as
-    /// precise for large x; and 2^n is exact.
+    /// `e^x = 2^n 2^f`, with f between 1/2 and 3/2 and the integer n, for which 2^n is exact and finite wherever e^x
+    /// is. The logarithm of e has two parts, so that f is as precise for large x.
     pub(super) fn exp(&mut self, x: Value) -> Value {
+        self.exp_by(x, Math::Exp2)
+    }
+
+    /// `power` computes 2^n: it decides whether results below 2^-126 are subnormal or 0.
+    fn exp_by(&mut self, x: Value, power: Math) -> Value {
         let log2e = std::f64::consts::LOG2_E;
         let high = f64::from(log2e as f32);
         let low = log2e - high;
         let x = self.apply(Math::Max, vec![x, Value::Const(EXP_LIMITS.0)]);
         let x = self.apply(Math::Min, vec![x, Value::Const(EXP_LIMITS.1)]);
-        let scaled = self.apply(Math::Mul, vec![x, Value::Const(high)]);
-        let n = self.apply(Math::Floor, vec![scaled]);
+        let factor = self.apply(Math::Mov, vec![Value::Const(high)]);
+        let n = self.apply(Math::Fma, vec![x, factor, Value::Const(INTEGERS)]);
+        let n = self.apply(Math::Sub, vec![n, Value::Const(INTEGERS + 1.0)]);
         let minus = self.apply(Math::Neg, vec![n]);
-        let f = self.apply(Math::Fma, vec![x, Value::Const(high), minus]);
+        let f = self.apply(Math::Fma, vec![x, factor, minus]);
         let f = self.apply(Math::Fma, vec![x, Value::Const(low), f]);
-        let fraction = self.apply(Math::Exp2, vec![f]);
-        let power = self.apply(Math::Exp2, vec![n]);
+        let fraction = self.apply(Math::Exp2OrZero, vec![f]);
+        let power = self.apply(power, vec![n]);
         self.apply(Math::Mul, vec![fraction, power])
     }
 
     /// `1 / (1 + exp(-x))`
     pub(super) fn sigmoid(&mut self, x: Value) -> Value {
         let minus = self.apply(Math::Neg, vec![x]);
-        let exp = self.exp(minus);
+        // Beside 1, a number below 2^-126 counts as much as 0.
+        let exp = self.exp_by(minus, Math::Exp2OrZero);
         let sum = self.apply(Math::Add, vec![exp, Value::Const(1.0)]);
         self.apply(Math::Reciprocal, vec![sum])
+    }
+
+    /// `x sigmoid(x)`, which tends to 0 where the sigmoid does: its factor x has a limit there.
+    pub(super) fn silu(&mut self, x: Value) -> Value {
+        let sigmoid = self.sigmoid(x);
+        let x = self.apply(Math::Max, vec![x, Value::Const(EXP_LIMITS.0)]);
+        self.apply(Math::Mul, vec![x, sigmoid])
     }
 
     /// An odd function.
@@ -103,7 +102,7 @@ impl Lowering<'_> {
         let p = self.polynomial(square, &of.p);
         let q = self.polynomial(square, &of.q);
         let odd = self.apply(Math::Mul, vec![x, p]);
-        let reciprocal = self.apply(Math::ReciprocalOfNormal, vec![q]);
+        let reciprocal = self.apply(Math::Reciprocal, vec![q]);
         self.apply(Math::Mul, vec![odd, reciprocal])
     }
 
@@ -116,29 +115,29 @@ impl Lowering<'_> {
         rest.iter().fold(sum, |sum, next| self.apply(Math::Fma, vec![sum, x, Value::Const(*next)]))
     }
 
-    /// `x / 2 (1 + erf(x / sqrt 2))`
+    /// `x / 2 (1 + erf(x / sqrt 2))`, which is `x F(x)` with the normal distribution function F. With t = |x|, and since
+    /// F(t) = 1 - F(-t), it is `max(x, 0) - t F(-t)`: one approximate instruction, and no difference of nearly equal numbers.
     pub(super) fn gelu(&mut self, x: Value) -> Value {
-        self.weighted(x, x, &ERF.scaled(std::f64::consts::FRAC_1_SQRT_2))
+        let t = self.apply(Math::Abs, vec![x]);
+        let t = self.apply(Math::Min, vec![t, Value::Const(GELU_LIMIT)]);
+        let logarithm = self.polynomial(t, &TAIL);
+        let tail = self.apply(Math::Exp2OrZero, vec![logarithm]);
+        let positive = self.apply(Math::Max, vec![x, Value::Const(0.0)]);
+        let minus = self.apply(Math::Neg, vec![t]);
+        self.apply(Math::Fma, vec![minus, tail, positive])
     }
 
-    /// `x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`
+    /// `x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`, which is `x / (1 + 2^y)` with
+    /// `y = -2 log2(e) sqrt(2 / pi) (x + 0.044715 x^3)`.
     pub(super) fn gelu_tanh(&mut self, x: Value) -> Value {
-        let cubic = self.apply(Math::Mul, vec![x, Value::Const(0.044715)]);
-        let square = self.apply(Math::Mul, vec![x, cubic]);
-        let sum = self.apply(Math::Fma, vec![square, x, x]);
-        self.weighted(x, sum, &TANH.scaled((2.0 * std::f64::consts::FRAC_1_PI).sqrt()))
-    }
-
-    /// `x (1/2 + f(y) / 2)` for an odd function f from -1 to 1. Only the square of y is limited: beyond the limit the quotient of
-    /// the polynomials goes on as a multiple of y, and the weight of x is cut off at 0 and 1.
-    fn weighted(&mut self, x: Value, y: Value, of: &Rational) -> Value {
-        let square = self.apply(Math::Mul, vec![y, y]);
-        let square = self.apply(Math::Min, vec![square, Value::Const(of.limit * of.limit)]);
-        let p = self.polynomial(square, &of.p.map(|coefficient| coefficient / 2.0));
-        let q = self.polynomial(square, &of.q);
-        let odd = self.apply(Math::Mul, vec![y, p]);
-        let reciprocal = self.apply(Math::ReciprocalOfNormal, vec![q]);
-        let weight = self.apply(Math::FmaSaturated, vec![odd, reciprocal, Value::Const(0.5)]);
-        self.apply(Math::Mul, vec![x, weight])
+        let linear = -2.0 * std::f64::consts::LOG2_E * std::f64::consts::FRAC_2_PI.sqrt();
+        let x = self.apply(Math::Max, vec![x, Value::Const(-GELU_LIMIT)]);
+        let square = self.apply(Math::Mul, vec![x, x]);
+        let factor = self.polynomial(square, &[0.044715 * linear, linear]);
+        let y = self.apply(Math::Mul, vec![x, factor]);
+        let power = self.apply(Math::Exp2OrZero, vec![y]);
+        let sum = self.apply(Math::Add, vec![power, Value::Const(1.0)]);
+        let reciprocal = self.apply(Math::Reciprocal, vec![sum]);
+        self.apply(Math::Mul, vec![x, reciprocal])
     }
 }

@@ -199,10 +199,10 @@ impl Structure<'_> {
     fn math(&mut self, op: Math, dst: Reg, args: &[Value]) -> Check {
         let takes = match op {
             Math::Mov | Math::Neg | Math::Abs | Math::Convert | Math::First | Math::Second => 1,
-            Math::Floor | Math::Exp2 | Math::Reciprocal | Math::ReciprocalOfNormal => 1,
+            Math::Exp2 | Math::Exp2OrZero | Math::Reciprocal => 1,
             Math::Add | Math::Sub | Math::Mul | Math::Div | Math::Min | Math::Max | Math::CopySign => 2,
             Math::Pair | Math::ConvertPair(_) => 2,
-            Math::Fma | Math::FmaSaturated => 3,
+            Math::Fma => 3,
         };
         rule(args.len() == takes, || format!("{op:?} with {} operands", args.len()))?;
         self.known(dst)?;
@@ -213,8 +213,7 @@ impl Structure<'_> {
             Math::Pair => ty == Type::Pair,
             Math::ConvertPair(to) => ty == Type::Pair && matches!(to, Type::F16 | Type::Bf16),
             Math::First | Math::Second => matches!(ty, Type::F16 | Type::Bf16),
-            Math::Floor | Math::Exp2 | Math::Reciprocal | Math::ReciprocalOfNormal => ty == Type::F32,
-            Math::CopySign | Math::FmaSaturated => ty == Type::F32,
+            Math::Exp2 | Math::Exp2OrZero | Math::Reciprocal | Math::CopySign => ty == Type::F32,
             _ => !ty.is_narrow(),
         };
         rule(legal, || format!("{op:?} of {ty:?}"))?;
