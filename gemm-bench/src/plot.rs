@@ -1,7 +1,7 @@
 //! A suite as a picture: the speed of the fastest schedules next to cuBLAS's and the GPU's peak.
 //!
-//! Schedules on one product are bars grouped by idea; cubes are lines over their size; other products, which have no
-//! order, are bars with a mark for cuBLAS.
+//! Schedules on one product are bars grouped by idea; on a few products that were named, bars grouped by product. Cubes are
+//! lines over their size; other products, which have no order, are bars with a mark for cuBLAS.
 
 use ptx_gemm_draw::bars::{Bar, Bars, Group, Panel, bars};
 use ptx_gemm_draw::sizes::{Line, Lines, lines};
@@ -17,12 +17,20 @@ pub fn plot(suite: &str, device: &str, rows: &[&Row], peak: f64) -> String {
     let one_product = rows.windows(2).all(|pair| pair[0].size == pair[1].size);
     let one_schedule = rows.windows(2).all(|pair| pair[0].schedule == pair[1].schedule);
     let cubes = rows.iter().all(|row| is_cube(row.size));
+    let products = suite.by_product();
+    let compared = rows.iter().all(|row| row.suite == suites::SIZES)
+        && products.len() <= COMPARED
+        && products.iter().any(|(_, schedules)| schedules.len() > 1);
     match () {
         () if one_product && !one_schedule => bars(&suite.schedules(), Scheme::Auto),
+        () if compared => bars(&suite.comparison(), Scheme::Auto),
         () if cubes && !one_product => lines(&suite.cubes(), Scheme::Auto),
         () => bars(&suite.products(), Scheme::Auto),
     }
 }
+
+/// So many products by name, in each type and layout, are there to compare schedules.
+const COMPARED: usize = 4;
 
 struct Suite<'a> {
     name: &'a str,
@@ -55,6 +63,27 @@ impl Suite<'_> {
             panels: vec![Panel { axis: "TFLOP/s".into(), limits }],
             groups: by_idea(self.rows.iter().map(|row| (row.schedule.as_str(), bar(row)))),
             mark: None,
+        }
+    }
+
+    /// Every schedule on each of a few products.
+    fn comparison(&self) -> Bars {
+        let bar = |row: &&Row| Bar {
+            name: row.schedule.clone(),
+            values: vec![Some(row.tflops())],
+            mark: theirs(row),
+            note: row.times.ratio.map_or(String::new(), percent),
+        };
+        let group = |(name, rows): (String, Vec<&Row>)| Group { name, bars: rows.iter().map(bar).collect() };
+        Bars {
+            title: "Schedules by product".into(),
+            text: format!(
+                "{}; m × n × k. Each bar is a schedule; next to it its speed and its share of cuBLAS's on the same product.",
+                self.device
+            ),
+            panels: vec![Panel { axis: "TFLOP/s".into(), limits: vec![] }],
+            groups: self.by_product().into_iter().map(group).collect(),
+            mark: Some("cuBLAS on the same product".into()),
         }
     }
 
@@ -126,17 +155,14 @@ impl Suite<'_> {
         }
     }
 
-    /// The best rows by types and layout, in the order of the first of each.
+    /// The best rows by types and layout.
     fn by_kind(&self) -> Vec<(String, Vec<&Row>)> {
-        let mut kinds: Vec<(String, Vec<&Row>)> = Vec::new();
-        for row in best(self.rows) {
-            let name = kind(row);
-            match kinds.iter_mut().find(|(other, _)| *other == name) {
-                Some((_, rows)) => rows.push(row),
-                None => kinds.push((name, vec![row])),
-            }
-        }
-        kinds
+        grouped(best(self.rows), kind)
+    }
+
+    /// All rows by product, types and layout.
+    fn by_product(&self) -> Vec<(String, Vec<&Row>)> {
+        grouped(self.rows.iter().copied(), |row| format!("{}, {}", extents(row.size), kind(row)))
     }
 
     fn limit(&self) -> Option<(String, f64)> {
@@ -153,6 +179,19 @@ impl Suite<'_> {
             _ => String::new(),
         }
     }
+}
+
+/// The rows by name, in the order of the first of each.
+fn grouped<'a>(rows: impl IntoIterator<Item = &'a Row>, name: fn(&Row) -> String) -> Vec<(String, Vec<&'a Row>)> {
+    let mut groups: Vec<(String, Vec<&Row>)> = Vec::new();
+    for row in rows {
+        let name = name(row);
+        match groups.iter_mut().find(|(other, _)| *other == name) {
+            Some((_, rows)) => rows.push(row),
+            None => groups.push((name, vec![row])),
+        }
+    }
+    groups
 }
 
 fn theirs(row: &Row) -> Option<f64> {
@@ -256,6 +295,16 @@ mod tests {
             assert!(svg.contains(text), "{text}: {svg}");
         }
         assert!(svg.contains("beyond the plot"), "the bars would be too small next to the peak");
+    }
+
+    #[test]
+    fn schedules_are_compared_on_a_few_named_products() {
+        let mut rows = [row(64, "one", 2.0), row(64, "two", 0.5), row(128, "one", 1.0), row(128, "two", 0.8)];
+        rows.iter_mut().for_each(|row| row.suite = crate::suites::SIZES.into());
+        let svg = plot(crate::suites::SIZES, "Some GPU", &rows.iter().collect::<Vec<_>>(), 60.0);
+        for text in ["64 × 64 × 64, A row", "128 × 128 × 128, A row", "50 %", "200 %", "100 %", "125 %"] {
+            assert!(svg.contains(text), "{text}: {svg}");
+        }
     }
 
     #[test]

@@ -7,6 +7,9 @@ use ptx_gemm_check::{Case, case, cases, tuned};
 
 use crate::program::Program;
 
+/// The name that takes the place of a suite's where products are given by their sizes.
+pub const SIZES: &str = "sizes";
+
 /// Products of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]

@@ -21,7 +21,7 @@ use ptx_gemm_bench::markdown::{self, Shown};
 use ptx_gemm_bench::progress::Progress;
 use ptx_gemm_bench::rivals::{Against, Versions};
 use ptx_gemm_bench::session::{self, Event, Order, Orders, Reason, Row};
-use ptx_gemm_bench::suites::{Named, Size, Suite};
+use ptx_gemm_bench::suites::{Named, SIZES, Size, Suite};
 use ptx_gemm_bench::{plot, report};
 
 /// How long a kernel may exceed the deadline before it counts as one that never ends.
@@ -151,7 +151,7 @@ fn orders(args: &Bench, given: &[Named], device: &Device) -> Result<Orders, Fail
     }
     if !args.size.is_empty() {
         let batched = args.size.iter().any(|size| size.batch > 1);
-        order("sizes", if batched { Suite::Batched } else { Suite::Square }, args.size.clone());
+        order(SIZES, if batched { Suite::Batched } else { Suite::Square }, args.size.clone());
     }
     let deadline = Instant::now() + Duration::from_secs(args.seconds);
     Ok(Orders {
