@@ -26,11 +26,11 @@ pub enum Function {
     Tanh,
     /// `1 / (1 + exp(-x))`.
     Sigmoid,
-    /// `x / 2 * (1 + erf(x / sqrt 2))`.
+    /// `x / 2 * (1 + erf(x / sqrt 2))`; 0 for -infinity.
     Gelu,
-    /// `x / 2 * (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))` (Hendrycks and Gimpel).
+    /// `x / 2 * (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))` (Hendrycks and Gimpel); 0 for -infinity.
     GeluTanh,
-    /// `x * sigmoid(x)`.
+    /// `x * sigmoid(x)`; 0 for -infinity.
     Silu,
 }
 

@@ -253,9 +253,9 @@ fn value(function: Function) -> &'static str {
         Function::Exp => "e to the x, within 2^-20 of its value",
         Function::Tanh => "hyperbolic tangent, within 2^-20 of its value",
         Function::Sigmoid => "1 / (1 + exp(-x)), within 2^-20 of its value",
-        Function::Gelu => "x / 2 * (1 + erf(x / sqrt 2)), within 2^-20 of x",
-        Function::GeluTanh => "x / 2 * (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), within 2^-20 of x",
-        Function::Silu => "x * sigmoid(x), within 2^-20 of its value",
+        Function::Gelu => "x / 2 * (1 + erf(x / sqrt 2)), within 2^-20 of x; 0 for -infinity",
+        Function::GeluTanh => "x / 2 * (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), within 2^-20 of x; 0 for -infinity",
+        Function::Silu => "x * sigmoid(x), within 2^-20 of its value; 0 for -infinity",
     }
 }
 
