@@ -288,6 +288,30 @@ fn narrow_tiles_are_copied_in_any_number_of_boxes() {
     }
 }
 
+/// Tiles of groups are narrow exactly where the rules of tile IR let them be.
+#[test]
+fn tiles_are_narrow_where_they_can_be() {
+    let grouped =
+        "types(bf16); transposed; tile(64, 96, 32); atom(wgmma(64, 96, 16)); load(tma); stages(2); batch(grouped)";
+    for (more, narrow) in [
+        ("", true),
+        ("; specialize(producers = 1); pace(tile)", true),
+        ("; cluster(2, 1); multicast(b)", true),
+        ("; store(tma)", true),
+        ("; specialize(producers = 1, pingpong)", false),
+        ("; shared(b = kn + swizzle(64))", false),
+        ("; layout(a = col)", false),
+        ("; cluster(1, 2); multicast(a)", false),
+    ] {
+        let schedule = format!("{grouped}{more}").parse().unwrap_or_else(|e| panic!("{e}"));
+        let gemm = CompiledGemm::new(&schedule, &interpreter()).unwrap_or_else(|e| panic!("{more}: {e}"));
+        assert_eq!(print(&module(&schedule)).contains(" grain "), narrow, "{more}");
+        let request = Request::exact(33, 70, 40).with_others(vec![Size::new(100, 5, 64)]);
+        let outcome = check(&gemm, &request).unwrap_or_else(|e| panic!("{more}: {e}"));
+        assert!(outcome.is_right(), "{more}: {outcome:?}");
+    }
+}
+
 /// A hand-written program is correct at every edge, in every order of warps.
 #[test]
 fn a_program_by_hand_is_right_at_every_edge() {

@@ -335,7 +335,8 @@ impl<'s> Settings<'s> {
         let (problem, tile) = (&self.problem, self.tile?);
         let Atom::Wgmma(_, columns, _) = self.atom else { return None };
         let edges = problem.batch == Batch::Grouped && problem.orientation == Orientation::Transposed;
-        let boxed = self.load == Load::Tma && problem.layouts.b == Layout::Col;
+        let along_k = problem.layouts.b == Layout::Col && self.shared.is_some_and(|(_, b)| b.fast == Fast::K);
+        let boxed = self.load == Load::Tma && along_k;
         let stored = self.store != Store::Tma || problem.layouts.d == Layout::Col;
         let alone = columns == tile.n && self.turns() == 1 && self.cluster.n == 1 && !self.stream_k;
         let grain = GRAIN.max(SWIZZLED_ROWS * self.sharers(Side::B));

@@ -20,10 +20,13 @@ const PLANES: &str = "emulate(bf16x6); layout(b = col); tile(64, 128, 64); atom(
                       specialize(producers = 1); persistent";
 const TURNS: &str = "types(bf16); transposed; tile(64, 128, 64); atom(wgmma(64, 128, 16)); load(tma); stages(3); \
                      specialize(producers = 1, pingpong); batch(grouped)";
+const PACED: &str = "types(bf16); transposed; tile(128, 128, 64); atom(wgmma(64, 128, 16)); load(tma); stages(3); \
+                     specialize(producers = 1); pace(tile); batch(grouped)";
 
 /// As [`super::ROWS`].
 pub(super) const ROWS: &[(&str, &str, &str, &str)] = &[
     (NARROW, "grain 16", "grain 8", ""),
+    (PACED, "grain 16", "grain 32", ""),
     (NARROW, "grain 16", "grain 64", ""),
     (NARROW, "grain 16", "", ""),
     (NARROW, "grain 16", "grain 0", "128 columns are not made of parts of 0"),
@@ -61,5 +64,5 @@ pub(super) const ROWS: &[(&str, &str, &str, &str)] = &[
     (ROWS_OF_D, "wgmma n 128", "wgmma n 128 grain 16", "boxes of D have all columns of a tile"),
     (WHOLE, "wgmma n 128", "wgmma n 128 grain 16", "with `tail none` every tile has all columns"),
     (PLANES, "wgmma n 128", "wgmma n 128 grain 16", "products of planes have all columns"),
-    (TURNS, "wgmma n 128", "wgmma n 128 grain 16", "have products of the same columns"),
+    (TURNS, "wgmma n 128", "wgmma n 128 grain 16", "groups of threads that take turns have tiles of different columns"),
 ];
