@@ -93,6 +93,8 @@ pub(crate) struct Block {
     changes: u64,
     /// Version of global memory to which these counts belong.
     version: u64,
+    /// Whether no warp has met others, or written something, in this round so far.
+    quiet: bool,
 }
 
 /// After this many rounds other blocks get a turn, in case this one reads a flag with plain loads.
@@ -158,6 +160,7 @@ impl Block {
             }
             env.fill_constants(warp, number);
         }
+        self.quiet = false;
         self.turns.reset(env.order, count, number, if env.slices() { SLICE } else { u64::MAX });
     }
 
@@ -174,10 +177,10 @@ impl Block {
                 return Progress::Abandoned;
             }
             let (mut polled, mut looped) = (false, false);
-            self.turns.begin_round();
+            self.turns.begin_round(std::mem::replace(&mut self.quiet, true));
             for turn in 0..self.warps.len() {
                 let index = self.turns.warp(turn);
-                if self.status[index] != Status::Ready {
+                if self.status[index] != Status::Ready || self.turns.holds(index) {
                     continue;
                 }
                 if let Some(drawn) = self.memory.agents.draw() {
@@ -216,6 +219,7 @@ impl Block {
                 // A warp that counts its polls may also store.
                 if std::mem::take(&mut self.memory.stored) || wrote || progress || self.memory.wrote_global {
                     self.barren.fill(0);
+                    self.quiet = false;
                 }
                 if wrote || stirred || self.memory.wrote_global {
                     self.repeats.disturb();

@@ -72,18 +72,23 @@ pub enum WarpOrder {
     /// Random turns of random length, reproducible from the seed. The order changes with every round of turns, and
     /// turns also end between barriers.
     Seeded(u64),
+    /// As `RunToBarrier`, but one warp is held up for as long as the others can go on without it, and then another one; which
+    /// one is random, reproducible from the seed. This exposes a thread that nothing waits for, and that misses a phase of an
+    /// mbarrier.
+    Late(u64),
     /// Each warp runs as far as it can, first warp first; this is the fastest order.
     #[default]
     RunToBarrier,
 }
 
 impl WarpOrder {
-    /// One of the orders, chosen by a random number; half of the numbers choose a random order.
+    /// One of the orders, chosen by a random number; three of eight numbers choose a random order.
     pub fn drawn(number: u64) -> WarpOrder {
         match number % 8 {
             0 | 1 => WarpOrder::RunToBarrier,
             2 => WarpOrder::Forward,
             3 => WarpOrder::Backward,
+            4 => WarpOrder::Late(number / 8),
             _ => WarpOrder::Seeded(number / 8),
         }
     }

@@ -5,6 +5,11 @@ use crate::options::WarpOrder;
 /// Logarithm of the longest random turn: it has one instruction less than two to the power of this.
 const LONGEST: u64 = 12;
 
+/// A warp is held up for at most this many rounds, in case the others wait for it by writing.
+const LONGEST_HOLD: u32 = 256;
+/// Most instructions of the turn of another one meanwhile, in case it waits for a plain load.
+const TURN_OF_OTHERS: u64 = 1 << LONGEST;
+
 /// The turns of one cluster.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
@@ -12,6 +17,9 @@ pub(crate) struct Turns {
     /// Warps in the order of this round.
     warps: Vec<usize>,
     random: u64,
+    /// The warp that is held up, and for how many rounds it has been.
+    held: Option<usize>,
+    rounds: u32,
     /// Length of the longest turn.
     longest: u64,
 }
@@ -25,21 +33,37 @@ impl Turns {
             WarpOrder::Backward => self.warps.extend((0..warps).rev()),
             _ => self.warps.extend(0..warps),
         }
-        if let WarpOrder::Seeded(seed) = order {
+        (self.held, self.rounds) = (None, 0);
+        if let WarpOrder::Seeded(seed) | WarpOrder::Late(seed) = order {
             // Consecutive seeds, and the clusters of one launch, have unrelated orders.
             self.random =
                 seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ block.wrapping_mul(0xbf58_476d_1ce4_e5b9);
         }
     }
 
-    /// Starts a round, in which every warp gets a turn. A random order is drawn again each time.
-    pub(crate) fn begin_round(&mut self) {
-        if let WarpOrder::Seeded(_) = self.order {
-            for last in (1..self.warps.len()).rev() {
-                let pick = self.next_random() as usize % (last + 1);
-                self.warps.swap(last, pick);
+    /// Starts a round, in which every warp gets a turn, but for one that is held up. A random order is drawn again each time.
+    /// `quiet`: no warp met others, or wrote something, in the last round.
+    pub(crate) fn begin_round(&mut self, quiet: bool) {
+        match self.order {
+            WarpOrder::Seeded(_) => {
+                for last in (1..self.warps.len()).rev() {
+                    let pick = self.next_random() as usize % (last + 1);
+                    self.warps.swap(last, pick);
+                }
             }
+            WarpOrder::Late(_) if self.held.is_none() => {
+                let pick = self.next_random() as usize % self.warps.len();
+                (self.held, self.rounds) = (Some(pick), 0);
+            }
+            WarpOrder::Late(_) if quiet || self.rounds == LONGEST_HOLD => self.held = None,
+            WarpOrder::Late(_) => self.rounds += 1,
+            WarpOrder::RunToBarrier | WarpOrder::Forward | WarpOrder::Backward => {}
         }
+    }
+
+    /// Whether a warp has no turn in this round.
+    pub(crate) fn holds(&self, warp: usize) -> bool {
+        self.held == Some(warp)
     }
 
     /// The warp that has turn number `turn` of this round.
@@ -52,6 +76,7 @@ impl Turns {
     pub(crate) fn length(&mut self) -> u64 {
         match self.order {
             WarpOrder::RunToBarrier => self.longest,
+            WarpOrder::Late(_) => self.longest.min(TURN_OF_OTHERS),
             WarpOrder::Forward | WarpOrder::Backward => 1,
             WarpOrder::Seeded(_) => {
                 let most = 1 << (1 + self.next_random() % LONGEST);

@@ -98,5 +98,57 @@ fn orders_are_drawn() {
     let drawn: Vec<WarpOrder> = (0..64).map(WarpOrder::drawn).collect();
     assert!(ORDERS[..3].iter().all(|order| drawn.contains(order)));
     let random = drawn.iter().filter(|order| matches!(order, WarpOrder::Seeded(_))).count();
-    assert_eq!(random, 32);
+    assert_eq!(random, 24);
+    assert!(drawn.iter().any(|order| matches!(order, WarpOrder::Late(_))));
+}
+
+/// A ring of two slots with one producer, a warp that reads and releases them, and a warp that only waits for them, but that
+/// nothing waits for. `meet` comes between the wait and the release.
+fn ring_with_a_follower(meet: &str) -> String {
+    format!(
+        ".version 9.0\n.target sm_90\n.address_size 64\n.shared .align 8 .b64 full[2];\n.shared .align 8 .b64 empty[2];
+         .visible .entry k() {{
+         .reg .b32 %r<8>; .reg .pred %p<6>;
+         mov.u32 %r0, %tid.x; setp.eq.u32 %p0, %r0, 0;
+         @%p0 mbarrier.init.shared.b64 [full], 1; @%p0 mbarrier.init.shared.b64 [full+8], 1;
+         @%p0 mbarrier.init.shared.b64 [empty], 1; @%p0 mbarrier.init.shared.b64 [empty+8], 1;
+         bar.sync 0;
+         and.b32 %r1, %r0, 31; setp.eq.u32 %p1, %r1, 0;
+         setp.ge.u32 %p2, %r0, 64; setp.ge.u32 %p3, %r0, 32;
+         mov.u32 %r2, 0;
+         NEXT:
+         and.b32 %r3, %r2, 1; shl.b32 %r3, %r3, 3;
+         mov.u32 %r4, full; add.u32 %r4, %r4, %r3; mov.u32 %r5, empty; add.u32 %r5, %r5, %r3;
+         shr.u32 %r6, %r2, 1; and.b32 %r6, %r6, 1;
+         @%p2 bra PRODUCE;
+         FULL: mbarrier.try_wait.parity.shared.b64 %p4, [%r4], %r6; @!%p4 bra FULL;
+         {meet}
+         @%p3 bra DONE;
+         @%p1 mbarrier.arrive.shared.b64 _, [%r5];
+         bra DONE;
+         PRODUCE: xor.b32 %r6, %r6, 1;
+         EMPTY: mbarrier.try_wait.parity.shared.b64 %p4, [%r5], %r6; @!%p4 bra EMPTY;
+         @%p1 mbarrier.arrive.shared.b64 _, [%r4];
+         DONE: add.u32 %r2, %r2, 1; setp.lt.u32 %p5, %r2, 16; @%p5 bra NEXT;
+         ret;
+         }}\n"
+    )
+}
+
+#[test]
+fn a_warp_that_misses_a_phase_is_found_where_it_is_held_up() {
+    let run = |meet: &str, order| {
+        let mut device = Device::new(&ring_with_a_follower(meet));
+        device.options = Options { order, max_instructions: Some(1_000_000), ..Options::default() };
+        device.launch([1, 1, 1], [96, 1, 1], &[])
+    };
+    for order in ORDERS {
+        let met = run("bar.sync 1, 64;", order);
+        assert!(met.is_ok(), "{order:?}: {met:?}");
+    }
+    let late = (0..8).map(|seed| run("", WarpOrder::Late(seed)));
+    let kinds: Vec<_> = late.map(|run| run.err().map(|violation| violation.kind)).collect();
+    assert!(kinds.iter().all(|kind| *kind == Some(ViolationKind::Deadlock)), "{kinds:?}");
+    // In turn, no warp falls behind the others by more than a round.
+    assert!(run("", WarpOrder::RunToBarrier).is_ok());
 }

@@ -4,12 +4,14 @@ use ptx_gemm_interp::{Arg, Checks, Counting, Options, Violation, ViolationKind, 
 
 use crate::run::Device;
 
-pub const ORDERS: [WarpOrder; 5] = [
+pub const ORDERS: [WarpOrder; 7] = [
     WarpOrder::RunToBarrier,
     WarpOrder::Forward,
     WarpOrder::Backward,
     WarpOrder::Seeded(7),
     WarpOrder::Seeded(1 << 40),
+    WarpOrder::Late(1),
+    WarpOrder::Late(2),
 ];
 
 /// Words at `%in`: 1, 2, 3 and so on.

@@ -183,7 +183,8 @@ fn wish() -> impl Strategy<Value = Wish> {
 }
 
 fn warp_order() -> impl Strategy<Value = WarpOrder> {
-    let seeded = any::<u64>().prop_map(WarpOrder::Seeded);
+    let seeded =
+        prop_oneof![2 => any::<u64>().prop_map(WarpOrder::Seeded), 1 => any::<u64>().prop_map(WarpOrder::Late)];
     prop_oneof![2 => Just(WarpOrder::RunToBarrier), 1 => Just(WarpOrder::Forward), 1 => Just(WarpOrder::Backward), 1 => seeded]
 }
 

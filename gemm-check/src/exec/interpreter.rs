@@ -20,6 +20,8 @@ pub enum Order {
     Backward,
     /// Everything in random order.
     Random(u64),
+    /// One warp after another is held up for as long as the others can go on.
+    Late(u64),
 }
 
 /// One order, or all.
@@ -27,12 +29,14 @@ pub enum Order {
 pub enum Orders {
     /// This one.
     One(Order),
-    /// Forward, backward, and some random ones.
+    /// Forward, backward, some random ones, and some with a warp held up.
     All,
 }
 
 /// The number of random orders when all are used.
 const RANDOM: u64 = 6;
+/// The number of those in which a warp is held up.
+const LATE: u64 = 3;
 
 impl Order {
     /// The options of a launch in this order.
@@ -41,6 +45,7 @@ impl Order {
             Order::Forward => (WarpOrder::Forward, BlockOrder::Forward, Landing::Latest),
             Order::Backward => (WarpOrder::Backward, BlockOrder::Backward, Landing::Earliest),
             Order::Random(seed) => (WarpOrder::Seeded(seed), BlockOrder::Seeded(seed), Landing::Seeded(seed)),
+            Order::Late(seed) => (WarpOrder::Late(seed), BlockOrder::Forward, Landing::Seeded(seed)),
         };
         Options { order, blocks, landing, ..*options }
     }
@@ -52,7 +57,8 @@ impl Orders {
         match self {
             Orders::One(order) => vec![order],
             Orders::All => {
-                [Order::Forward, Order::Backward].into_iter().chain((0..RANDOM).map(Order::Random)).collect()
+                let (random, late) = ((0..RANDOM).map(Order::Random), (0..LATE).map(Order::Late));
+                [Order::Forward, Order::Backward].into_iter().chain(random).chain(late).collect()
             }
         }
     }
@@ -64,6 +70,7 @@ impl fmt::Display for Order {
             Order::Forward => f.write_str("forward"),
             Order::Backward => f.write_str("backward"),
             Order::Random(seed) => write!(f, "random:{seed}"),
+            Order::Late(seed) => write!(f, "late:{seed}"),
         }
     }
 }
@@ -81,13 +88,15 @@ impl FromStr for Orders {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Orders, String> {
-        match (text, text.strip_prefix("random:").map(str::parse)) {
-            ("all", _) => Ok(Orders::All),
-            ("forward", _) => Ok(Orders::One(Order::Forward)),
-            ("backward", _) => Ok(Orders::One(Order::Backward)),
-            (_, Some(Ok(seed))) => Ok(Orders::One(Order::Random(seed))),
-            _ => Err("one of forward, backward, random:SEED, all".into()),
-        }
+        let one = match text.split_once(':').map(|(name, seed)| (name, seed.parse())) {
+            Some(("random", Ok(seed))) => Order::Random(seed),
+            Some(("late", Ok(seed))) => Order::Late(seed),
+            None if text == "forward" => Order::Forward,
+            None if text == "backward" => Order::Backward,
+            None if text == "all" => return Ok(Orders::All),
+            _ => return Err("one of forward, backward, random:SEED, late:SEED, all".into()),
+        };
+        Ok(Orders::One(one))
     }
 }
 

@@ -54,7 +54,7 @@ pub(crate) struct Fuzz {
     /// Only schedules with this clause, or with a clause of this argument; the others are drawn, and not executed
     #[arg(long, value_name = "CLAUSE")]
     pub(crate) with: Option<String>,
-    /// Execute each in this order of warps, blocks and landings, in the interpreter: forward, backward, random:SEED or all [default: one drawn with it]
+    /// Execute each in this order of warps, blocks and landings, in the interpreter: forward, backward, random:SEED, late:SEED or all [default: one drawn with it]
     #[arg(long)]
     pub(crate) order: Option<Orders>,
     /// Instead break random schedules, and count what the offered fixes lead to
