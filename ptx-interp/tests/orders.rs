@@ -149,6 +149,6 @@ fn a_warp_that_misses_a_phase_is_found_where_it_is_held_up() {
     let late = (0..8).map(|seed| run("", WarpOrder::Late(seed)));
     let kinds: Vec<_> = late.map(|run| run.err().map(|violation| violation.kind)).collect();
     assert!(kinds.iter().all(|kind| *kind == Some(ViolationKind::Deadlock)), "{kinds:?}");
-    // In turn, no warp falls behind the others by more than a round.
+    // Where every warp has its turn in each round, none falls behind by more than a phase.
     assert!(run("", WarpOrder::RunToBarrier).is_ok());
 }
