@@ -120,7 +120,7 @@ pub fn lower(program: &Program) -> Lowered<Kernel> {
         carried: Vec::new(),
         borrowed: Vec::new(),
         parity_of_c: None,
-        writers: Vec::new(),
+        told: Vec::new(),
         started: vec![None; program.accumulators.len()],
         multiplying: None,
         more_products: false,
@@ -172,7 +172,7 @@ struct Lowering<'a> {
     parity_of_c: Option<Expr>,
     /// Where other blocks copy to the slots that the role reads: the ranks of the blocks that this thread tells that they are
     /// free.
-    writers: Vec<Reg>,
+    told: Vec<Reg>,
     /// Of sets that tensor cores of warp groups overwrite with their first products: 1 once they have some, before that 0.
     started: Vec<Option<Expr>>,
     /// The accumulators to which the statement before this one has started to add products.
@@ -299,8 +299,8 @@ impl<'a> Lowering<'a> {
             self.b.push(kernel::Op::SetRegisters { count, more: count > launched });
         }
         self.map = verify::accumulators_of(role).first().map(|acc| &self.program.accumulators[*acc].map);
-        self.writers = Vec::new();
-        self.find_writers();
+        self.told = Vec::new();
+        self.find_told();
         for statement in &role.body {
             match &statement.op {
                 Op::Tiles { body } => {

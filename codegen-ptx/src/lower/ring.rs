@@ -93,7 +93,7 @@ impl Lowering<'_> {
             let base = self.b.set(Expr::SharedBase + offset);
             let full = if let Full::Mbarrier { arrivals } = ring.full { Some((0, arrivals)) } else { None };
             let empty = if let Empty::Mbarrier { arrivals } = ring.empty {
-                Some((EMPTY, arrivals * program.writers()))
+                Some((EMPTY, arrivals * program.told()))
             } else {
                 None
             };
@@ -121,26 +121,27 @@ impl Lowering<'_> {
         let init = self.b.close();
         self.b.branch(one, init, Vec::new());
         self.b.origin(note, "all threads see the mbarriers initialised");
-        self.b.push(if program.writers() > 1 { Op::ClusterBarrier } else { Op::Barrier });
+        self.b.push(if program.told() > 1 { Op::ClusterBarrier } else { Op::Barrier });
     }
 
     /// Keeps a block until no other one of its cluster writes to its shared memory or arrives at its mbarriers.
     pub(super) fn leave_cluster(&mut self) {
-        if self.program.writers() > 1 {
+        if self.program.told() > 1 {
             self.b.origin(&self.program.scheduler.cluster_note, "no block leaves while others reach its shared memory");
             self.b.push(Op::ClusterBarrier);
         }
     }
 
-    /// Finds the blocks that copy to this block's slots, which a role that reads them tells when they are free: itself, and
-    /// those that share operands with it. Where one thread of a warp group does, it is one thread for each block.
-    pub(super) fn find_writers(&mut self) {
+    /// Finds the blocks that a role that reads slots tells when they are free: its own, and those that share operands with it.
+    /// Where one thread of a warp group does, it is one thread for each block.
+    pub(super) fn find_told(&mut self) {
         let program = self.program;
-        let (writers, Extent2 { m, n }) = (program.writers(), program.scheduler.cluster);
+        let (told, Extent2 { m, n }) = (program.told(), program.scheduler.cluster);
         let reads = self.map.is_some().then(|| self.place_in_cluster(&Expr::Block)).flatten();
-        let Some((row, col)) = reads.filter(|_| writers > 1) else { return };
+        let Some((row, col)) = reads.filter(|_| told > 1) else { return };
         let [along_n, along_m] = [Side::A, Side::B].map(|side| program.shares(side));
         let rank = |index: Expr| match (along_n, along_m) {
+            _ if program.tells_cluster() => index,
             (true, false) => index * m + row.clone(),
             (false, _) => col.clone() * m + index,
             (true, true) => {
@@ -150,13 +151,17 @@ impl Lowering<'_> {
             }
         };
         let by_group = (0..program.rings.len()).any(|ring| program.read_by_descriptor(ring));
-        self.b.origin(&program.scheduler.cluster_note, "blocks that copy to the slots of this one");
-        self.writers = match by_group {
+        let which = match program.tells_cluster() {
+            true => "all blocks of the cluster",
+            false => "blocks that copy to the slots of this one",
+        };
+        self.b.origin(&program.scheduler.cluster_note, which);
+        self.told = match by_group {
             true => {
                 let index = self.b.set(self.tid.clone() % WARP_GROUP);
                 vec![self.b.set_reg(rank(index))]
             }
-            false => (0..writers).map(|index| self.b.set_reg(rank(index.into()))).collect(),
+            false => (0..told).map(|index| self.b.set_reg(rank(index.into()))).collect(),
         };
     }
 
@@ -226,7 +231,7 @@ impl Lowering<'_> {
         let guard = match (self.program.read_by_descriptor(index), some) {
             (false, some) => some,
             (true, some) => {
-                let first = (self.tid.clone() % WARP_GROUP).lt(self.program.writers());
+                let first = (self.tid.clone() % WARP_GROUP).lt(self.program.told());
                 let first = match some {
                     Some(some) => first.and(Expr::Reg(some, 1)),
                     None => first,
@@ -239,10 +244,10 @@ impl Lowering<'_> {
             // An arrival overtakes reads of this thread that are still queued, and TMA would overwrite what they read.
             self.b.push(Op::FenceCopies);
         }
-        if self.writers.is_empty() {
+        if self.told.is_empty() {
             self.b.push(Op::Arrive { address, when: Arrival::Now, guard });
         }
-        for block in self.writers.clone() {
+        for block in self.told.clone() {
             self.b.push(Op::ArriveAt { block, address, guard });
         }
     }

@@ -336,10 +336,25 @@ impl Program {
         })
     }
 
-    /// Number of blocks that copy to this block's shared memory, itself included.
-    pub fn writers(&self) -> u32 {
+    /// Number of blocks that a block tells that its slot is free, itself included: those that copy to it, or all of the cluster
+    /// if [`Program::tells_cluster`].
+    pub fn told(&self) -> u32 {
+        if self.tells_cluster() {
+            return self.scheduler.cluster_blocks();
+        }
         let others = |side| if self.shares(side) { self.scheduler.alike(side).saturating_sub(1) } else { 0 };
         1 + others(Side::A) + others(Side::B)
+    }
+
+    /// Whether a block tells the whole cluster that its slot is free, also the blocks that do not copy to it.
+    ///
+    /// With slots that are lent, where copies reach along both extents of the cluster. A slot is not filled again before all
+    /// blocks that share an operand with this one have found it empty. To be lent, it has to be empty for its own block alone,
+    /// which may return it while a block across the cluster still reads. For the blocks that share with both, the second
+    /// arrival of one would count as that of the other.
+    pub fn tells_cluster(&self) -> bool {
+        let shared = |side| self.shares(side) && self.scheduler.alike(side) > 1;
+        self.lent().is_some() && shared(Side::A) && shared(Side::B)
     }
 
     /// Whether the accumulators are read from A, which has the extents of D then, and nothing is multiplied.

@@ -25,7 +25,7 @@ pub(super) fn check(program: &Program) -> Check {
         slots(program, stage, lent)?;
     } else if program.scheduler.persistent.is_some() {
         // Another block may have begun its next tile, and this one has returned its slots.
-        let taken = (0..program.rings.len()).find(|ring| program.is_staged_in(*ring) && program.writers() > 1);
+        let taken = (0..program.rings.len()).find(|ring| program.is_staged_in(*ring) && program.told() > 1);
         rule(taken.is_none(), Site::Stage, || {
             let name = &program.rings[taken.unwrap_or_default()].name;
             format!("the stage of d is in memory of {name}, which other blocks of the cluster fill")
