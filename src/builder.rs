@@ -31,7 +31,7 @@ pub use ptx_gemm_dsl::epilogue::{Axis, BinaryOp, Epilogue, Expr, Function, Vecto
 pub use ptx_gemm_dsl::figure::Figure;
 pub use ptx_gemm_dsl::plan::{CopyPlan, Geometry, OperandPlan, Placement, Provenance, Variant};
 pub use ptx_gemm_dsl::terms::{
-    Along, Extent2, Extent3, Fast, FmaOrder, Load, LoadC, Operand, Operands, Pace, Param, Raster, Reads, Reduce,
+    Along, Edges, Extent2, Extent3, Fast, FmaOrder, Load, LoadC, Operand, Operands, Pace, Param, Raster, Reads, Reduce,
     Rounding, Side, SplitK, StageMemory, Store, Swizzle, Tail, Wave,
 };
 pub use ptx_gemm_dsl::types::{Layouts, Types};

@@ -11,7 +11,7 @@ use crate::grammar::Item;
 use crate::schedule::Schedule;
 use crate::target::Target;
 use crate::terms::{
-    Along, Extent2, FmaOrder, Load, LoadC, Operands, Pace, Reads, Reduce, Rounding, StageMemory, Store, Tail,
+    Along, Edges, Extent2, FmaOrder, Load, LoadC, Operands, Pace, Reads, Reduce, Rounding, StageMemory, Store,
 };
 use crate::types::{DType, Layouts};
 
@@ -274,8 +274,8 @@ impl Schedule {
         self.clause(Clause::Strassen(levels))
     }
 
-    /// `tail(predicate | none)`
-    pub fn tail(self, tail: Tail) -> Schedule {
+    /// `tail(predicate | even | none)`
+    pub fn tail(self, tail: Edges) -> Schedule {
         self.clause(Clause::Tail(tail))
     }
 

@@ -6,7 +6,7 @@ use crate::epilogue::Epilogue;
 use crate::figure::Figure;
 use crate::target::Target;
 use crate::terms::{
-    Along, Extent2, Fast, FmaOrder, Load, LoadC, Operands, Pace, Reads, Reduce, Rounding, StageMemory, Store, Tail,
+    Along, Edges, Extent2, Fast, FmaOrder, Load, LoadC, Operands, Pace, Reads, Reduce, Rounding, StageMemory, Store,
 };
 use crate::types::{DType, Layout};
 
@@ -89,7 +89,7 @@ pub enum Clause {
     /// `strassen(levels = 1)`
     Strassen(u32),
     /// `tail(predicate)`
-    Tail(Tail),
+    Tail(Edges),
     /// `expect { spills = 0; shared <= 48 KiB }`
     Expect(Vec<Expectation>),
 }

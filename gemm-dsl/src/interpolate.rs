@@ -53,7 +53,7 @@ macro_rules! words {
 integers!(u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize);
 floats!(f32 f64);
 words!(DType Layout);
-words!(crate::terms::Along crate::terms::Operands crate::terms::Load crate::terms::FmaOrder crate::terms::Tail);
+words!(crate::terms::Along crate::terms::Operands crate::terms::Load crate::terms::FmaOrder crate::terms::Edges);
 words!(crate::terms::Rounding crate::terms::Pace crate::terms::Reads crate::clause::Spills crate::terms::Reduce crate::terms::Store);
 words!(crate::terms::StageMemory crate::terms::LoadC);
 

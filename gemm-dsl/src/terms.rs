@@ -127,7 +127,29 @@ pub struct Raster {
     pub along: Along,
 }
 
-/// What happens at the edges.
+/// What `tail(...)` says about the edges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Edges {
+    /// Every size is right; the last tile of a row has the columns that are left, and multiplies zeros beyond them.
+    Predicate,
+    /// Every size is right; the columns are divided evenly among the tiles of a row, which copy and multiply no others.
+    Even,
+    /// Sizes must be multiples of the tile; the launch refuses others.
+    None,
+}
+
+impl Edges {
+    /// Whether a kernel has code for edges.
+    pub fn tail(self) -> Tail {
+        match self {
+            Edges::Predicate | Edges::Even => Tail::Predicate,
+            Edges::None => Tail::None,
+        }
+    }
+}
+
+/// Whether a kernel has code for the edges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tail {

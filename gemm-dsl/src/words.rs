@@ -3,7 +3,9 @@
 use crate::clause::{BatchKind, Emulation, Metric, Relation, Roles, Spills};
 use crate::epilogue::{Axis, Function};
 use crate::target::Target;
-use crate::terms::{Along, FmaOrder, Load, LoadC, Operands, Pace, Reads, Reduce, Rounding, StageMemory, Store, Tail};
+use crate::terms::{
+    Along, Edges, FmaOrder, Load, LoadC, Operands, Pace, Reads, Reduce, Rounding, StageMemory, Store, Tail,
+};
 use crate::types::{DType, Layout};
 
 /// A type whose values are words of the language.
@@ -71,6 +73,7 @@ words!(StageMemory, "a place for the tile of D", "own" => StageMemory::Own, "rin
 words!(Emulation, "an emulation",
     "bf16x3" => Emulation::Bf16x3, "bf16x6" => Emulation::Bf16x6, "bf16x9" => Emulation::Bf16x9,
     "f16x3" => Emulation::F16x3);
+words!(Edges, "a tail", "predicate" => Edges::Predicate, "even" => Edges::Even, "none" => Edges::None);
 words!(Tail, "a tail", "predicate" => Tail::Predicate, "none" => Tail::None);
 words!(Metric, "a figure",
     "spills" => Metric::Spills, "registers" => Metric::Registers, "code_bytes" => Metric::CodeBytes,

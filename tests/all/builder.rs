@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use ptx_gemm::builder::{
-    Along, Atom, BatchKind, Clause, Emulation, Fast, Fetch, FmaOrder, LayoutClause, Layouts, Load, LoadC, Metric,
-    Operands, Pace, Reads, Reduce, Relation, Roles, Rounding, Skew, SpecializeClause, Spills, StageMemory, StagedOrder,
-    Store, Tail, TypesClause, VectorClause, WarpCount,
+    Along, Atom, BatchKind, Clause, Edges, Emulation, Fast, Fetch, FmaOrder, LayoutClause, Layouts, Load, LoadC,
+    Metric, Operands, Pace, Reads, Reduce, Relation, Roles, Rounding, Skew, SpecializeClause, Spills, StageMemory,
+    StagedOrder, Store, TypesClause, VectorClause, WarpCount,
 };
 use ptx_gemm::{DType, Layout, Schedule, Target};
 
@@ -75,7 +75,7 @@ fn every_method_takes_what_the_facade_exports() {
         promote(4);
         emulate(Emulation::Bf16x3);
         strassen(1);
-        tail(Tail::Predicate);
+        tail(Edges::Predicate);
         expect(Metric::OccupancyPercent, Relation::AtLeast, 25);
         text("vector(2)");
         clause(Clause::Stages(2));

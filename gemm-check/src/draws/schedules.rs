@@ -4,7 +4,9 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use ptx_gemm_dsl::Schedule;
 use ptx_gemm_dsl::clause::{Clause, TypesClause};
-use ptx_gemm_dsl::types::Types;
+use ptx_gemm_dsl::table::Key;
+use ptx_gemm_dsl::terms::Edges;
+use ptx_gemm_dsl::types::{Layout, Layouts, Types};
 
 /// Generates text in `percent` of all draws; shrinks to nothing.
 pub(super) fn maybe<S: Strategy>(percent: u32, strategy: S) -> impl Strategy<Value = Option<S::Value>> {
@@ -288,7 +290,9 @@ fn together(staging: &mut Vec<Option<String>>, others: &mut Vec<Option<String>>,
 
 /// A schedule that has a good chance to be legal, as text.
 pub(super) fn schedule() -> impl Strategy<Value = String> {
-    let direct = prop_oneof![7 => of_threads(), 1 => of_warp_groups(), 1 => of_warps()].prop_map(of_group);
+    let groups = (of_warp_groups(), prop::bool::weighted(0.25))
+        .prop_map(|(schedule, even)| evenly(&schedule).filter(|_| even).unwrap_or(schedule));
+    let direct = prop_oneof![7 => of_threads(), 1 => groups, 1 => of_warps()].prop_map(of_group);
     let levels = maybe(8, of(&["strassen(levels = 1)", "strassen(levels = 1)", "strassen(levels = 2)"]));
     (direct, prop::bool::weighted(0.15), levels).prop_map(|(schedule, transposed, levels)| {
         let schedule = if transposed { mirrored(&schedule) } else { schedule };
@@ -297,6 +301,18 @@ pub(super) fn schedule() -> impl Strategy<Value = String> {
             None => schedule,
         }
     })
+}
+
+/// A schedule with as many columns in a tile as it needs; `None` if that is illegal.
+fn evenly(text: &str) -> Option<String> {
+    let schedule: Schedule = text.parse().ok()?;
+    let (layouts, col) = (schedule.problem().ok()?.layouts, Layout::Col);
+    let layouts = Layouts { b: col, d: if text.contains("store(tma") { col } else { layouts.d }, ..layouts };
+    let dropped = [Key::Shared, Key::StreamK, Key::Tail, Key::Layout];
+    let kept = schedule.clauses().filter(|clause| !dropped.contains(&clause.key())).cloned();
+    let even = kept.fold(Schedule::new(), Schedule::clause).layout(layouts).tail(Edges::Even);
+    even.plan(None).ok()?;
+    Some(even.clauses().map(ToString::to_string).collect::<Vec<_>>().join("; "))
 }
 
 /// A schedule that computes the transpose of another one's product by the same kernel. Text with errors stays as it is.

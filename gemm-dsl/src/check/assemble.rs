@@ -74,7 +74,7 @@ pub(super) fn plan(settings: &Settings, geometry: Geometry, staging: Option<Stag
         reads: settings.reads,
         operands: settings.operands,
         raster: settings.raster,
-        tail: settings.tail,
+        tail: settings.edges.tail(),
         grain: settings.grain(),
         pace: settings.pace,
         // A wave of blocks is what stream-K divides the work among, and what walks through the list of a group.

@@ -6,7 +6,7 @@ use crate::check::settings::Settings;
 use crate::clause::{Clause, Fetch, MulticastClause};
 use crate::table::Key;
 use crate::target::MAX_BOX;
-use crate::terms::{Extent2, Load, Pace, Side, Tail, Wave};
+use crate::terms::{Edges, Extent2, Load, Pace, Side, Wave};
 
 /// Every rule about clusters of more than one block.
 pub(super) fn check(settings: &Settings, inputs: Option<&[Input; 2]>, findings: &mut Findings) {
@@ -34,7 +34,7 @@ fn whole(settings: &Settings, clause: &Clause, findings: &mut Findings) {
             .set("load(tma)", "load(tma) does")
             .remove("cluster", "leave cluster out");
     }
-    if settings.tail == Tail::None {
+    if settings.edges == Edges::None {
         let message =
             format!("{clause} conflicts with tail(none): a cluster may have blocks whose tiles lie outside D");
         findings

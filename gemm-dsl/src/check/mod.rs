@@ -11,6 +11,7 @@ mod conflicts;
 mod contracts;
 mod demands;
 mod emulation;
+mod even;
 mod finding;
 mod fixes;
 mod geometry;
@@ -104,6 +105,7 @@ fn judge(schedule: &Schedule, question: Question) -> Verdict {
     loaded_c::check(&settings, &mut findings);
     tma::check(&settings, known.as_ref(), &mut findings);
     cluster::check(&settings, known.as_ref(), &mut findings);
+    even::check(&settings, &mut findings);
     let needs = resources::Needs::new(&settings, geometry.as_ref(), staging.as_ref());
     let target = needs.target(question.target, unknown.union(senseless), &mut findings);
     findings.list.retain(|finding| !finding.depends.meets(unknown.union(senseless)));

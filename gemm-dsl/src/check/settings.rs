@@ -1,5 +1,6 @@
 //! The clauses with every default filled in that does not depend on a rule.
 
+use crate::check::even;
 use crate::clause::{
     Atom, BatchKind, Clause, Emulation, Expectation, Fetch, LayoutClause, PackClause, PrefetchClause, Roles,
     SharedClause, Skew, SpecializeClause, Spills, SplitKClause, StagedOrder, TileClause, TypesClause, VectorClause,
@@ -10,10 +11,10 @@ use crate::keys::KeySet;
 use crate::plan::Geometry;
 use crate::schedule::Schedule;
 use crate::table::Key;
-use crate::target::{GRAIN, MAX_ACCESS_BYTES, SWIZZLED_ROWS, Target};
+use crate::target::{MAX_ACCESS_BYTES, Target};
 use crate::terms::{
-    Along, Extent2, Fast, FmaOrder, Load, LoadC, Operands, Pace, Raster, Reads, Reduce, Rounding, Side, SplitK,
-    StageMemory, Store, Tail, Wave,
+    Along, Edges, Extent2, Fast, FmaOrder, Load, LoadC, Operands, Pace, Raster, Reads, Reduce, Rounding, Side, SplitK,
+    StageMemory, Store, Wave,
 };
 use crate::types::{Batch, DType, Layout, Layouts, Orientation, Problem, Types};
 
@@ -68,7 +69,7 @@ pub(super) struct Settings<'s> {
     pub specialize: Option<SpecializeClause>,
     /// Registers of producers and of consumers.
     pub registers: Option<(u32, u32)>,
-    pub tail: Tail,
+    pub edges: Edges,
     pub expect: Vec<Expectation>,
 }
 
@@ -115,7 +116,7 @@ impl<'s> Settings<'s> {
             memory: None,
             specialize: None,
             registers: None,
-            tail: Tail::Predicate,
+            edges: Edges::Predicate,
             expect: Vec::new(),
         };
         // Last to first: if a clause is given twice, which is an error anyway, the first one counts.
@@ -230,7 +231,7 @@ impl<'s> Settings<'s> {
             Clause::Store(store) => (self.store, self.memory) = (store.way, store.memory),
             Clause::Specialize(specialize) => self.specialize = Some(*specialize),
             Clause::Registers(registers) => self.registers = Some((registers.producer, registers.consumer)),
-            Clause::Tail(tail) => self.tail = *tail,
+            Clause::Tail(edges) => self.edges = *edges,
             Clause::Expect(list) => self.expect = list.clone(),
             // Read as part of the problem, or not yet used by a rule.
             _ => {}
@@ -328,21 +329,12 @@ impl<'s> Settings<'s> {
 
     /// Columns of a kernel's tile in multiples of which it has products: see [`Plan::grain`](crate::plan::Plan::grain).
     ///
-    /// Products of a group have few rows each, which are the columns of their transposes, and many edges; elsewhere the one
-    /// edge does not pay for the loops. B has to be contiguous along k, so that boxes begin at any column; D is copied by
-    /// TMA in boxes of whole lines, of one column each. Blocks that share B copy equal parts of the columns.
+    /// Products of a group have few rows each, which are the columns of their transposes, and many edges. Elsewhere `tail` says
+    /// whether the edge pays for the loops.
     pub fn grain(&self) -> Option<u32> {
-        let (problem, tile) = (&self.problem, self.tile?);
-        let Atom::Wgmma(_, columns, _) = self.atom else { return None };
-        let edges = problem.batch == Batch::Grouped && problem.orientation == Orientation::Transposed;
-        let along_k = problem.layouts.b == Layout::Col && self.shared.is_some_and(|(_, b)| b.fast == Fast::K);
-        let boxed = self.load == Load::Tma && along_k;
-        let stored = self.store != Store::Tma || problem.layouts.d == Layout::Col;
-        let alone = columns == tile.n && self.turns() == 1 && self.cluster.n == 1 && !self.stream_k;
-        let grain = GRAIN.max(SWIZZLED_ROWS * self.sharers(Side::B));
-        let parts = columns.is_multiple_of(grain) && columns > grain;
-        (edges && boxed && stored && alone && parts && self.emulation.is_none() && self.tail == Tail::Predicate)
-            .then_some(grain)
+        let of_group = self.problem.batch == Batch::Grouped && self.problem.orientation == Orientation::Transposed;
+        let narrow = self.edges == Edges::Even || self.edges == Edges::Predicate && of_group;
+        (narrow && even::obstacles(self).is_empty()).then(|| even::grain(self))
     }
 
     /// The clause that settles `key`.

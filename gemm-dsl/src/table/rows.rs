@@ -6,7 +6,7 @@ use super::{Argument, Info, Key, Values, words};
 use crate::clause::{BatchKind, Emulation, Metric, Roles, Spills};
 use crate::limits;
 use crate::target::Target;
-use crate::terms::{Along, FmaOrder, Load, LoadC, Operands, Pace, Reads, Reduce, Rounding, StageMemory, Store, Tail};
+use crate::terms::{Along, Edges, FmaOrder, Load, LoadC, Operands, Pace, Reads, Reduce, Rounding, StageMemory, Store};
 use crate::types::{DType, Layout};
 
 clauses! {
@@ -494,12 +494,18 @@ clauses! {
     }
     /// Guard the edges, so that every size is right, or leave the guards out and require sizes that are multiples of the
     /// tile.
+    ///
+    /// With `even` every size is right as well, and the columns of D are divided evenly among the tiles of a row, in multiples of
+    /// 8 (16, 32 with blocks of a cluster that share B). `tile` says how many a tile has at most. With `transposed` these are the
+    /// rows of the product that is asked for, so that one schedule serves 1 to 128 rows without padding: boxes copy the rows that
+    /// there are, while boxes that reach beyond a matrix take TMA longer than the data would. The loop over k exists once for
+    /// each number of columns. It needs `load(tma)`, a `wgmma` as wide as the tile, and B contiguous along k (`transposed`: A).
     tail Tail {
-        syntax: "tail(predicate | none)",
+        syntax: "tail(predicate | even | none)",
         summary: "what happens at the edges",
         default: "tail(predicate)",
         arguments: [
-            "tail" in "tail({})" => Values::Words(words::<Tail>),
+            "tail" in "tail({})" => Values::Words(words::<Edges>),
         ],
         example: "tail(none)" in "tile(32, 32, 8); thread(4, 4)",
     }

@@ -2,7 +2,7 @@
 //! checked.
 
 use ptx_gemm_dsl::terms::{
-    Along, Fast, FmaOrder, Load, LoadC, Operands, Pace, Reads, Reduce, StageMemory, Store, Tail,
+    Along, Edges, Fast, FmaOrder, Load, LoadC, Operands, Pace, Reads, Reduce, StageMemory, Store,
 };
 use ptx_gemm_dsl::types::Layouts;
 use ptx_gemm_dsl::{DType, Diagnostics, Layout, Schedule, Target, clause::*};
@@ -51,7 +51,7 @@ fn every_clause_has_a_method() {
         .promote(4)
         .emulate(Emulation::Bf16x6)
         .strassen(1)
-        .tail(Tail::None)
+        .tail(Edges::None)
         .expect(Metric::Spills, Relation::Equal, 0)
         .expect(Metric::Shared, Relation::AtMost, 48 * 1024)
         .expect(Metric::LoadsPerFma, Relation::AtMost, 0.5)

@@ -6,7 +6,7 @@ use ptx_gemm_dsl::Schedule;
 use ptx_gemm_dsl::clause::*;
 use ptx_gemm_dsl::clause::{PackClause, PrefetchClause, PromoteClause};
 use ptx_gemm_dsl::terms::{
-    Along, Extent2, Fast, FmaOrder, Load, LoadC, Operands, Pace, Reads, Reduce, Rounding, StageMemory, Store, Tail,
+    Along, Edges, Extent2, Fast, FmaOrder, Load, LoadC, Operands, Pace, Reads, Reduce, Rounding, StageMemory, Store,
 };
 use ptx_gemm_dsl::words::Word;
 use ptx_gemm_dsl::{DType, Layout, Target};
@@ -120,7 +120,7 @@ fn steps() -> impl Strategy<Value = Clause> {
         word::<Pace>().prop_map(Clause::Pace),
         number().prop_map(Clause::BlocksPerSm),
         word::<Spills>().prop_map(Clause::Spills),
-        word::<Tail>().prop_map(Clause::Tail),
+        word::<Edges>().prop_map(Clause::Tail),
         (number(), maybe(word::<Rounding>()))
             .prop_map(|(every, rounding)| Clause::Promote(PromoteClause { every, rounding })),
         number().prop_map(Clause::Strassen),
@@ -229,7 +229,7 @@ fn of_threads() -> impl Strategy<Value = Schedule> {
         proptest::bool::weighted(0.2),
         maybe((1..4u32, 1..4u32)),
     );
-    let rest = (maybe(number()), maybe(word::<FmaOrder>()), maybe(word::<Operands>()), maybe(word::<Tail>()));
+    let rest = (maybe(number()), maybe(word::<FmaOrder>()), maybe(word::<Operands>()), maybe(word::<Edges>()));
     let problem = (maybe(epilogue()), maybe((word(), word(), word(), word())), maybe(word::<Target>()));
     let types = maybe(select(vec![DType::F32, DType::F32, DType::F64, DType::I32]));
     (thread, grid, depth, memory, rest, problem, types).prop_map(
