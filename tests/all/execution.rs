@@ -96,6 +96,23 @@ fn blocks_share_parts_of_every_panel() {
     }
 }
 
+/// Where copies reach along both extents of a cluster, a block's second arrival never counts as that of the block between.
+#[test]
+fn a_slot_that_a_block_across_the_cluster_returns_is_not_free_for_its_neighbours() {
+    let text = "types(a = bf16, b = bf16, d = f32); tile(64, 48, 32); atom(wgmma(64, 16, 16)); load(tma); stages(2); \
+                specialize(producers = 1 warp); layout(d = col); cluster(2, 2); multicast(a, b); ";
+    for store in ["store(staged, memory = ring)", "store(tma, memory = ring); persistent"] {
+        let schedule = format!("{text}{store}").parse().unwrap();
+        for seed in [1, 5, 9] {
+            let gemm = CompiledGemm::new(&schedule, &device(0, WarpOrder::Late(seed))).unwrap();
+            for (m, n, k) in [(1, 1, 1), (200, 150, 70)] {
+                let outcome = check(&gemm, &Request::exact(m, n, k)).unwrap_or_else(|e| panic!("{store}, {seed}: {e}"));
+                assert!(outcome.is_right(), "{store}, {seed}: {outcome:?}");
+            }
+        }
+    }
+}
+
 /// Clusters sum parts of k: their blocks the same part, those outside D included, whose flags and sums are in the workspace too.
 #[test]
 fn clusters_sum_parts_of_k() {

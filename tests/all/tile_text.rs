@@ -2,6 +2,7 @@
 
 use ptx_gemm_check::mutants::{TileJudge, token_edits};
 use ptx_gemm_check::{Leading, Request, Size, cases, check, edge_sizes, tuned};
+use ptx_gemm_codegen::tile::interface::Extents;
 use ptx_gemm_codegen::tile::{self, parse::parse, print::print};
 use ptx_gemm_codegen::{compile_programs, compile_text};
 use ptx_gemm_dsl::Schedule;
@@ -309,6 +310,31 @@ fn tiles_are_narrow_where_they_can_be() {
         let request = Request::exact(33, 70, 40).with_others(vec![Size::new(100, 5, 64)]);
         let outcome = check(&gemm, &request).unwrap_or_else(|e| panic!("{more}: {e}"));
         assert!(outcome.is_right(), "{more}: {outcome:?}");
+    }
+}
+
+/// With `tail(even)` also outside groups: by one and by two tiles of rows, in boxes of C and D, in parts of k, and in batches.
+#[test]
+fn columns_are_divided_evenly_among_tiles() {
+    let even = "types(bf16); transposed; tile(64, 48, 32); atom(wgmma(64, 48, 16)); load(tma); stages(2); tail(even)";
+    for more in [
+        "; persistent; specialize(producers = 1 warp); store(tma, memory = ring)",
+        "; split_k(2, reduce = workspace)",
+        "; batch(strided); cluster(2, 1); multicast(b)",
+        "; specialize(producers = 1 warp); load(tma, c = tma); store(tma); epilogue(|acc, c| acc + c)",
+    ] {
+        let text = if more.contains("c = tma") { even.replace("load(tma); ", "") } else { even.into() };
+        let schedule = format!("{text}{more}").parse().unwrap_or_else(|e| panic!("{e}"));
+        let gemm = CompiledGemm::new(&schedule, &interpreter()).unwrap_or_else(|e| panic!("{more}: {e}"));
+        let narrow = gemm.interface().entries[0].narrow.unwrap_or_else(|| panic!("{more}: whole tiles"));
+        let grain = if more.contains("cluster") { 16 } else { 8 };
+        // Of the tile's 48 columns, as many as there are rows: in one tile, and in two.
+        let widths = [1, 17, 48, 49, 70].map(|m| narrow.width(Extents { m, n: 3, k: 3, batch: 1 }));
+        assert_eq!(widths, [1u32, 17, 48, 25, 35].map(|rows| rows.next_multiple_of(grain)), "{more}");
+        for m in [1, 17, 33, 48, 49, 70] {
+            let outcome = check(&gemm, &Request::exact(m, 70, 72)).unwrap_or_else(|e| panic!("{more}, m {m}: {e}"));
+            assert!(outcome.is_right(), "{more}, m {m}: {outcome:?}");
+        }
     }
 }
 

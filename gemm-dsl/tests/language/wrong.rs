@@ -393,6 +393,22 @@ pub const WRONG: &[&str] = &[
     "tile(128, 128, 8); thread(8, 8); load(tma); shared(none)",
     "tile(128, 128, 8); thread(8, 8); load(tma); target(sm_80)",
     "tile(128, 128, 8); thread(8, 8); load(tma); shared(a = mk + pad(4)); pace(free); persistent",
+    // Tiles with the columns that they need.
+    "tile(64, 64, 16); thread(8, 8); tail(even)",
+    "types(bf16); layout(b = col); tile(64, 64, 64); atom(mma(16, 8, 16)); warp(32, 32); tail(even)",
+    "types(bf16); layout(b = col); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(cp_async); tail(even)",
+    "types(bf16); layout(b = col); tile(64, 64, 64); atom(wgmma(64, 32, 16)); load(tma); tail(even)",
+    "types(bf16); layout(b = col); tile(64, 8, 64); atom(wgmma(64, 8, 16)); load(tma); tail(even)",
+    "types(bf16); layout(b = col); tile(64, 24, 64); atom(wgmma(64, 24, 16)); load(tma); cluster(2, 1); multicast(b); tail(even)",
+    "types(bf16); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); tail(even)",
+    "types(bf16); layout(a = col); transposed; tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); tail(even)",
+    "types(bf16); layout(b = col); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); store(tma); tail(even)",
+    "types(bf16); layout(d = col); transposed; tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); store(tma); tail(even)",
+    "types(bf16); layout(b = col); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); stages(2); persistent; \
+     specialize(producers = 1, pingpong); tail(even)",
+    "types(bf16); layout(b = col); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); cluster(1, 2); tail(even)",
+    "types(bf16); layout(b = col); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); stream_k; tail(even)",
+    "layout(b = col); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); emulate(bf16x3); tail(even)",
     // Clusters.
     "target(sm_90a); tile(64, 64, 16); thread(8, 8); cluster(2, 1); stream_k; tail(none)",
     "target(sm_90a); tile(64, 64, 16); thread(8, 8); load(tma); stages(2); cluster(2, 1); persistent(33)",
