@@ -117,13 +117,22 @@ pub(crate) fn rare(kernel: &Kernel) -> Vec<Size> {
     sizes.into_iter().collect()
 }
 
-/// Sizes at which a persistent block computes two tiles, each with a K-tile more than the ring has slots.
+/// Sizes at which a persistent block computes two tiles, each with a K-tile more than the ring has slots; and those at which
+/// every loop over k of narrow tiles, of which there is one for each number of columns, fills each slot three times. In a group
+/// the slots go on from one product to the next, and the list of products does.
 pub(crate) fn refilled(kernel: &Kernel) -> Vec<Size> {
     let size = |landmarks: &Landmarks| {
         let ([m, _, k], slots) = (landmarks.tile, landmarks.slots.last()?);
         Some(landmarks.suited(Size::new((landmarks.turns * landmarks.wave? + 1) * m, 3, slots * k + 1)))
     };
-    of_kernel(kernel).iter().filter_map(size).collect()
+    let all = of_kernel(kernel);
+    let narrow = all.iter().zip(&kernel.interface().entries).flat_map(|(landmarks, entry)| {
+        let slots = landmarks.slots.last().copied().unwrap_or(1);
+        let k = landmarks.parts.max(1) * (2 * slots + 1) * landmarks.tile[2];
+        let edges = entry.narrow.iter().filter(|_| kernel.problem().batch != Batch::Grouped);
+        edges.flat_map(|narrow| narrow.edges()).map(move |(m, n)| Size::new(m as usize, n as usize, k))
+    });
+    all.iter().filter_map(size).chain(narrow).collect()
 }
 
 fn edges(landmarks: &Landmarks) -> BTreeSet<Size> {

@@ -1,6 +1,7 @@
 //! Assembles the plan once no rule is broken.
 
 use crate::check::access;
+use crate::check::even;
 use crate::check::settings::Settings;
 use crate::check::staging::{Staging, clamp};
 use crate::clause::{Atom, Clause, Emulation, SharedClause};
@@ -75,7 +76,7 @@ pub(super) fn plan(settings: &Settings, geometry: Geometry, staging: Option<Stag
         operands: settings.operands,
         raster: settings.raster,
         tail: settings.edges.tail(),
-        grain: settings.grain(),
+        grain: even::grain(settings),
         pace: settings.pace,
         // A wave of blocks is what stream-K divides the work among, and what walks through the list of a group.
         persistent: settings.persistent.or(settings.implies_wave().then_some(Wave::Device)),

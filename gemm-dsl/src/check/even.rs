@@ -7,10 +7,10 @@ use crate::clause::{Atom, Clause, LayoutClause, Roles, SpecializeClause, TileCla
 use crate::table::Key;
 use crate::target::{GRAIN, SWIZZLED_ROWS};
 use crate::terms::{Edges, Extent2, Fast, Load, Side, Store};
-use crate::types::{Layout, Orientation};
+use crate::types::{Batch, Layout, Orientation};
 
 /// Why the tiles of a schedule have all columns.
-pub(super) struct Obstacle {
+struct Obstacle {
     depends: Key,
     why: String,
     /// Clauses without it, and what they do.
@@ -31,14 +31,24 @@ pub(super) fn check(settings: &Settings, findings: &mut Findings) {
     }
 }
 
-/// Columns in multiples of which a tile is narrower. Blocks of a cluster that share B copy equal parts of them.
-pub(super) fn grain(settings: &Settings) -> u32 {
-    let least = if settings.edges == Edges::Even { SWIZZLED_ROWS } else { GRAIN };
-    least.max(SWIZZLED_ROWS * settings.sharers(Side::B))
+/// Columns of a kernel's tile in multiples of which it has products: see [`Plan::grain`](crate::plan::Plan::grain).
+///
+/// Products of a group have few rows each, which are the columns of their transposes, and many edges. Elsewhere `tail` says
+/// whether the edge pays for the loops.
+pub(super) fn grain(settings: &Settings) -> Option<u32> {
+    let of_group = settings.problem.batch == Batch::Grouped && settings.problem.orientation == Orientation::Transposed;
+    let narrow = settings.edges == Edges::Even || settings.edges == Edges::Predicate && of_group;
+    (narrow && obstacles(settings).is_empty()).then(|| least(settings))
+}
+
+/// Columns in multiples of which a tile can be narrower. Blocks of a cluster that share B copy equal parts of them.
+fn least(settings: &Settings) -> u32 {
+    let columns = if settings.edges == Edges::Even { SWIZZLED_ROWS } else { GRAIN };
+    columns.max(SWIZZLED_ROWS * settings.sharers(Side::B))
 }
 
 /// What keeps tiles from having fewer columns.
-pub(super) fn obstacles(settings: &Settings) -> Vec<Obstacle> {
+fn obstacles(settings: &Settings) -> Vec<Obstacle> {
     let mut all = Vec::new();
     let mut add = |depends, why: String, fixes: Vec<(String, &str)>| {
         let fixes = fixes.into_iter().map(|(fix, help)| (fix, help.to_string())).collect();
@@ -59,7 +69,7 @@ pub(super) fn obstacles(settings: &Settings) -> Vec<Obstacle> {
             let why = format!("the instruction has {columns} of the tile's {} columns, and would need all", tile.n);
             add(Key::Atom, why, vec![(atom, "has all")]);
         }
-        let grain = grain(settings);
+        let grain = least(settings);
         if !tile.n.is_multiple_of(grain) || tile.n <= grain {
             let wider = TileClause { n: (tile.n + 1).next_multiple_of(grain).max(2 * grain), ..tile };
             let fixes = [wider]
@@ -72,12 +82,12 @@ pub(super) fn obstacles(settings: &Settings) -> Vec<Obstacle> {
     let asked = settings.asked.layouts;
     let all_asked = LayoutClause { a: Some(asked.a), b: Some(asked.b), c: Some(asked.c), d: Some(asked.d) };
     if settings.problem.layouts.b != Layout::Col || settings.shared.is_some_and(|(_, b)| b.fast != Fast::K) {
-        let (name, along_k) = match transposed {
-            true => ("A", LayoutClause { a: Some(Layout::Row), ..all_asked }),
-            false => ("B", LayoutClause { b: Some(Layout::Col), ..all_asked }),
+        let (line, along_k) = match transposed {
+            true => ("row of A", LayoutClause { a: Some(Layout::Row), ..all_asked }),
+            false => ("column of B", LayoutClause { b: Some(Layout::Col), ..all_asked }),
         };
-        let why = format!("boxes of {name} begin at any column only where {name} is contiguous along k");
-        add(Key::Layout, why, vec![(Clause::Layout(along_k).to_string(), "is")]);
+        let why = format!("boxes begin at any {line} only where these are contiguous in memory");
+        add(Key::Layout, why, vec![(Clause::Layout(along_k).to_string(), "has them contiguous")]);
     }
     if settings.store == Store::Tma && settings.problem.layouts.d != Layout::Col {
         let lines = match transposed {

@@ -1,6 +1,5 @@
 //! The clauses with every default filled in that does not depend on a rule.
 
-use crate::check::even;
 use crate::clause::{
     Atom, BatchKind, Clause, Emulation, Expectation, Fetch, LayoutClause, PackClause, PrefetchClause, Roles,
     SharedClause, Skew, SpecializeClause, Spills, SplitKClause, StagedOrder, TileClause, TypesClause, VectorClause,
@@ -325,16 +324,6 @@ impl<'s> Settings<'s> {
             (Side::B, [_, true]) => self.cluster.m,
             _ => 1,
         }
-    }
-
-    /// Columns of a kernel's tile in multiples of which it has products: see [`Plan::grain`](crate::plan::Plan::grain).
-    ///
-    /// Products of a group have few rows each, which are the columns of their transposes, and many edges. Elsewhere `tail` says
-    /// whether the edge pays for the loops.
-    pub fn grain(&self) -> Option<u32> {
-        let of_group = self.problem.batch == Batch::Grouped && self.problem.orientation == Orientation::Transposed;
-        let narrow = self.edges == Edges::Even || self.edges == Edges::Predicate && of_group;
-        (narrow && even::obstacles(self).is_empty()).then(|| even::grain(self))
     }
 
     /// The clause that settles `key`.

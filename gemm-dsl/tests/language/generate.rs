@@ -229,7 +229,12 @@ fn of_threads() -> impl Strategy<Value = Schedule> {
         proptest::bool::weighted(0.2),
         maybe((1..4u32, 1..4u32)),
     );
-    let rest = (maybe(number()), maybe(word::<FmaOrder>()), maybe(word::<Operands>()), maybe(word::<Edges>()));
+    let rest = (
+        maybe(number()),
+        maybe(word::<FmaOrder>()),
+        maybe(word::<Operands>()),
+        maybe(select(vec![Edges::Predicate, Edges::None])),
+    );
     let problem = (maybe(epilogue()), maybe((word(), word(), word(), word())), maybe(word::<Target>()));
     let types = maybe(select(vec![DType::F32, DType::F32, DType::F64, DType::I32]));
     (thread, grid, depth, memory, rest, problem, types).prop_map(

@@ -1,5 +1,6 @@
 //! Families of edits that are not faults in kernels with rings: of what fills, reads and releases their slots.
 
+use ptx_gemm_dsl::target::WARP_GROUP;
 use ptx_gemm_runtime::interface::Entry;
 use ptx_gemm_runtime::ptx::instruction::Opcode;
 
@@ -46,12 +47,29 @@ pub(super) const FAMILIES: &[Family] = &[
         reason: "a block that computes one tile writes the parts of D in shared memory once, which nobody has read before",
     },
     Family {
-        kinds: &[MutantKind::DeletedSync, MutantKind::Bound, MutantKind::Constant],
+        kinds: &[
+            MutantKind::DeletedSync,
+            MutantKind::Bound,
+            MutantKind::Comparison,
+            MutantKind::Constant,
+            MutantKind::OtherOperation,
+        ],
         is: any_edit,
         notes: &["the last slot has been read"],
         entry: computes_one_tile,
         certain: false,
         reason: "a block that computes one tile does not fill the slot of its last K-tile again",
+    },
+    Family {
+        kinds: &[MutantKind::WaitOnce],
+        is: any_edit,
+        notes: &["the last slot is lent, and so are those before it"],
+        entry: |entry| {
+            // Beside the group that multiplies at most another one that copies.
+            computes_one_tile(entry) && entry.main().is_some_and(|main| main.threads <= 2 * WARP_GROUP)
+        },
+        certain: false,
+        reason: "the one warp group of a block that computes one tile has read all K-tiles before it waits, and no others follow",
     },
     Family {
         kinds: &[MutantKind::Deleted, MutantKind::Constant],
