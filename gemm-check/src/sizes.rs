@@ -117,9 +117,9 @@ pub(crate) fn rare(kernel: &Kernel) -> Vec<Size> {
     sizes.into_iter().collect()
 }
 
-/// Sizes at which a persistent block computes two tiles, each with a K-tile more than the ring has slots; and those at which
-/// every loop over k of narrow tiles, of which there is one for each number of columns, fills each slot three times. In a group
-/// the slots go on from one product to the next, and the list of products does.
+/// Sizes at which a persistent block computes two tiles, each with a K-tile more than the ring has slots, and at which another
+/// one fills each slot three times: with each number of columns that narrow tiles may have, as the loop over k exists once for
+/// each. In a group the slots go on from one product to the next, and the list of products does.
 pub(crate) fn refilled(kernel: &Kernel) -> Vec<Size> {
     let size = |landmarks: &Landmarks| {
         let ([m, _, k], slots) = (landmarks.tile, landmarks.slots.last()?);
@@ -128,11 +128,27 @@ pub(crate) fn refilled(kernel: &Kernel) -> Vec<Size> {
     let all = of_kernel(kernel);
     let narrow = all.iter().zip(&kernel.interface().entries).flat_map(|(landmarks, entry)| {
         let slots = landmarks.slots.last().copied().unwrap_or(1);
-        let k = landmarks.parts.max(1) * (2 * slots + 1) * landmarks.tile[2];
+        let [rows, columns, depth] = landmarks.tile;
+        let (tiles, k) = match landmarks.wave {
+            Some(wave) => (landmarks.turns * wave + 1, slots * depth + 1),
+            None => (1, landmarks.parts.max(1) * (2 * slots + 1) * depth),
+        };
         let edges = entry.narrow.iter().filter(|_| kernel.problem().batch != Batch::Grouped);
-        edges.flat_map(|narrow| narrow.edges()).map(move |(m, n)| Size::new(m as usize, n as usize, k))
+        // The other extent of an edge is 3, of one tile.
+        let across =
+            move |extent: u64, tile: usize| if extent == 3 && tiles > 1 { tiles * tile } else { extent as usize };
+        edges.flat_map(|narrow| narrow.edges()).map(move |(m, n)| Size::new(across(m, rows), across(n, columns), k))
     });
     all.iter().filter_map(size).chain(narrow).collect()
+}
+
+/// Sizes of one tile whose K-tiles fill each slot once.
+pub(crate) fn filled_once(kernel: &Kernel) -> Vec<Size> {
+    let size = |landmarks: &Landmarks| {
+        let ([m, n, k], slots) = (landmarks.tile, landmarks.slots.last().copied().unwrap_or(1));
+        landmarks.suited(Size::new(m, n, slots * k))
+    };
+    of_kernel(kernel).iter().map(size).collect()
 }
 
 fn edges(landmarks: &Landmarks) -> BTreeSet<Size> {

@@ -78,7 +78,7 @@ pub fn bars(bars: &Bars, scheme: Scheme) -> String {
     for (index, panel) in bars.panels.iter().enumerate() {
         let x0 = names + (width + GAP) * index as f64;
         let highest = highest(bars, index);
-        let room = if all().any(|bar| !bar.note.is_empty()) && index == 0 { 150.0 } else { 62.0 };
+        let room = room(bars, index);
         let axis = Axis::linear(0.0..highest, x0, x0 + width - room);
         frame(&mut canvas, panel, &axis, (x0, top, height), width);
     }
@@ -92,7 +92,7 @@ pub fn bars(bars: &Bars, scheme: Scheme) -> String {
             canvas.text(names - 10.0, y + 15.5, Anchor::End, Size::Label, INK, &bar.name);
             for (index, value) in bar.values.iter().enumerate() {
                 let x0 = names + (width + GAP) * index as f64;
-                let room = if all().any(|bar| !bar.note.is_empty()) && index == 0 { 150.0 } else { 62.0 };
+                let room = room(bars, index);
                 let axis = Axis::linear(0.0..highest(bars, index), x0, x0 + width - room);
                 let mark = bar.mark.filter(|_| index == 0);
                 one(&mut canvas, bar, (*value, mark), &axis, y, (index, number_of_group));
@@ -114,6 +114,24 @@ fn highest(bars: &Bars, index: usize) -> f64 {
     let limits = bars.panels[index].limits.iter().map(|(_, value)| *value);
     let highest = values.chain(limits).fold(0.0, f64::max);
     if highest > 0.0 { 1.02 * highest } else { 1.0 }
+}
+
+/// The text next to a bar.
+fn label(bar: &Bar, panel: usize, value: f64) -> String {
+    match bar.note.is_empty() || panel > 0 {
+        true => number(value),
+        false => format!("{} · {}", number(value), bar.note),
+    }
+}
+
+/// What a panel leaves beside its longest bar, for the text next to it.
+fn room(bars: &Bars, panel: usize) -> f64 {
+    let all = bars.groups.iter().flat_map(|group| &group.bars);
+    let texts = all.filter(|bar| panel == 0 && !bar.note.is_empty()).filter_map(|bar| {
+        let value = bar.values.first().copied().flatten()?;
+        Some(9.0 + Size::Label.width(&label(bar, panel, value)) * 0.95)
+    });
+    texts.fold(None, |longest: Option<f64>, text| Some(longest.unwrap_or(150.0).max(text))).unwrap_or(62.0)
 }
 
 fn frame(canvas: &mut Canvas, panel: &Panel, axis: &Axis, (x0, top, height): (f64, f64, f64), width: f64) {
@@ -154,10 +172,7 @@ fn one(
     if let Some(mark) = mark {
         canvas.line((axis.at(mark), y + 1.0), (axis.at(mark), y + ROW - 1.0), ALARM, 3.0, None);
     }
-    let text = match bar.note.is_empty() || panel > 0 {
-        true => number(value),
-        false => format!("{} · {}", number(value), bar.note),
-    };
+    let text = label(bar, panel, value);
     let x = mark.map_or(end, |mark| end.max(axis.at(mark))) + 7.0;
     // Lines of limits do not cross the text.
     canvas.rect(x - 2.0, y + 3.0, Size::Label.width(&text) * 0.88 + 4.0, ROW - 6.0, PAPER);

@@ -19,7 +19,7 @@ use crate::exec::Order;
 use crate::given::Given;
 use crate::request::Request;
 use crate::size::Size;
-use crate::sizes::{begun_by_one, every_end, halved, products, rare, refilled};
+use crate::sizes::{begun_by_one, every_end, filled_once, halved, products, rare, refilled};
 use crate::suite::{
     end_requests, exact_requests, nan_requests, packed_alone_requests, peak_requests, plane_requests, rounding_requests,
 };
@@ -73,6 +73,9 @@ pub struct Judge {
     suite: Vec<Trial>,
     /// Products that are tried, in the forward order, on mutants that survive the suite.
     thorough: Vec<Trial>,
+    /// Products whose slots are each filled once. Faults of synchronisation, and loops of a wait that end at once or never, that survive
+    /// everything else are tried on them with one warp held up for as long as the others can go on, which shows what they should have waited for.
+    held: Vec<Trial>,
     /// Instructions after which a warp counts as not terminating.
     limit: u64,
     /// Blocks of a wave in [`Place::Wide`].
@@ -120,6 +123,9 @@ fn plainly(request: Request) -> (Request, Place) {
 /// reserved for surviving mutants.
 const BUDGET: usize = 300_000_000;
 
+/// Warps that are held up, and where, for a fault of synchronisation that survives everything else.
+const HELD: u64 = 24;
+
 /// The instruction limit of a mutant's warp: a multiple of the kernel's average per warp, plus a constant.
 const RUN_AWAY: (u64, u64) = (20, 20_000);
 
@@ -129,6 +135,8 @@ pub struct Products {
     suite: Vec<(Request, Place)>,
     /// As in [`Judge`].
     thorough: Vec<(Request, Place)>,
+    /// As in [`Judge`]. Not in the digest: they only find more, so that kept figures stay true.
+    held: Vec<(Request, Place)>,
     wide: u32,
     /// As in [`Judge`].
     alone: Vec<Option<Products>>,
@@ -193,12 +201,14 @@ impl Products {
         let thorough = thorough.chain(packed_alone_requests(kernel).into_iter().map(plainly));
         let of_refilled = refilled(kernel).into_iter().map(|size| exact_requests(kernel, size));
         let thorough = thorough.chain(of_refilled.flatten().map(plainly));
+        let of_held = filled_once(kernel).into_iter().flat_map(|size| exact_requests(kernel, size));
+        let held = of_held.map(plainly).collect();
         let launched = if kernel.levels().is_some() { kernel.launched() } else { Vec::new() };
         let multiplying =
             |(index, launched): (usize, &Kernel)| launched.multiplies().then(|| kernel.alone(index)).flatten();
         let alone = launched.into_iter().enumerate().map(multiplying);
         let alone = alone.map(|alone| alone.map(|kernel| Products::of(&kernel))).collect();
-        Products { suite: suite.collect(), thorough: thorough.collect(), wide, alone }
+        Products { suite: suite.collect(), thorough: thorough.collect(), held, wide, alone }
     }
 
     /// Each product, and where it runs.
@@ -241,15 +251,16 @@ impl Judge {
     /// # Errors
     /// The same.
     pub fn by(kernel: std::sync::Arc<Kernel>, products: Products) -> Result<Judge, CheckError> {
-        let Products { suite, thorough, wide, alone } = products;
+        let Products { suite, thorough, held, wide, alone } = products;
         let empty = Vec::new;
         let by_index = |(index, products): (usize, Option<Products>)| {
             let judged = products.zip(kernel.alone(index));
             judged.map(|(products, kernel)| Judge::by(kernel, products)).transpose()
         };
         let alone = alone.into_iter().enumerate().map(by_index).collect::<Result<_, _>>()?;
-        let mut judge = Judge { kernel, suite: empty(), thorough: empty(), limit: 0, wide, alone };
+        let mut judge = Judge { kernel, suite: empty(), thorough: empty(), held: empty(), limit: 0, wide, alone };
         (judge.suite, judge.thorough) = (judge.trials(suite)?, judge.trials(thorough)?);
+        judge.held = judge.trials(held)?;
         let trials = judge.suite.iter().chain(&judge.thorough);
         judge.limit = trials.map(|trial| trial.limit).max().unwrap_or(0);
         Ok(judge)
@@ -362,7 +373,10 @@ impl Judge {
         let orders = orders.into_iter().take(if self.shares_memory(mutant) { usize::MAX } else { 1 });
         let certain = self.entry(mutant).is_some_and(|entry| certainly_equivalent(mutant, entry));
         let runs = if certain { 1 } else { usize::MAX };
-        for (order, trials) in orders.chain([(None, &self.thorough)]).take(runs) {
+        let held = (0..HELD).map(|seed| (Some(Order::Late(seed)), &self.held));
+        let waits = mutant.kind.is_synchronisation() || mutant.kind == MutantKind::OppositeGuard;
+        let held = held.take(if waits { usize::MAX } else { 0 });
+        for (order, trials) in orders.chain([(None, &self.thorough)]).chain(held).take(runs) {
             match self.in_order(&kernel, order, trials, mutant) {
                 Verdict::Survived => {}
                 Verdict::Violation(kind) if order.is_some() => return Verdict::ViolationElsewhere(kind),
