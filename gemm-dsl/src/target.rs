@@ -81,8 +81,8 @@ pub const BOX_ALIGN: u32 = 128;
 
 /// Most elements of a box along each dimension (CUDA driver API, `cuTensorMapEncodeTiled`).
 pub const MAX_BOX: u32 = 256;
-/// Columns of tensor cores' products in multiples of which a tile may be narrower. The instructions themselves have it in multiples
-/// of 8 (PTX ISA, "wgmma.mma_async"): with twice as many loops two groups took as long on an H200, within 1%.
+/// Columns of tensor cores' products in multiples of which a tile of a group may be narrower. The instructions themselves have
+/// them in multiples of 8 (PTX ISA, "wgmma.mma_async"): with twice as many loops two groups took as long on an H200, within 1%.
 pub const GRAIN: u32 = 16;
 /// Rows of shared memory after which a swizzle repeats, and which a box of a swizzled tile begins at multiples of.
 pub const SWIZZLED_ROWS: u32 = 8;

@@ -207,6 +207,7 @@ fn add(clauses: &mut Vec<String>, [clause, place, ..]: Choice) {
         "emulate(bf16x6)",
         "emulate(bf16)",
         "tail(none)",
+        "tail(even)",
         "atom(fma)",
         "atom(mma(16, 8, 8))",
         "atom(mmaa(16, 8, 8))",

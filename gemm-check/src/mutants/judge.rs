@@ -73,8 +73,9 @@ pub struct Judge {
     suite: Vec<Trial>,
     /// Products that are tried, in the forward order, on mutants that survive the suite.
     thorough: Vec<Trial>,
-    /// Products whose slots are each filled once. Faults of synchronisation, and loops of a wait that end at once or never, that survive
-    /// everything else are tried on them with one warp held up for as long as the others can go on, which shows what they should have waited for.
+    /// Products whose slots are each filled once. Faults of synchronisation, and loops of a wait that end at once or never, are
+    /// tried on them when they survive everything else, with one warp held up for as long as the others can go on: that shows
+    /// what they should have waited for.
     held: Vec<Trial>,
     /// Instructions after which a warp counts as not terminating.
     limit: u64,

@@ -11,7 +11,8 @@ use crate::types::{Batch, Layout, Orientation};
 
 /// Why the tiles of a schedule have all columns.
 struct Obstacle {
-    depends: Key,
+    /// What it is about, and what else it depends on.
+    depends: &'static [Key],
     why: String,
     /// Clauses without it, and what they do.
     fixes: Vec<(String, String)>,
@@ -22,8 +23,8 @@ pub(super) fn check(settings: &Settings, findings: &mut Findings) {
     let Some(clause) = settings.get(Key::Tail).filter(|_| settings.edges == Edges::Even) else { return };
     for Obstacle { depends, why, fixes } in obstacles(settings) {
         let finding = findings
-            .error("tail-even", Key::Tail, &[depends, Key::Transposed], format!("{clause}: {why}"))
-            .about(crate::table::of(depends).name);
+            .error("tail-even", Key::Tail, depends, format!("{clause}: {why}"))
+            .about(depends.first().map_or("", |key| crate::table::of(*key).name));
         for (fix, help) in fixes {
             finding.set(&fix, format!("{fix} {help}"));
         }
@@ -50,24 +51,24 @@ fn least(settings: &Settings) -> u32 {
 /// What keeps tiles from having fewer columns.
 fn obstacles(settings: &Settings) -> Vec<Obstacle> {
     let mut all = Vec::new();
-    let mut add = |depends, why: String, fixes: Vec<(String, &str)>| {
+    let mut add = |depends: &'static [Key], why: String, fixes: Vec<(String, &str)>| {
         let fixes = fixes.into_iter().map(|(fix, help)| (fix, help.to_string())).collect();
         all.push(Obstacle { depends, why, fixes });
     };
     let transposed = settings.problem.orientation == Orientation::Transposed;
     let Atom::Wgmma(rows, columns, depth) = settings.atom else {
-        add(Key::Atom, "only atom(wgmma(...)) has instructions of every number of columns".into(), Vec::new());
+        add(&[Key::Atom], "only atom(wgmma(...)) has instructions of every number of columns".into(), Vec::new());
         return all;
     };
     if settings.load != Load::Tma {
         let fix = ("load(tma)".to_string(), "does");
-        add(Key::Load, "only load(tma) copies as many columns as a tile has".into(), vec![fix]);
+        add(&[Key::Load], "only load(tma) copies as many columns as a tile has".into(), vec![fix]);
     }
     if let Some(tile) = settings.tile {
         if columns != tile.n {
             let atom = Clause::Atom(Atom::Wgmma(rows, tile.n, depth)).to_string();
             let why = format!("the instruction has {columns} of the tile's {} columns, and would need all", tile.n);
-            add(Key::Atom, why, vec![(atom, "has all")]);
+            add(&[Key::Atom, Key::Tile], why, vec![(atom, "has all")]);
         }
         let grain = least(settings);
         if !tile.n.is_multiple_of(grain) || tile.n <= grain {
@@ -75,7 +76,7 @@ fn obstacles(settings: &Settings) -> Vec<Obstacle> {
             let fixes = [wider]
                 .map(|tile| (format!("{}; atom(wgmma({rows}, {}, {depth}))", Clause::Tile(tile), tile.n), "can"));
             let why = format!("{} columns of a tile cannot be fewer in multiples of {grain}", tile.n);
-            add(Key::Tile, why, fixes.into());
+            add(&[Key::Tile, Key::Cluster, Key::Multicast], why, fixes.into());
         }
     }
     // In the terms of what is asked for.
@@ -87,7 +88,11 @@ fn obstacles(settings: &Settings) -> Vec<Obstacle> {
             false => ("column of B", LayoutClause { b: Some(Layout::Col), ..all_asked }),
         };
         let why = format!("boxes begin at any {line} only where these are contiguous in memory");
-        add(Key::Layout, why, vec![(Clause::Layout(along_k).to_string(), "has them contiguous")]);
+        add(
+            &[Key::Layout, Key::Shared, Key::Types, Key::Transposed],
+            why,
+            vec![(Clause::Layout(along_k).to_string(), "has them contiguous")],
+        );
     }
     if settings.store == Store::Tma && settings.problem.layouts.d != Layout::Col {
         let lines = match transposed {
@@ -99,7 +104,7 @@ fn obstacles(settings: &Settings) -> Vec<Obstacle> {
             (Clause::Layout(lines).to_string(), "has lines of the other dimension"),
             ("store(staged)".to_string(), "copies parts of lines"),
         ];
-        add(Key::Store, why, fixes);
+        add(&[Key::Store, Key::Layout, Key::Transposed], why, fixes);
     }
     if settings.turns() > 1 {
         let together = settings.specialize.map(|clause| {
@@ -107,19 +112,19 @@ fn obstacles(settings: &Settings) -> Vec<Obstacle> {
             (text, "has one tile at a time")
         });
         let why = "warp groups that take turns would need tiles of the same columns".to_string();
-        add(Key::Specialize, why, together.into_iter().collect());
+        add(&[Key::Specialize], why, together.into_iter().collect());
     }
     if settings.cluster.n > 1 {
         let Extent2 { m, n } = settings.cluster;
         let why = format!("{n} blocks of a cluster along n would need tiles of the same columns");
-        add(Key::Cluster, why, vec![(format!("cluster({}, 1)", m.max(2)), "has its blocks along m")]);
+        add(&[Key::Cluster], why, vec![(format!("cluster({}, 1)", m.max(2)), "has its blocks along m")]);
     }
     if settings.stream_k {
         let why = "the blocks that stream_k lets sum parts of a tile would need the same columns".to_string();
-        add(Key::StreamK, why, Vec::new());
+        add(&[Key::StreamK], why, Vec::new());
     }
     if let Some(emulation) = settings.get(Key::Emulate).filter(|_| settings.emulation.is_some()) {
-        add(Key::Emulate, format!("the planes of {emulation} have all columns"), Vec::new());
+        add(&[Key::Emulate], format!("the planes of {emulation} have all columns"), Vec::new());
     }
     all
 }
