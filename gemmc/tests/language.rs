@@ -79,7 +79,10 @@ fn explain_computes_what_each_clause_changes() {
     let opcodes = vector["effect"]["opcodes"].as_array().expect("opcodes");
     let wide = opcodes.iter().find(|opcode| opcode[0].as_str().is_some_and(|name| name.contains(".v4")));
     assert!(wide.is_some_and(|opcode| opcode[1][0] == 0 && opcode[1][1].as_u64() > Some(0)), "{vector}");
-    assert_eq!(json(&["explain", "tail"], 0)["arguments"][0]["words"], serde_json::json!(["predicate", "even", "none"]));
+    assert_eq!(
+        json(&["explain", "tail"], 0)["arguments"][0]["words"],
+        serde_json::json!(["predicate", "even", "none"])
+    );
 }
 
 #[test]
