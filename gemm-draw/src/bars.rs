@@ -124,7 +124,7 @@ fn label(bar: &Bar, panel: usize, value: f64) -> String {
     }
 }
 
-/// What a panel leaves beside its longest bar, for the text next to it.
+/// Width that a panel reserves beside its longest bar for the label.
 fn room(bars: &Bars, panel: usize) -> f64 {
     let all = bars.groups.iter().flat_map(|group| &group.bars);
     let texts = all.filter(|bar| panel == 0 && !bar.note.is_empty()).filter_map(|bar| {
