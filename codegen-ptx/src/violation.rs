@@ -35,6 +35,8 @@ pub enum Site {
     Accumulator(usize),
     /// A role.
     Role(usize),
+    /// What the blocks of a cluster do when their roles have ended.
+    Exchange,
     /// A statement: its role, then its index in each body, outermost first. Within `steps`, the fetches come first, and
     /// the multiply after them.
     Statement(Vec<usize>),

@@ -73,7 +73,7 @@ pub(crate) fn panel(subject: &Subject, canvas: &mut Canvas, top: f64) -> Result<
 /// Tiles whose K-tiles the blocks of a wave divide: those that the whole waves leave over, and one whole wave's.
 fn streamed(division: Division, tiles: usize, wave: usize) -> usize {
     match (division, tiles % wave.max(1)) {
-        (Division::Whole | Division::Parts(_), _) | (Division::Stream, 0) => 0,
+        (Division::Whole | Division::Parts(_) | Division::Cluster(_), _) | (Division::Stream, 0) => 0,
         (Division::Stream, rest) if tiles < wave => rest,
         (Division::Stream, rest) => rest + wave,
     }
@@ -136,9 +136,12 @@ fn words(
         ));
     }
     if parts > 1 {
+        let order = match program.scheduler.division {
+            Division::Cluster(_) => "those of a tile are a cluster, and follow each other",
+            _ => "first all tiles' first parts, in this order, then all second parts, and so on",
+        };
         lines.push(format!(
-            "Split-K: {parts} blocks sum each tile, each over its part of k. The grid has {} blocks: first all tiles' first parts, \
-             in this order, then all second parts, and so on.",
+            "Split-K: {parts} blocks sum each tile, each over its part of k. The grid has {} blocks: {order}.",
             parts * TILES * TILES
         ));
     }

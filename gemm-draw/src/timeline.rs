@@ -179,6 +179,14 @@ pub(crate) fn timeline(program: &Program, k_tiles: u32) -> Timeline {
             break;
         }
     }
+    if program.exchange.is_some() {
+        // After a barrier of the cluster, at which all roles arrive.
+        let from = run.line.done.iter().map(|done| done.to).fold(0.0, f64::max);
+        for lane in 0..run.line.lanes.len() {
+            run.line.barriers.push((lane, from));
+        }
+        run.line.done.push(Done { lane: 0, work: Work::Epilogue, tile: None, from, to: from + EPILOGUE / 2.0 });
+    }
     run.line.end = run.line.done.iter().chain(&run.line.products).map(|done| done.to).fold(0.0, f64::max);
     run.line
 }
@@ -235,7 +243,9 @@ impl Run<'_> {
                 self.work(walker, Work::Epilogue, None, ISSUE);
                 walker.stored = walker.now + EPILOGUE / 2.0;
             }
-            Op::Stage { .. } | Op::Write { .. } => self.work(walker, Work::Epilogue, None, EPILOGUE / 2.0),
+            Op::Stage { .. } | Op::Write { .. } | Op::Share { .. } => {
+                self.work(walker, Work::Epilogue, None, EPILOGUE / 2.0)
+            }
             Op::Store { .. } => self.work(walker, Work::Epilogue, None, EPILOGUE),
             Op::Sync | Op::Meet { .. } => self.line.barriers.push((walker.lane, walker.now)),
             Op::Drain => {

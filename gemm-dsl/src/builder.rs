@@ -204,7 +204,7 @@ impl Schedule {
         self.clause(Clause::Persistent(blocks))
     }
 
-    /// `split_k(n, reduce = serial | workspace)`
+    /// `split_k(n, reduce = serial | workspace | cluster)`
     pub fn split_k(self, parts: u32, reduce: Reduce) -> Schedule {
         self.clause(Clause::SplitK(SplitKClause { parts, reduce: Some(reduce) }))
     }

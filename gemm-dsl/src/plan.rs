@@ -180,6 +180,30 @@ pub struct LentSlots {
     pub slots: u32,
 }
 
+/// Sums of parts of k that the blocks of a cluster exchange through distributed shared memory.
+///
+/// Each block writes its sums of the tile, in lines along D's contiguous dimension, then adds up the sums of all blocks for its
+/// share of the lines: `across` threads along a line, `at_once` lines, `steps` times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct Exchange {
+    /// Elements from one line of the sums to the next.
+    pub pitch: u32,
+    /// Sums that a thread writes at once.
+    pub write_width: u32,
+    /// Adjacent sums of the share that a thread adds up, which it reads at once.
+    pub chunk: u32,
+    /// Threads along a line.
+    pub across: u32,
+    /// Chunks of a line that a thread has.
+    pub chunks: u32,
+    /// Lines that the threads have at once.
+    pub at_once: u32,
+    /// How often they have as many.
+    pub steps: u32,
+    /// Bytes of a block's sums.
+    pub bytes: u32,
+}
+
 /// f32 products from narrower ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Emulate {
@@ -248,6 +272,8 @@ pub struct Plan {
     pub multicast: [bool; 2],
     /// K divided among blocks; `None`: each block sums over all of K.
     pub split_k: Option<SplitK>,
+    /// How its parts meet, where they are the blocks of a cluster.
+    pub exchange: Option<Exchange>,
     /// The K-tiles of the last tiles divided evenly among the blocks of the wave.
     pub stream_k: bool,
     /// How f32 products are made of narrower ones; `None`: products are of the operands' own types.

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use crate::clause::{ALL_PRODUCTS, Atom, size};
 use crate::epilogue::Axis;
-use crate::plan::{CopyPlan, Emulate, LentSlots, OperandPlan, Placement, Plan, Variant};
+use crate::plan::{CopyPlan, Emulate, Exchange, LentSlots, OperandPlan, Placement, Plan, Variant};
 use crate::suggest::count;
 use crate::target::WARP;
 use crate::terms::{Along, Extent2, Fast, Load, Operand, Operands, Param, Side, Swizzle, Tail, Wave};
@@ -221,6 +221,15 @@ impl Plan {
         }
         if let Some(split) = self.split_k {
             table.row("split of k", format!("{} parts, {}", split.parts, split.reduce.word()));
+        }
+        if let Some(Exchange { pitch, across, chunks, chunk, at_once, steps, bytes, .. }) = self.exchange {
+            table.row("exchange", format!("sums of {bytes} B at 0, lines {pitch} apart"));
+            let turns = if steps > 1 { format!(", {steps} times") } else { String::new() };
+            let each = if chunks > 1 { format!("{chunks} times {chunk}") } else { chunk.to_string() };
+            table.row(
+                "share",
+                format!("{across} threads along a line, {each} sums each, {at_once} lines at once{turns}"),
+            );
         }
         if self.stream_k {
             table.row("streamed", "K-tiles of the last wave, divided evenly");

@@ -343,6 +343,8 @@ pub enum Reduce {
     Serial,
     /// Partial sums in memory of their own, added at the end.
     Workspace,
+    /// The blocks of a tile are a cluster, and each adds up the sums of all of them for its share of the tile.
+    Cluster,
 }
 
 /// The boxes of a K-tile that each of several blocks starts, if all start equally many: as many in each of some panels.

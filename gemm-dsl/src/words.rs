@@ -65,7 +65,7 @@ words!(Reads, "a kind of reads", "movable" => Reads::Movable, "volatile" => Read
 words!(Rounding, "a rounding of sums", "plain" => Rounding::Plain, "compensated" => Rounding::Compensated);
 words!(Pace, "a pace", "tile" => Pace::Tile, "free" => Pace::Free);
 words!(Spills, "an answer to spills", "allow" => Spills::Allow, "refuse" => Spills::Refuse);
-words!(Reduce, "a reduction", "serial" => Reduce::Serial, "workspace" => Reduce::Workspace);
+words!(Reduce, "a reduction", "serial" => Reduce::Serial, "workspace" => Reduce::Workspace, "cluster" => Reduce::Cluster);
 words!(Roles, "a division of work", "cooperative" => Roles::Cooperative, "pingpong" => Roles::Pingpong);
 words!(Store, "a way to store", "direct" => Store::Direct, "staged" => Store::Staged, "tma" => Store::Tma);
 words!(LoadC, "a way of C", "registers" => LoadC::Registers, "tma" => LoadC::Tma);

@@ -43,6 +43,13 @@ impl Emitter<'_> {
     /// An arrival at an mbarrier of a block of the cluster. Without qualifiers, as CUTLASS has it: with `.release.cluster`
     /// the assembler puts a fence of all memory before it, though what it orders are reads that are complete.
     pub(super) fn arrive_at(&mut self, block: Reg, address: &Address, guard: Option<Guard>) {
+        let there = self.address_at(block, address, guard);
+        let op = Opcode::MbarrierArrive { arrival: Carries::Plain, order: Order::Weak, space: Space::SharedCluster };
+        self.emit(guard, op, [Operand::Sink, there]);
+    }
+
+    /// An address of this block's shared memory in that of another block of the cluster.
+    pub(super) fn address_at(&mut self, block: Reg, address: &Address, guard: Option<Guard>) -> Operand {
         let there = self.scratch(Type::U32);
         let (base, block) = (self.reg(address.base), self.reg(block));
         self.emit(
@@ -50,8 +57,7 @@ impl Emitter<'_> {
             Opcode::Mapa { space: Space::SharedCluster, ty: PtxType::U32 },
             [there, base, block].map(Operand::from),
         );
-        let op = Opcode::MbarrierArrive { arrival: Carries::Plain, order: Order::Weak, space: Space::SharedCluster };
-        self.emit(guard, op, [Operand::Sink, Operand::address(there, address.offset)]);
+        Operand::address(there, address.offset)
     }
 
     /// One box of a matrix, for this block or for several of its cluster.

@@ -214,7 +214,7 @@ impl Emitter<'_> {
             Op::Load { memory, dst, address, guard, locality, reads } => {
                 let words = self.words(dst);
                 let (ty, vector) = self.accessed(dst, &words);
-                let (space, (cache, prefetch)) = (space(memory), self.locality(*locality));
+                let ((space, address), (cache, prefetch)) = (self.place(memory, address), self.locality(*locality));
                 let op = match reads {
                     Reads::Movable => Opcode::Ld { order: Order::Weak, space, cache, prefetch, vector, ty },
                     // A volatile load takes no other modifiers.
@@ -223,15 +223,15 @@ impl Emitter<'_> {
                         Opcode::Ld { order, space, cache, prefetch, vector, ty }
                     }
                 };
-                self.emit(*guard, op, [self.data(dst, &words), self.address(address)]);
+                self.emit(*guard, op, [self.data(dst, &words), address]);
                 self.unpack(&words, dst, *guard);
             }
             Op::Store { memory, src, address, guard } => {
                 let words = self.words(src);
                 self.pack(src, &words);
-                let (space, (ty, vector)) = (space(memory), self.accessed(src, &words));
+                let ((space, address), (ty, vector)) = (self.place(memory, address), self.accessed(src, &words));
                 let op = Opcode::St { order: Order::Weak, space, cache: Cache::None, vector, ty };
-                self.emit(*guard, op, [self.address(address), self.data(src, &words)]);
+                self.emit(*guard, op, [address, self.data(src, &words)]);
             }
             Op::CopyAsync { to, from, bytes, valid, guard, .. } => {
                 // 16 bytes bypass L1 (`.cg`); smaller copies always go through it (PTX ISA, cp.async).
@@ -343,6 +343,15 @@ impl Emitter<'_> {
         }
     }
 
+    /// The state space of an access, and its address there.
+    fn place(&mut self, memory: &Memory, address: &Address) -> (Space, Operand) {
+        match memory {
+            Memory::Global(_) => (Space::Global, self.address(address)),
+            Memory::Shared => (Space::Shared, self.address(address)),
+            Memory::Cluster(block) => (Space::SharedCluster, self.address_at(*block, address, None)),
+        }
+    }
+
     fn branch(&mut self, origin: OriginId, cond: kernel::Guard, then: &[Stmt], other: &[Stmt]) {
         let uniform = self.uniform();
         let end = self.entry.label("end");
@@ -372,13 +381,6 @@ impl Emitter<'_> {
         self.origin(origin);
         let guard = Guard::when(self.reg(again));
         self.entry.emit_if(guard, Opcode::Bra { uniform }, [Operand::from(&top)]);
-    }
-}
-
-fn space(memory: &Memory) -> Space {
-    match memory {
-        Memory::Global(_) => Space::Global,
-        Memory::Shared => Space::Shared,
     }
 }
 

@@ -168,6 +168,9 @@ impl Pass {
     fn access(&mut self, memory: &Memory, address: &Address, guard: &Option<Guard>) {
         self.reads(address.base);
         guard.iter().for_each(|guard| self.reads(guard.pred));
+        if let Memory::Cluster(block) = memory {
+            self.reads(*block);
+        }
         if let Memory::Global(access) = memory {
             access.reach.iter().flatten().for_each(|reach| self.reads(reach.left));
         }

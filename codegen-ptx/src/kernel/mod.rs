@@ -111,6 +111,8 @@ pub enum Memory {
     Global(Access),
     /// The block's shared memory.
     Shared,
+    /// The shared memory of the block of the cluster whose rank is in this register, at the address that this block knows it by.
+    Cluster(Reg),
 }
 
 /// A base register and a byte offset.

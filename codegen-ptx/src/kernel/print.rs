@@ -268,6 +268,7 @@ impl Printer<'_> {
     fn place(&self, memory: &Memory) -> (&'static str, String) {
         match memory {
             Memory::Shared => ("shared", String::new()),
+            Memory::Cluster(block) => ("cluster", format!(" of block {}", self.reg(*block))),
             Memory::Global(access) => ("global", self.access(access)),
         }
     }

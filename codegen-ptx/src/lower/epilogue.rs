@@ -104,10 +104,22 @@ impl Lowering<'_> {
         (width, from): (u32, ReadC),
         note: &Note,
     ) -> Lowered<()> {
+        let map = &self.program.accumulators[acc].map;
+        let sums = self.sums(acc, note);
+        self.store_sums(work_tile, (map, &sums, stager), (width, from), note)
+    }
+
+    /// The same, of sums in registers that a map numbers.
+    pub(super) fn store_sums(
+        &mut self,
+        work_tile: &WorkTile,
+        (map, sums, stager): (&Map, &[Reg], Option<Stager>),
+        (width, from): (u32, ReadC),
+        note: &Note,
+    ) -> Lowered<()> {
         let (staged, by_matrices) = (stager.is_some(), stager == Some(Stager::Matrices));
-        let map = self.program.accumulators[acc].map.clone();
-        let (rows, cols) = self.axes(work_tile, &map)?;
-        let regs = Self::by_rows(&self.sums(acc, note), &map, (&rows, &cols))?;
+        let (rows, cols) = self.axes(work_tile, map)?;
+        let regs = Self::by_rows(sums, map, (&rows, &cols))?;
         let held = Held { regs, columns: cols.count(), note: note.clone() };
         self.unscale(work_tile, &held, (&rows, &cols))?;
         let layouts = self.program.problem.layouts;

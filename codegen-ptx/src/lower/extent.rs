@@ -85,11 +85,11 @@ impl Lowering<'_> {
     }
 
     fn rows(&self, work_tile: &WorkTile) -> Lowered<Reach> {
-        Ok(Reach::new(Dim::M, register(&work_tile.rem_m)?, self.program.block.m))
+        Ok(Reach::new(Dim::M, register(&work_tile.rem_m)?, work_tile.extents.0))
     }
 
     fn cols(&self, work_tile: &WorkTile) -> Lowered<Reach> {
-        Ok(Reach::new(Dim::N, register(&work_tile.rem_n)?, self.program.block.n))
+        Ok(Reach::new(Dim::N, register(&work_tile.rem_n)?, work_tile.extents.1))
     }
 }
 

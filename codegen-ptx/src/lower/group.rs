@@ -121,7 +121,7 @@ impl<'a> Lowering<'a> {
         let address = Expr::SharedBase + buffer.offset_bytes + slot + own;
         // An expression's bound counts from the start of shared memory, and a quotient needs that of the address itself. In a
         // cluster its upper bits are the rank of the block.
-        let address = match self.program.scheduler.cluster_blocks() {
+        let address = match self.program.scheduler.cluster_size() {
             1 => self.b.variable(address, LAST_ADDRESS),
             _ => self.b.variable(address, u64::from(u32::MAX)) % (LAST_ADDRESS as u32 + 1),
         };

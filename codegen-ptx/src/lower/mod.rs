@@ -16,6 +16,7 @@ mod arguments;
 mod arrival;
 mod copy;
 mod epilogue;
+mod exchange;
 mod expression;
 mod extent;
 mod functions;
@@ -84,7 +85,7 @@ pub fn lower(program: &Program) -> Lowered<Kernel> {
         threads: program.threads(),
         divides: (program.tail == Tail::None).then_some([program.block.m, program.block.n, program.block.k]),
         blocks_per_sm: program.blocks_per_sm,
-        cluster: program.scheduler.cluster_blocks(),
+        cluster: program.scheduler.cluster_size(),
         shared_bytes,
         shared_align: if swizzled {
             SWIZZLE_PERIOD
@@ -198,6 +199,8 @@ struct Lowering<'a> {
 
 /// The work tile: its position in D, its range of k, and the thread's position in it, in elements.
 struct WorkTile {
+    /// Its rows and columns, those beyond the edge of D included.
+    extents: (u32, u32),
     /// First row and column of the tile.
     m0: Expr,
     n0: Expr,
@@ -259,6 +262,9 @@ impl<'a> Lowering<'a> {
         match program.roles.as_slice() {
             [role] => self.role(role)?,
             roles => self.roles(roles)?,
+        }
+        if let Some(exchange) = &program.exchange {
+            self.exchange(exchange)?;
         }
         self.leave_cluster();
         Ok(self.b.finish())
@@ -378,6 +384,7 @@ impl<'a> Lowering<'a> {
                 Op::Lend { ring } => self.lend(*ring, note)?,
                 Op::Borrow { ring } => self.borrow(*ring, note)?,
                 Op::Return { ring } => self.give_back(*ring, note)?,
+                Op::Share { acc, width } => self.leave_sums(work_tile, *acc, *width, note)?,
                 Op::Reduce { acc, how, body } => self.reduce(work_tile, units, (*acc, *how), body, note)?,
                 _ if self.anywhere(statement) => {}
                 _ => return Err(misplaced(statement)),

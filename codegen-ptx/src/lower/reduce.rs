@@ -43,7 +43,9 @@ impl<'a> Lowering<'a> {
             return Err(broken("blocks exchange sums of the type that the epilogue computes in"));
         }
         let parts = match self.program.scheduler.division {
-            Division::Whole => return Err(broken("a reduction, but k is not split")),
+            Division::Whole | Division::Cluster(_) => {
+                return Err(broken("a reduction, but no blocks have sums in the workspace"));
+            }
             Division::Stream => return self.reduce_streamed(work_tile, units, acc, body, note),
             Division::Parts(parts) => parts,
         };
@@ -76,6 +78,7 @@ impl<'a> Lowering<'a> {
                 let slots = self.b.set(first + (work_tile.tile.clone().wide() * parts) * slot_bytes);
                 self.gathered(work_tile, units, (flag, &slots), &reduction)
             }
+            Reduce::Cluster => Err(broken("the blocks of a cluster exchange their sums")),
         }
     }
 

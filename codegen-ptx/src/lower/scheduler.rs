@@ -76,10 +76,19 @@ impl Lowering<'_> {
         let scheduler = &program.scheduler;
         // The part of k varies slowest: when a part waits for the previous one, that one is running or done.
         let (mut tile, mut part) = (unit, Expr::Const(0));
-        if let Division::Parts(_) = scheduler.division {
-            self.b.origin(&scheduler.division_note, "part of k that this block sums");
-            part = self.b.set(tile.clone() / units.all_tiles.clone());
-            tile = self.b.set(tile % units.all_tiles.clone());
+        match scheduler.division {
+            Division::Whole | Division::Stream => {}
+            Division::Parts(_) => {
+                self.b.origin(&scheduler.division_note, "part of k that this block sums");
+                part = self.b.set(tile.clone() / units.all_tiles.clone());
+                tile = self.b.set(tile % units.all_tiles.clone());
+            }
+            // The blocks of a cluster follow each other.
+            Division::Cluster(parts) => {
+                self.b.origin(&scheduler.division_note, "part of k that this block sums: its rank in the cluster");
+                part = self.b.set(tile.clone() % parts);
+                tile = self.b.set(tile / parts);
+            }
         }
         let counted = tile.clone();
         let mut product = Expr::Const(0);
@@ -135,7 +144,8 @@ impl Lowering<'_> {
             }
         };
         let (tile, segment) = (counted, None);
-        Ok(WorkTile { m0, n0, rem_m, rem_n, width, interior, thread, k, k0, tile, product, part, segment })
+        let extents = (program.block.m, program.block.n);
+        Ok(WorkTile { extents, m0, n0, rem_m, rem_n, width, interior, thread, k, k0, tile, product, part, segment })
     }
 
     /// Row and column of a block's tile among those of its cluster, from the index of the block or of a tile that it
@@ -154,7 +164,9 @@ impl Lowering<'_> {
     /// First k and extent of a part: whole K-tiles, distributed evenly; the last parts are shorter or empty.
     fn part_of_k(&mut self, k: Expr, part: &Expr) -> (Expr, Expr) {
         let program = self.program;
-        let Division::Parts(parts) = program.scheduler.division else { return (Expr::Const(0), k) };
+        let (Division::Parts(parts) | Division::Cluster(parts)) = program.scheduler.division else {
+            return (Expr::Const(0), k);
+        };
         self.b.origin(&program.scheduler.division_note, "first k of this part, and its extent");
         let depth = program.block.k;
         let tiles = self.b.set((k.clone() + (depth - 1)) / depth);
@@ -192,7 +204,10 @@ impl Lowering<'_> {
     /// First row and column of the thread in the block's tile; `None` in a role without accumulators.
     fn thread_coordinates(&mut self) -> Option<(Expr, Expr)> {
         let map = self.map?;
-        let note = self.program.accumulators.iter().find(|acc| acc.map == *map).map_or("", |acc| &acc.note);
+        let program = self.program;
+        let exchanged = program.exchange.iter().map(|exchange| (&exchange.map, &exchange.note));
+        let maps = program.accumulators.iter().map(|acc| (&acc.map, &acc.note)).chain(exchanged);
+        let note = maps.into_iter().find(|(of, _)| *of == map).map_or("", |(_, note)| note);
         self.b.origin(note, "index of this thread");
         let tid = self.b.set(self.tid.clone());
         let (warp, lane) = if map.warp.is_empty() {

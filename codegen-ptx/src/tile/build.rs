@@ -22,13 +22,13 @@ use std::sync::Arc;
 use ptx_gemm_dsl::clause::Atom;
 use ptx_gemm_dsl::plan::{CopyPlan, Emulate, Geometry, OperandPlan, Plan, Variant};
 use ptx_gemm_dsl::target::WARP_GROUP;
-use ptx_gemm_dsl::terms::{Along, Extent2, Fast, Load, Operands, Pace, Reads, Reduce, Side};
-use ptx_gemm_dsl::types::Problem;
+use ptx_gemm_dsl::terms::{Along, Extent2, Fast, Load, Operands, Pace, Reads, Reduce, Side, SplitK};
+use ptx_gemm_dsl::types::{Layout, Problem};
 
 use super::{
-    Arrival, Barrier, Buffer, Digit, Division, Empty, Fetch, Full, Hold, Index, Instruction, Map, Module, Mover,
-    Multiply, Note, Op, Program, ReadC, Ring, Role, Scheduler, Source, Span, Stage, StagePlace, Stager, Statement,
-    WGMMA_ROWS, Walk, Writer,
+    Arrival, Barrier, Buffer, Digit, Division, Empty, Exchange, Fetch, Full, Hold, Index, Instruction, Map, Module,
+    Mover, Multiply, Note, Op, Program, ReadC, Ring, Role, Scheduler, Source, Span, Stage, StagePlace, Stager,
+    Statement, WGMMA_ROWS, Walk, Writer,
 };
 
 /// The programs of a plan, one for each of its variants.
@@ -138,7 +138,8 @@ impl<'p> Builder<'p> {
                 cluster,
                 cluster_note: note_if(cluster.m * cluster.n > 1, &clauses.cluster),
                 division: match plan.split_k {
-                    Some(split) => Division::Parts(split.parts),
+                    Some(SplitK { parts, reduce: Reduce::Cluster }) => Division::Cluster(parts),
+                    Some(SplitK { parts, .. }) => Division::Parts(parts),
                     None if plan.stream_k => Division::Stream,
                     None => Division::Whole,
                 },
@@ -165,6 +166,7 @@ impl<'p> Builder<'p> {
             turns: self.turns().into_iter().collect(),
             accumulators: self.accumulators(),
             roles: self.roles(staged),
+            exchange: self.exchange(),
         }
     }
 
@@ -226,13 +228,14 @@ impl<'p> Builder<'p> {
         // A C with the other layout than D is read element by element.
         let c_width = if self.problem.epilogue.uses_c() && layouts.c == layouts.d { self.variant.c_width } else { 1 };
         let store = match self.variant.staged {
+            None if let Some(exchange) = &plan.exchange => {
+                body.extend(self.drain(&clauses.split_k));
+                body.push(Statement { note: note(&clauses.split_k), ..self.meet_to_store() });
+                vec![at(Op::Share { acc: 0, width: exchange.write_width }, &clauses.split_k)]
+            }
             None => vec![at(Op::Store { acc: 0, width, c_width }, &clauses.epilogue)],
             Some(staged) => {
-                // The memory of the slots is free once all threads have read the last one, and zeros copied past the end
-                // of k are there.
-                if plan.producer_warps == 0 && self.variant.load == Load::CpAsync {
-                    body.push(at(Op::Drain, &clauses.store));
-                }
+                body.extend(self.drain(&clauses.store));
                 let settle = || at(Op::Settle, &clauses.store);
                 if self.settles_late() && !staged.holds_c {
                     body.push(settle());
@@ -265,7 +268,8 @@ impl<'p> Builder<'p> {
                 store
             }
         };
-        let how = plan.split_k.map(|split| split.reduce).or(plan.stream_k.then_some(Reduce::Workspace));
+        let reduce = plan.split_k.map(|split| split.reduce).filter(|reduce| *reduce != Reduce::Cluster);
+        let how = reduce.or(plan.stream_k.then_some(Reduce::Workspace));
         match how {
             None => body.extend(store),
             Some(how) => body.push(at(Op::Reduce { acc: 0, how, body: store }, &clauses.split_k)),
@@ -290,6 +294,32 @@ impl<'p> Builder<'p> {
             }
         }
         body
+    }
+
+    /// The memory of the slots is free once all threads have read the last one, and zeros copied past the end of k are there.
+    fn drain(&self, clause: &str) -> Option<Statement> {
+        let copies = self.plan.producer_warps == 0 && self.variant.load == Load::CpAsync;
+        copies.then(|| at(Op::Drain, clause))
+    }
+
+    /// What follows the roles.
+    fn exchange(&self) -> Option<Exchange> {
+        let plan = self.plan;
+        let ptx_gemm_dsl::plan::Exchange { pitch, chunk, across, chunks, at_once, steps, .. } = plan.exchange?;
+        let rows = self.problem.layouts.d == Layout::Row;
+        let digit =
+            |along: bool, extent, step| if along == rows { Digit::n(extent, step) } else { Digit::m(extent, step) };
+        let thread = vec![digit(true, across, chunk), digit(false, at_once, 1)];
+        let element = vec![digit(true, chunk, 1), digit(true, chunks, chunk * across), digit(false, steps, at_once)];
+        let c = self.problem.epilogue.uses_c() && self.problem.layouts.c == self.problem.layouts.d;
+        Some(Exchange {
+            map: Map::new(thread, Vec::new(), element),
+            pitch,
+            offset_bytes: 0,
+            width: self.variant.d_width,
+            c_width: if c { self.variant.c_width } else { 1 },
+            note: note(&plan.clauses.split_k),
+        })
     }
 
     /// Starts the copies of C to the stage of D, as soon as the last tile has been read there.
@@ -332,6 +362,7 @@ impl<'p> Builder<'p> {
         let wanted = [
             (plan.pace == Pace::Tile, "pace", &clauses.pace),
             (self.variant.staged.is_some(), "store", &clauses.store),
+            (plan.exchange.is_some(), "share", &clauses.split_k),
         ];
         // Groups that take turns have one each.
         let wanted = wanted.into_iter().filter(|(wanted, ..)| *wanted).zip((1..).step_by(plan.turns as usize));

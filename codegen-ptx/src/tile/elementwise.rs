@@ -83,6 +83,7 @@ fn program(problem: &Arc<Problem>, target: Target, (run, width): (u32, u32), not
         barriers: Vec::new(),
         turns: Vec::new(),
         accumulators: vec![Accumulator { name: "acc".into(), map, note: note.clone() }],
+        exchange: None,
         roles: vec![Role {
             name: "all".into(),
             threads: 0..WARPS * WARP,

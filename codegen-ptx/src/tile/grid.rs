@@ -33,6 +33,8 @@ pub struct Grid {
     pub stream: Option<u32>,
     /// Rows and columns of tiles that the blocks of a cluster compute, some of which may lie outside the matrix.
     pub cluster: (u32, u32),
+    /// Whether the blocks that share a tile are a cluster.
+    pub parts_in_cluster: bool,
     /// Whether there are tiles of one product, of as many for each product of a batch, or of every product in a list.
     pub batch: Batch,
     /// One wave of persistent blocks that compute all units; `None`: one block per unit.
@@ -107,6 +109,7 @@ impl Grid {
             tile: (program.block.m, program.block.n),
             parts: program.scheduler.parts(),
             cluster: (program.scheduler.cluster.m, program.scheduler.cluster.n),
+            parts_in_cluster: matches!(program.scheduler.division, Division::Cluster(_)),
             stream: (program.scheduler.division == Division::Stream).then(|| program.block.k.max(STREAM_DEPTH)),
             batch: program.problem.batch,
             wave: program.scheduler.persistent,
@@ -164,7 +167,7 @@ impl Grid {
 
     /// Number of blocks of a cluster.
     pub fn cluster_blocks(&self) -> u32 {
-        self.cluster.0 * self.cluster.1
+        self.cluster.0 * self.cluster.1 * if self.parts_in_cluster { self.parts } else { 1 }
     }
 
     /// The number of tiles of one product as a formula of the extents.
@@ -180,8 +183,8 @@ impl Grid {
         } else {
             format!("ceil({rows} / {}) * ceil({columns} / {})", self.tile.0 * m, self.tile.1 * n)
         };
-        if self.cluster_blocks() > 1 {
-            formula.push_str(&format!(" * {}", self.cluster_blocks()));
+        if m * n > 1 {
+            formula.push_str(&format!(" * {}", m * n));
         }
         formula
     }

@@ -468,6 +468,10 @@ fn widths(program: &Program) -> [(Operand, u32); 4] {
             }
         }
     };
+    if let Some(exchange) = &program.exchange {
+        widen(Operand::D, exchange.width);
+        widen(Operand::C, exchange.c_width);
+    }
     for statement in program.statements() {
         match &statement.op {
             Op::Copy { buffer, by, .. } => {
@@ -539,6 +543,7 @@ fn pack_launches(program: &Program, pack: &Pack) -> Vec<KernelLaunch> {
             tile: (pack.extent, pack.depth),
             parts: 1,
             cluster: (1, 1),
+            parts_in_cluster: false,
             stream: None,
             // In a group it is launched for each product that needs it.
             batch: if program.problem.batch == Batch::Grouped { Batch::One } else { program.problem.batch },
@@ -559,7 +564,7 @@ fn pack_launches(program: &Program, pack: &Pack) -> Vec<KernelLaunch> {
 }
 
 fn workspace(program: &Program) -> Option<Workspace> {
-    if !program.scheduler.divides_k() {
+    if !program.scheduler.needs_workspace() {
         return None;
     }
     program.roles.iter().find_map(|role| {
@@ -574,6 +579,7 @@ fn workspace(program: &Program) -> Option<Workspace> {
         let slots = match how {
             Reduce::Serial => 1,
             Reduce::Workspace => program.scheduler.parts(),
+            Reduce::Cluster => 0,
         };
         let sums = u64::from(slots) * u64::from(acc.map.elements()) * u64::from(role.len());
         Some(Workspace {

@@ -96,6 +96,15 @@ impl Map {
         distinct(self.element.iter().map(|digit| (digit.extent, digit.n)))
     }
 
+    /// Number of adjacent elements that a thread holds along m or n, which limits the width of a vector access.
+    pub fn run(&self, along_n: bool) -> u32 {
+        let step = |digit: &Digit| if along_n { digit.n } else { digit.m };
+        let mut digits: Vec<(u32, u32)> =
+            self.element.iter().map(|digit| (step(digit), digit.extent)).filter(|(step, _)| *step > 0).collect();
+        digits.sort_unstable();
+        digits.into_iter().fold(1, |run, (step, extent)| if step == run { run * extent } else { run })
+    }
+
     /// Registers in the order of what they hold: by rows, and by columns within a row.
     pub fn row_major(&self) -> Vec<u32> {
         let mut registers: Vec<u32> = (0..self.elements()).collect();

@@ -19,6 +19,7 @@
 
 pub mod build;
 pub mod elementwise;
+mod exchange;
 mod grid;
 pub mod interface;
 mod lexer;
@@ -42,6 +43,7 @@ use ptx_gemm_dsl::target::Target;
 use ptx_gemm_dsl::terms::{Extent3, Fast, Param, Side, Swizzle, Tail};
 use ptx_gemm_dsl::types::{Batch, DType, Layout, Problem};
 
+pub use exchange::Exchange;
 pub use map::{Digit, Map};
 pub use pack::{PACKED_ROW_BYTES, Pack, Planes, SCALE_LINES, SCALE_SHARED_BYTES, SCALE_THREADS, VECTOR_BYTES, Walk};
 pub use role::{Role, Turn};
@@ -113,6 +115,8 @@ pub struct Program {
     pub accumulators: Vec<Accumulator>,
     /// The roles of the block, by ascending threads.
     pub roles: Vec<Role>,
+    /// What follows them, where the blocks of a cluster have parts of k.
+    pub exchange: Option<Exchange>,
 }
 
 /// A staged K-tile of one operand in shared memory. Stores and loads both use this description of its layout.
@@ -448,18 +452,28 @@ impl Program {
         self.by_tma(ring) || self.carried(ring)
     }
 
-    /// Whether the stage of D uses memory of a ring's slots.
-    pub fn is_staged_in(&self, ring: usize) -> bool {
-        let first = match &self.stage {
-            None => return false,
-            Some(Stage { place: StagePlace::Slots(of), .. }) => return *of == ring,
-            Some(Stage { place: StagePlace::At(offset_bytes), .. }) => u64::from(*offset_bytes),
+    /// The bytes of the stage of D, or of the sums that blocks exchange, outside slots that are lent: the first one, and the one
+    /// after them.
+    pub fn staged_range(&self) -> Option<(u64, u64)> {
+        let (first, bytes) = match (&self.stage, &self.exchange) {
+            (Some(Stage { place: StagePlace::At(offset_bytes), .. }), _) => (*offset_bytes, self.staged_bytes()),
+            (Some(_), _) | (None, None) => return None,
+            (None, Some(exchange)) => (exchange.offset_bytes, exchange.bytes(self)),
         };
+        Some((first.into(), u64::from(first) + bytes))
+    }
+
+    /// Whether the stage of D, or sums that blocks exchange, use memory of a ring's slots.
+    pub fn is_staged_in(&self, ring: usize) -> bool {
+        if let Some(Stage { place: StagePlace::Slots(of), .. }) = self.stage {
+            return of == ring;
+        }
+        let Some((first, last)) = self.staged_range() else { return false };
         let ring = &self.rings[ring];
         let start = |buffer: &usize| u64::from(self.buffers[*buffer].offset_bytes);
         let slots = ring.buffers.iter().map(start).min().unwrap_or(0);
         let end = slots + u64::from(ring.depth) * u64::from(ring.slot_bytes);
-        first < end && slots < first + self.staged_bytes()
+        first < end && slots < last
     }
 
     /// Number of groups of threads that compute one tile of D each, in turn: 1 if all tiles are computed by the same threads.
@@ -500,13 +514,12 @@ impl Program {
             let mbarriers = ring.mbarriers.map_or(0, |at| u64::from(at) + MBARRIER_PAIR * u64::from(ring.depth));
             slots.max(mbarriers)
         };
-        let staged = match self.stage.as_ref().map(|stage| stage.place) {
-            Some(StagePlace::At(offset_bytes)) => u64::from(offset_bytes) + self.staged_bytes(),
-            Some(StagePlace::Slots(ring)) => {
-                let (first_bytes, ring) = (self.lent().map_or(0, |lent| lent.first_bytes), &self.rings[ring]);
+        let staged = match self.lent() {
+            Some(Lent { first_bytes, ring, .. }) => {
+                let ring = &self.rings[ring];
                 u64::from(first_bytes) + u64::from(ring.depth) * u64::from(ring.slot_bytes)
             }
-            None => 0,
+            None => self.staged_range().map_or(0, |(_, end)| end),
         };
         let turns = self.turns.iter().map(|turn| turn.end(self.groups())).max().unwrap_or(0);
         let arrival = self.arrival.as_ref().map_or(0, |arrival| arrival.end(self.groups()));

@@ -8,8 +8,8 @@ use ptx_gemm_dsl::types::Orientation;
 use ptx_gemm_dsl::words::Word;
 
 use super::{
-    Accumulator, Buffer, Digit, Division, Empty, Fetch, Full, Hold, Index, Instruction, Module, Mover, Multiply, Op,
-    Program, ReadC, Ring, Source, Span, Stage, StagePlace, Stager, Statement, Walk, Writer, param_name,
+    Accumulator, Buffer, Digit, Division, Empty, Exchange, Fetch, Full, Hold, Index, Instruction, Map, Module, Mover,
+    Multiply, Op, Program, ReadC, Ring, Source, Span, Stage, StagePlace, Stager, Statement, Walk, Writer, param_name,
 };
 
 /// Column of the notes.
@@ -87,6 +87,9 @@ impl Printer {
             match scheduler.division {
                 Division::Whole => {}
                 Division::Parts(parts) => out.line(&format!("parts {parts}"), &scheduler.division_note),
+                Division::Cluster(parts) => {
+                    out.line(&format!("parts {parts} cluster"), &scheduler.division_note);
+                }
                 Division::Stream => out.line("stream_k", &scheduler.division_note),
             }
             for pack in &program.packs {
@@ -132,6 +135,9 @@ impl Printer {
                     out.body(program, &role.body);
                 });
             }
+            if let Some(exchange) = &program.exchange {
+                out.exchange(program, exchange);
+            }
         });
     }
 
@@ -167,15 +173,14 @@ impl Printer {
     }
 
     fn accumulator(&mut self, acc: &Accumulator) {
-        let digits = |word: &str, digits: &[Digit]| {
-            digits.iter().fold(format!(" {word}"), |text, digit| match *digit {
-                Digit { extent, m: 0, n } => format!("{text} {extent}:n{n}"),
-                Digit { extent, m, .. } => format!("{text} {extent}:m{m}"),
-            })
-        };
-        let warps = if acc.map.warp.is_empty() { String::new() } else { digits("warps", &acc.map.warp) };
-        let (threads, holds) = (digits("threads", &acc.map.thread), digits("holds", &acc.map.element));
-        self.line(&format!("accumulator {}{threads}{warps}{holds}", acc.name), &acc.note);
+        self.line(&format!("accumulator {}{}", acc.name, map_text(&acc.map)), &acc.note);
+    }
+
+    fn exchange(&mut self, program: &Program, exchange: &Exchange) {
+        let Exchange { map, pitch, offset_bytes, width, c_width, note } = exchange;
+        let c = if program.problem.epilogue.uses_c() { format!(" c width {c_width}") } else { String::new() };
+        let map = map_text(map);
+        self.line(&format!("exchange{map} pitch {pitch} at {offset_bytes} B -> d width {width}{c}"), note);
     }
 
     fn body(&mut self, program: &Program, body: &[Statement]) {
@@ -199,6 +204,18 @@ impl Printer {
             }
         }
     }
+}
+
+/// Which elements each thread has, and in which registers.
+fn map_text(map: &Map) -> String {
+    let digits = |word: &str, digits: &[Digit]| {
+        digits.iter().fold(format!(" {word}"), |text, digit| match *digit {
+            Digit { extent, m: 0, n } => format!("{text} {extent}:n{n}"),
+            Digit { extent, m, .. } => format!("{text} {extent}:m{m}"),
+        })
+    };
+    let warps = if map.warp.is_empty() { String::new() } else { digits("warps", &map.warp) };
+    format!("{}{warps}{}", digits("threads", &map.thread), digits("holds", &map.element))
 }
 
 /// The statement's first word.
@@ -229,6 +246,7 @@ pub fn name(op: &Op) -> &'static str {
         Op::Meet { .. } => "meet",
         Op::Drain => "drain",
         Op::Reduce { .. } => "reduce",
+        Op::Share { .. } => "share",
         Op::PrefetchC { .. } => "prefetch",
         Op::AwaitC => "await",
         Op::Stage { .. } => "stage",
@@ -289,6 +307,7 @@ fn head(program: &Program, op: &Op) -> String {
         Op::AddRest { rest, into } => format!("{name} {} to {}", acc(*rest), acc(*into)),
         Op::Meet { barrier } => format!("{name} {}", program.barriers[*barrier].name),
         Op::Reduce { acc: a, how, .. } => format!("{name} {} {}", acc(*a), how.word()),
+        Op::Share { acc: a, width } => format!("{name} {} width {width}", acc(*a)),
         Op::PrefetchC { rows } => format!("{name} c by tma rows {rows}"),
         Op::AwaitC => format!("{name} c"),
         Op::Stage { acc: a, by, c: from } => {

@@ -32,6 +32,8 @@ pub enum Division {
     Whole,
     /// Each tile's k has this many parts, each summed by its own block.
     Parts(u32),
+    /// The same, by the blocks of a cluster: an [`Exchange`](super::Exchange) adds up what they have summed.
+    Cluster(u32),
     /// Stream-K: the blocks of a wave sum equally many K-tiles of the last tiles, see [`crate::lower`]; the others are
     /// computed whole.
     Stream,
@@ -41,6 +43,14 @@ impl Scheduler {
     /// Number of blocks of a cluster.
     pub fn cluster_blocks(&self) -> u32 {
         self.cluster.m.saturating_mul(self.cluster.n)
+    }
+
+    /// Number of blocks that are launched as a cluster: those that compute neighbouring tiles, or the parts of one.
+    pub fn cluster_size(&self) -> u32 {
+        match self.division {
+            Division::Cluster(parts) => self.cluster_blocks().saturating_mul(parts),
+            Division::Whole | Division::Parts(_) | Division::Stream => self.cluster_blocks(),
+        }
     }
 
     /// Number of blocks of a cluster that need the same tile of an operand: of A those along n, of B those along m.
@@ -54,9 +64,14 @@ impl Scheduler {
     /// Number of parts of k, if it is divided into the same parts for every tile; otherwise 1.
     pub fn parts(&self) -> u32 {
         match self.division {
-            Division::Parts(parts) => parts,
+            Division::Parts(parts) | Division::Cluster(parts) => parts,
             Division::Whole | Division::Stream => 1,
         }
+    }
+
+    /// Whether blocks exchange sums through global memory.
+    pub fn needs_workspace(&self) -> bool {
+        matches!(self.division, Division::Parts(_) | Division::Stream)
     }
 
     /// Whether several blocks may contribute to a tile.

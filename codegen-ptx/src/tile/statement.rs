@@ -191,6 +191,9 @@ pub enum Op {
     /// Combines the parts of a tile that was split along k: partial sums are added in the order of the parts, and the
     /// last contributor runs the body.
     Reduce { acc: usize, how: Reduce, body: Vec<Statement> },
+    /// Writes the thread's sums to the block's shared memory, `width` elements per access, for the blocks of its cluster, which
+    /// an [`Exchange`](super::Exchange) lets add up all parts.
+    Share { acc: usize, width: u32 },
     /// The role's first thread starts TMA's copies of the tile of C to the stage of D, in boxes of `rows` lines of a panel;
     /// none if a scalar of 0 makes the epilogue ignore C.
     PrefetchC { rows: u32 },
@@ -309,6 +312,7 @@ impl Op {
             | Op::Sync
             | Op::Meet { .. }
             | Op::Drain
+            | Op::Share { .. }
             | Op::PrefetchC { .. }
             | Op::AwaitC
             | Op::Stage { .. }

@@ -1,5 +1,6 @@
 //! Access widths: how many elements each global and shared access moves, and the entries that follow.
 
+use crate::check::exchange;
 use crate::check::geometry::WARP_ROWS;
 use crate::check::output::Lines;
 use crate::check::settings::Settings;
@@ -252,6 +253,8 @@ pub(super) fn variants(
     let (types, layouts) = (settings.problem.types, settings.problem.layouts);
     let [a, b] = inputs;
     let output = |demand: Option<u32>, dtype, run| widest(demand.unwrap_or(bound), dtype, &[run]);
+    // Adjacent elements of D that a thread finishes.
+    let run = exchange::plan(settings, geometry).map_or(d_run(layouts, geometry), |exchange| exchange.chunk);
     let d_width = match (settings.store, settings.tile) {
         (Store::Tma, _) => tma_width(types.d),
         // Lines of the tile in shared memory, not what a thread has computed.
@@ -259,11 +262,11 @@ pub(super) fn variants(
             let most = settings.vector.d.unwrap_or(tma_width(types.d));
             widest(most, types.d, &[Lines::of(settings, tile).elements])
         }
-        (Store::Direct, _) | (Store::Staged, None) => output(settings.vector.d, types.d, d_run(layouts, geometry)),
+        (Store::Direct, _) | (Store::Staged, None) => output(settings.vector.d, types.d, run),
     };
     let c_width = match settings.problem.epilogue.uses_c() {
         true if settings.loads_c() => tma_width(types.c),
-        true => output(settings.vector.c, types.c, c_run(layouts, geometry)),
+        true => output(settings.vector.c, types.c, if layouts.c == layouts.d { run } else { 1 }),
         false => 1,
     };
     let (a_width, b_width) = (a.global_width(settings, bound), b.global_width(settings, bound));

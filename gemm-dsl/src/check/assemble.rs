@@ -2,13 +2,14 @@
 
 use crate::check::access;
 use crate::check::even;
+use crate::check::exchange;
 use crate::check::settings::Settings;
 use crate::check::staging::{Staging, clamp};
 use crate::clause::{Atom, Clause, Emulation, SharedClause};
 use crate::plan::{Emulate, Geometry, Plan, Provenance};
 use crate::table::Key;
 use crate::target::Target;
-use crate::terms::{Extent3, Operand, Operands, Pace, Param, Rounding, Side, Wave};
+use crate::terms::{Extent3, Operand, Operands, Pace, Param, Reduce, Rounding, Side, Wave};
 use crate::types::Batch;
 
 /// Default number of unrolled K-steps where nothing is staged: the less work one step has, the more steps are unrolled.
@@ -83,6 +84,7 @@ pub(super) fn plan(settings: &Settings, geometry: Geometry, staging: Option<Stag
         cluster: settings.cluster,
         multicast: settings.multicast,
         split_k: settings.split_k,
+        exchange: exchange::plan(settings, &geometry),
         stream_k: settings.stream_k,
         emulate: settings.emulation.map(|by| Emulate {
             by,
@@ -135,7 +137,7 @@ fn params(settings: &Settings) -> Vec<Param> {
         params.push(Param::Batch);
         params.extend(matrices.iter().map(|m| Param::BatchStride(*m)));
     }
-    if settings.split_k.is_some() || settings.stream_k {
+    if settings.split_k.is_some_and(|split| split.reduce != Reduce::Cluster) || settings.stream_k {
         params.push(Param::Workspace);
     }
     if settings.emulation.is_some_and(Emulation::scales) {

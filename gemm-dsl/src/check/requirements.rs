@@ -4,7 +4,7 @@ use crate::check::settings::Settings;
 use crate::clause::Atom;
 use crate::table::Key;
 use crate::target::Target;
-use crate::terms::{Load, Pace, Side, Store};
+use crate::terms::{Load, Pace, Reduce, Side, SplitK, Store};
 use crate::types::DType;
 
 /// The replacements that every target can multiply with; a schedule for tensor cores may lack the work of a thread, or
@@ -73,6 +73,10 @@ pub(super) fn all(settings: &Settings) -> Vec<Requirement> {
     }
     if settings.get(Key::Cluster).is_some() {
         need(Key::Cluster, "a cluster".into(), Target::SM_90, &[]);
+    }
+    if let Some(SplitK { parts, reduce: Reduce::Cluster }) = settings.split_k {
+        let serial = format!("split_k({parts}, reduce = serial)");
+        need(Key::SplitK, "a cluster".into(), Target::SM_90, &[&serial]);
     }
     if settings.get(Key::Registers).is_some() {
         need(Key::Registers, "setmaxnreg".into(), Target::SM_90A, &[]);

@@ -1,5 +1,6 @@
 //! K-tiles in shared memory: orders, pads, slots, stages.
 
+use crate::check::exchange;
 use crate::check::output::Lines;
 use crate::check::settings::Settings;
 use crate::clause::{Atom, Skew, StagedOrder, TileClause};
@@ -36,6 +37,8 @@ pub(super) struct Staging {
     /// Whether this tile has memory of its own: slots are filled while it is there, by producers, or by another block of the
     /// cluster that has begun its next tile.
     d_apart: bool,
+    /// Bytes of sums that the blocks of a cluster exchange, in the memory of all slots.
+    sums_bytes: u64,
     /// Bytes of the mbarriers of turns.
     turn_bytes: u64,
     /// Bytes of the mbarriers of C, which TMA copies to where D's tile will be.
@@ -53,7 +56,7 @@ impl Staging {
     /// The same without the mbarriers, which come last.
     pub fn slots_bytes(&self, stages: u32) -> u64 {
         let ring = self.stage_bytes * u64::from(stages);
-        let end = ring.max(self.d_offset(stages) + self.d_bytes);
+        let end = ring.max(self.d_offset(stages) + self.d_bytes).max(self.sums_bytes);
         end.next_multiple_of(BARRIER_BYTES)
     }
 
@@ -105,6 +108,7 @@ pub(super) fn of(settings: &Settings, tile: TileClause) -> Option<Staging> {
         barrier_bytes,
         d_bytes,
         d_apart,
+        sums_bytes: exchange::bytes(settings, tile),
         turn_bytes,
         c_bytes,
         shared_bytes,

@@ -346,9 +346,11 @@ clauses! {
     }
     /// K divided into n parts, each computed by a block of its own and summed in a fixed order. With `serial` a block
     /// waits for the one before and adds its sums to those handed on; with `workspace` every block stores its sums, and
-    /// the one that ends last adds them up: nobody waits, but they take n times the memory.
+    /// the one that ends last adds them up: nobody waits, but they take n times the memory. With `cluster` the n blocks, 2 to 8 of
+    /// them, are a cluster: each leaves its sums in its shared memory, and adds up those of all blocks for its share of the
+    /// tile's lines, which it stores. That takes no memory and no second pass over L2; it pays for few tiles with long k.
     split_k SplitK {
-        syntax: "split_k(n, reduce = serial | workspace)",
+        syntax: "split_k(n, reduce = serial | workspace | cluster)",
         summary: "K divided among blocks",
         default: "one block computes the whole sum",
         arguments: [

@@ -7,7 +7,7 @@ use ptx_gemm_dsl::target::BARRIERS;
 use super::{Check, rule};
 use crate::Violation;
 use crate::kernel::uniform::{Agreement, Control, Uniformity};
-use crate::kernel::{Kernel, Op, Stmt};
+use crate::kernel::{Kernel, Memory, Op, Stmt};
 
 /// Lanes of a warp: a barrier counts whole warps (PTX ISA, `bar`).
 const WARP: u32 = 32;
@@ -28,6 +28,7 @@ fn reaches(stmts: &[Stmt]) -> bool {
     stmts.iter().any(|stmt| match &stmt.op {
         Op::CopyBox { blocks, .. } => blocks.is_some(),
         Op::ArriveAt { .. } => true,
+        Op::Load { memory, .. } | Op::Store { memory, .. } => matches!(memory, Memory::Cluster(_)),
         Op::If { then, other, .. } => reaches(then) || reaches(other),
         Op::Loop { body, .. } => reaches(body),
         _ => false,

@@ -89,7 +89,7 @@ impl<'k> Analysis<'k> {
                 };
                 match memory {
                     Memory::Global(access) => self.global(address, access, guard, None)?,
-                    Memory::Shared => {
+                    Memory::Shared | Memory::Cluster(_) => {
                         let bytes = data.iter().map(|reg| self.kernel.ty(*reg).bytes()).sum();
                         self.shared(address, bytes, guard)?;
                     }

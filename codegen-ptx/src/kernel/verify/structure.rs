@@ -260,10 +260,19 @@ impl Structure<'_> {
         let shape = data.len().is_power_of_two() && bytes > 0 && bytes <= 16;
         rule(shape, || format!("an access of {} elements and {bytes} bytes", data.len()))?;
         self.guard(guard)?;
-        if let Memory::Global(access) = memory {
-            self.reach(access)?;
-        }
-        self.typed(address.base, if *memory == Memory::Shared { Type::U32 } else { Type::U64 })
+        let base = match memory {
+            Memory::Global(access) => {
+                self.reach(access)?;
+                Type::U64
+            }
+            Memory::Shared => Type::U32,
+            Memory::Cluster(block) => {
+                self.in_cluster("an access to shared memory of another block")?;
+                self.typed(*block, Type::U32)?;
+                Type::U32
+            }
+        };
+        self.typed(address.base, base)
     }
 
     fn reach(&self, access: &Access) -> Check {

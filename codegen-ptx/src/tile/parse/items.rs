@@ -6,8 +6,8 @@ use ptx_gemm_dsl::types::Problem;
 use super::cursor::{Cursor, Parsed, fresh};
 use crate::tile::lexer::Token;
 use crate::tile::{
-    Accumulator, Arrival, Barrier, Buffer, Digit, Empty, Full, Map, Pack, Planes, Program, Ring, Stage, StagePlace,
-    Turn, Walk, param_name,
+    Accumulator, Arrival, Barrier, Buffer, Digit, Empty, Exchange, Full, Map, Pack, Planes, Program, Ring, Stage,
+    StagePlace, Turn, Walk, param_name,
 };
 use crate::violation::Site;
 
@@ -97,11 +97,7 @@ pub(super) fn item(
         "accumulator" => {
             mark(Site::Accumulator(program.accumulators.len()), &cursor);
             let name = fresh(&mut cursor, program.accumulators.iter().map(|a| &a.name))?;
-            cursor.word("threads")?;
-            let thread = digits(&mut cursor)?;
-            let warp = if cursor.takes(Token::Word("warps")) { digits(&mut cursor)? } else { Vec::new() };
-            cursor.word("holds")?;
-            let map = Map { thread, warp, element: digits(&mut cursor)? };
+            let map = map(&mut cursor)?;
             program.accumulators.push(Accumulator { name, map, note: cursor.note() });
         }
         other => {
@@ -246,6 +242,28 @@ fn ring(cursor: &mut Cursor<'_>, name: String, program: &Program) -> Parsed<Ring
     };
     let (note, mbarrier_note) = (cursor.note(), "".into());
     Ok(Ring { name, buffers, depth, slot_bytes, full, empty, mbarriers: None, note, mbarrier_note })
+}
+
+/// What follows the roles.
+pub(super) fn exchange(cursor: &mut Cursor<'_>) -> Parsed<Exchange> {
+    let map = map(cursor)?;
+    let pitch = cursor.named("pitch")?;
+    cursor.word("at")?;
+    let offset_bytes = cursor.bytes()?;
+    cursor.mark("->")?;
+    cursor.word("d")?;
+    let width = cursor.named("width")?;
+    let c_width = if cursor.takes(Token::Word("c")) { cursor.named("width")? } else { 1 };
+    cursor.end()?;
+    Ok(Exchange { map, pitch, offset_bytes, width, c_width, note: cursor.note() })
+}
+
+fn map(cursor: &mut Cursor<'_>) -> Parsed<Map> {
+    cursor.word("threads")?;
+    let thread = digits(cursor)?;
+    let warp = if cursor.takes(Token::Word("warps")) { digits(cursor)? } else { Vec::new() };
+    cursor.word("holds")?;
+    Ok(Map { thread, warp, element: digits(cursor)? })
 }
 
 fn digits(cursor: &mut Cursor<'_>) -> Parsed<Vec<Digit>> {

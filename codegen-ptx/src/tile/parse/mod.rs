@@ -10,7 +10,7 @@
 //!               "layout" (matrix ("row" | "col")),+
 //!               "epilogue" expression                      as in a schedule: |acc, alpha| alpha * acc
 //!               "batch" ("one" | "strided" | "grouped")
-//! entry       = "entry" name "{" header item* role+ "}"
+//! entry       = "entry" name "{" header item* role+ [exchange] "}"
 //! header      = "tile" "m" n "," "n" n "," "k" n
 //!               "tail" ("predicate" | "none")
 //!               "blocks_per_sm" n
@@ -18,7 +18,7 @@
 //!               "raster" "group" n "along" ("n" | "m")
 //!               ["cluster" "m" n "," "n" n]
 //!               ["persistent" ["blocks" n]]
-//!               ["parts" n | "stream_k"]
+//!               ["parts" n ["cluster"] | "stream_k"]
 //! item        = "pack" ("a" | "b") "[" dim n "]" "[" dim n "]" "threads" n ["planes" n type]
 //!             | "walk" "chunk" n "pairs" ("a" n "b" n),+
 //!             | "buffer" name "of" ("a" | "b") "[" dim n "]" "[" dim n "]" "pitch" n "at" n "B" ["swizzle" n "B"]
@@ -28,7 +28,8 @@
 //!             | "arrival" "of" "c" "at" n "B"
 //!             | "barrier" name "number" n "threads" n
 //!             | "turn" name "at" n "B"
-//!             | "accumulator" name "threads" digit* ["warps" digit+] "holds" digit*
+//!             | "accumulator" name map
+//! map         = "threads" digit* ["warps" digit+] "holds" digit*
 //! full        = "barrier" | "copy_groups" "(" n ")" | "mbarrier" "(" n ")"
 //! empty       = "barrier" | "next_wait" | "mbarrier" "(" n ")"
 //! digit       = n ":" ("m" | "n")n                         values, and the distance from one to the next: 16:n8
@@ -43,10 +44,11 @@
 //!             | "steps" (n ".." n | "all") "unroll" n "{" fetch fetch multiply "}"
 //!             | "clear" acc | "read" acc "<-" "a" "width" n | "promote" acc "into" acc ["rest" acc] | "add" acc "to" acc | "sync" | "meet" barrier | "drain"
 //!             | "reduce" acc ("serial" | "workspace") "{" statement* "}"
-//!             | "store" acc "->" "d" "width" n ["c" "width" n]
+//!             | "store" acc "->" "d" "width" n ["c" "width" n] | "share" acc "width" n
 //!             | "prefetch" "c" "by" "tma" "rows" n | "await" "c"
 //!             | "stage" acc ("width" n | "by" "matrices") ["c" ("width" n | "staged")]
 //!             | "write" "d" "by" ("registers" "width" n | "tma" "rows" n) | "settle"
+//! exchange    = "exchange" map "pitch" n "at" n "B" "->" "d" "width" n ["c" "width" n]
 //! tile        = n | "kt" ["+" n]
 //! mover       = "registers" "width" n "store" n | "cp_async" "width" n "piece" n
 //!             | "tma" "rows" n ["multicast"]
@@ -254,6 +256,7 @@ impl<'t> Parser<'t> {
             turns: Vec::new(),
             accumulators: Vec::new(),
             roles: Vec::new(),
+            exchange: None,
         };
         while self.next_word() != "role" && !self.at_close() {
             let cursor = self.line("a declaration")?;
@@ -269,8 +272,13 @@ impl<'t> Parser<'t> {
             // Roles may refer to declarations that failed, and further errors would only repeat that.
             return Err(self.errors.remove(0));
         }
-        while !self.at_close() {
+        while !self.at_close() && self.next_word() != "exchange" {
             self.role(&mut program, index)?;
+        }
+        if self.next_word() == "exchange" {
+            let mut cursor = self.line_of("exchange")?;
+            self.mark(index, Site::Exchange, &cursor);
+            program.exchange = Some(items::exchange(&mut cursor)?);
         }
         self.close()?;
         Ok(program)
@@ -306,7 +314,13 @@ impl<'t> Parser<'t> {
         let word = self.next_word().to_string();
         if matches!(word.as_str(), "parts" | "stream_k") {
             let mut cursor = self.line_of(&word)?;
-            division = if word == "parts" { Division::Parts(cursor.number()?) } else { Division::Stream };
+            division = match word.as_str() {
+                "stream_k" => Division::Stream,
+                _ => {
+                    let parts = cursor.number()?;
+                    if cursor.takes(Token::Word("cluster")) { Division::Cluster(parts) } else { Division::Parts(parts) }
+                }
+            };
             cursor.end()?;
             division_note = cursor.note();
         }

@@ -107,6 +107,10 @@ impl<'t> Parser<'t> {
                         cursor.word("to")?;
                         Op::AddRest { rest, into: cursor.find("an accumulator", accumulators())? }
                     }
+                    "share" => {
+                        let acc = cursor.find("an accumulator", accumulators())?;
+                        Op::Share { acc, width: cursor.named("width")? }
+                    }
                     "sync" => Op::Sync,
                     "settle" => Op::Settle,
                     "drain" => Op::Drain,

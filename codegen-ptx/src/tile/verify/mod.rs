@@ -12,6 +12,7 @@
 
 mod arrival;
 mod copies;
+mod exchange;
 mod limits;
 mod order;
 mod packs;
@@ -78,6 +79,7 @@ pub fn accumulators_of(role: &Role) -> Vec<usize> {
             Op::Clear { acc }
             | Op::Read { acc, .. }
             | Op::Reduce { acc, .. }
+            | Op::Share { acc, .. }
             | Op::Stage { acc, .. }
             | Op::Store { acc, .. } => vec![*acc],
             Op::Steps { multiply, .. } => vec![multiply.acc],

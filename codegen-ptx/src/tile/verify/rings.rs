@@ -5,7 +5,7 @@ use ptx_gemm_dsl::terms::{Side, Swizzle};
 
 use super::limits::{MAX_EXTENT, alignment};
 use super::{Check, rule};
-use crate::tile::{Buffer, Empty, Full, MBARRIER_PAIR, Mover, Op, Program, Ring, StagePlace};
+use crate::tile::{Buffer, Empty, Full, MBARRIER_PAIR, Mover, Op, Program, Ring};
 use crate::violation::Site;
 
 /// Most slots of a ring.
@@ -134,16 +134,12 @@ pub(super) fn overlaps(program: &Program) -> Check {
     if let Some(arrival) = &program.arrival {
         taken.push((arrival.offset_bytes.into(), arrival.end(program.groups()), Site::Arrival));
     }
-    let staged = match (program.stage.as_ref().map(|stage| stage.place), program.lent()) {
-        (Some(StagePlace::At(offset_bytes)), _) => {
-            let start = u64::from(offset_bytes);
-            Some((start, start + program.staged_bytes()))
-        }
-        (_, Some(lent)) => {
+    let staged = match program.lent() {
+        None => program.staged_range(),
+        Some(lent) => {
             let (start, ring) = (u64::from(lent.first_bytes), &program.rings[lent.ring]);
             Some((start, start + u64::from(ring.depth) * u64::from(ring.slot_bytes)))
         }
-        _ => None,
     };
     if let Some((start, end)) = staged {
         // The stage may use the slots' memory, in an order that `order` checks, but not that of mbarriers; where slots are lent
@@ -154,12 +150,16 @@ pub(super) fn overlaps(program: &Program) -> Check {
             _ => true,
         });
         let covered = others.find(|(first, last, _)| start < *last && *first < end);
-        rule(covered.is_none(), Site::Stage, || {
+        let (site, staged) = match program.stage {
+            Some(_) => (Site::Stage, "the stage of d"),
+            None => (Site::Exchange, "what blocks exchange"),
+        };
+        rule(covered.is_none(), site, || {
             let what = match covered {
                 Some((_, _, Site::Buffer(buffer))) => program.buffers[*buffer].name.as_str(),
                 _ => "mbarriers",
             };
-            format!("the stage of d, bytes {start} to {end}, covers {what}")
+            format!("{staged}, bytes {start} to {end}, covers {what}")
         })?;
     }
     taken.sort_by_key(|(start, end, _)| (*start, *end));

@@ -4,16 +4,18 @@ use ptx_gemm_dsl::target::{BARRIERS, Target, WARP_GROUP, registers_per_thread};
 use ptx_gemm_dsl::terms::{Along, Extent2, Operand, Param, Tail, Wave};
 use ptx_gemm_dsl::types::{Batch, Layout};
 
-use super::limits::{MAX_EXTENT, MAX_PRODUCTS, run, vector};
-use super::{Check, accumulators_of, arrival, broken, copies, packs, rings, rule, staged, steps, trace, turns, walk};
-use crate::tile::{Division, Op, Program, ReadC, Role, Source, param_name};
+use super::limits::{MAX_EXTENT, MAX_PRODUCTS, vector};
+use super::{
+    Check, accumulators_of, arrival, broken, copies, exchange, packs, rings, rule, staged, steps, trace, turns, walk,
+};
+use crate::tile::{Division, Map, Op, Program, ReadC, Role, Source, param_name};
 use crate::violation::Site;
 
 /// Most threads of a block (PTX ISA, ".maxntid").
 const MAX_THREADS: u32 = 1024;
 
 /// Most blocks of a cluster on every device with clusters (CUDA, "portable cluster size").
-const MAX_CLUSTER: u32 = 8;
+pub(super) const MAX_CLUSTER: u32 = 8;
 
 /// Most groups of products that can be left in flight (PTX ISA, "wgmma.wait_group").
 const MAX_IN_FLIGHT: u32 = 7;
@@ -24,6 +26,7 @@ const WARP: u32 = 32;
 pub(super) fn check(program: &Program) -> Check {
     extents(program)?;
     scheduler(program)?;
+    exchange::check(program)?;
     roles(program)?;
     references(program)?;
     turns::check(program)?;
@@ -43,14 +46,14 @@ pub(super) fn check(program: &Program) -> Check {
                 Op::Copy { buffer, by, .. } => copies::check(program, role, *buffer, *by, node.site())?,
                 Op::Steps { .. } => steps::check(program, &node)?,
                 Op::Store { acc, width, c_width } => {
-                    store(program, *acc, *width, node.site())?;
-                    read_c(program, *acc, *c_width, node.site())?;
+                    stored(program, &program.accumulators[*acc].map, (*width, *c_width), &node.site())?;
                 }
+                Op::Share { acc, width } => exchange::share(program, *acc, *width, node.site())?,
                 Op::Read { acc, width } => read(program, *acc, *width, node.site())?,
                 Op::Stage { acc, by, c } => {
                     staged::stage(program, *acc, *by, node.site())?;
                     if let ReadC::Global { width } = c {
-                        read_c(program, *acc, *width, node.site())?;
+                        read_c(program, &program.accumulators[*acc].map, *width, node.site())?;
                     }
                 }
                 Op::PrefetchC { rows } => arrival::boxes(program, index, *rows, node.site())?,
@@ -125,7 +128,7 @@ fn params(program: &Program) -> Check {
         needed.push(Param::Batch);
         needed.extend(plain.iter().map(|matrix| Param::BatchStride(*matrix)));
     }
-    if program.scheduler.divides_k() {
+    if program.scheduler.needs_workspace() {
         needed.push(Param::Workspace);
     }
     let scaled = program.packs.iter().filter(|pack| pack.scales());
@@ -197,6 +200,7 @@ fn scheduler(program: &Program) -> Check {
         Division::Parts(parts) => rule((1..=1024).contains(&parts), Site::Scheduler, || {
             format!("k has {parts} parts, and must have 1 to 1024")
         }),
+        Division::Cluster(_) => Ok(()),
         Division::Stream => rule(scheduler.persistent.is_some(), Site::Scheduler, || {
             "stream_k divides K-tiles among the blocks of a wave, and needs `persistent`".into()
         }),
@@ -329,6 +333,7 @@ fn references(program: &Program) -> Check {
                 | Op::Read { acc: a, .. }
                 | Op::Reduce { acc: a, .. }
                 | Op::Stage { acc: a, .. }
+                | Op::Share { acc: a, .. }
                 | Op::Store { acc: a, .. } => acc(*a)?,
                 Op::Promote { from, into, rest } => {
                     [*from, *into].into_iter().chain(*rest).try_for_each(&acc)?;
@@ -448,17 +453,19 @@ fn numbers(program: &Program, barrier: usize) -> (u32, u32) {
     (first, first.saturating_add(groups))
 }
 
-fn store(program: &Program, acc: usize, width: u32, site: Site) -> Check {
+/// Elements of D, and of C, that a thread accesses at once.
+pub(super) fn stored(program: &Program, map: &Map, (width, c_width): (u32, u32), site: &Site) -> Check {
     let (dtype, layouts) = (program.problem.types.d, program.problem.layouts);
-    let run = run(&program.accumulators[acc].map, layouts.d == Layout::Row);
-    rule(vector(width, dtype.bytes()) && run.is_multiple_of(width), site, || {
+    let run = map.run(layouts.d == Layout::Row);
+    rule(vector(width, dtype.bytes()) && run.is_multiple_of(width), site.clone(), || {
         format!("D is stored {width} {dtype} at a time, but a thread holds {run} adjacent ones")
-    })
+    })?;
+    read_c(program, map, c_width, site.clone())
 }
 
-fn read_c(program: &Program, acc: usize, width: u32, site: Site) -> Check {
+fn read_c(program: &Program, map: &Map, width: u32, site: Site) -> Check {
     let (dtype, layouts) = (program.problem.types.c, program.problem.layouts);
-    let run = run(&program.accumulators[acc].map, layouts.d == Layout::Row);
+    let run = map.run(layouts.d == Layout::Row);
     let fits = match program.problem.epilogue.uses_c() && layouts.c == layouts.d {
         true => vector(width, dtype.bytes()) && run.is_multiple_of(width),
         // A C whose rows run across those of D is read element by element.
@@ -477,7 +484,7 @@ fn read(program: &Program, acc: usize, width: u32, site: Site) -> Check {
     rule(layouts.a == layouts.d && program.problem.batch != Batch::Grouped, site.clone(), || {
         "a and d must have the same layout, and no list, to be read and stored together".into()
     })?;
-    let run = run(&program.accumulators[acc].map, layouts.d == Layout::Row);
+    let run = program.accumulators[acc].map.run(layouts.d == Layout::Row);
     rule(vector(width, dtype.bytes()) && run.is_multiple_of(width), site, || {
         format!("A is read {width} {dtype} at a time, but a thread holds {run} adjacent ones")
     })

@@ -4,7 +4,7 @@ use ptx_gemm_dsl::target::{BOX_ALIGN, MAX_BOX, WARP};
 use ptx_gemm_dsl::terms::Swizzle;
 use ptx_gemm_dsl::types::{DType, Layout};
 
-use super::limits::{MAX_ACCESS_BYTES, alignment, run, vector};
+use super::limits::{MAX_ACCESS_BYTES, alignment, vector};
 use super::trace::Node;
 use super::{Check, broken, rule};
 use crate::tile::print::name;
@@ -112,7 +112,7 @@ pub(super) fn stage(program: &Program, acc: usize, by: Stager, site: Site) -> Ch
         Stager::Registers { width } => width,
         Stager::Matrices => return matrices(program, stage, &program.accumulators[acc].map, site),
     };
-    let run = run(&program.accumulators[acc].map, program.problem.layouts.d == Layout::Row);
+    let run = program.accumulators[acc].map.run(program.problem.layouts.d == Layout::Row);
     let fits = vector(width, element.bytes()) && run.is_multiple_of(width) && stage.pitch.is_multiple_of(width);
     rule(fits, site, || {
         format!(

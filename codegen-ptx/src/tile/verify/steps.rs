@@ -4,7 +4,7 @@ use ptx_gemm_dsl::target::{Target, WARP_GROUP};
 use ptx_gemm_dsl::terms::{Fast, Reads, Side, Swizzle, Tail};
 use ptx_gemm_dsl::types::{DType, Layout};
 
-use super::limits::{MAX_ACCESS_BYTES, MAX_PRODUCTS, run, vector};
+use super::limits::{MAX_ACCESS_BYTES, MAX_PRODUCTS, vector};
 use super::trace::Node;
 use super::{Check, rule};
 use crate::tile::{
@@ -90,7 +90,7 @@ pub(super) fn check(program: &Program, node: &Node<'_>) -> Check {
 
 fn fetch(program: &Program, map: &Map, fetch: &Fetch, all: bool, (start, unroll): (u32, u32), site: Site) -> Check {
     let bytes = program.element(fetch.side).bytes();
-    let run = run(map, fetch.side == Side::B);
+    let run = map.run(fetch.side == Side::B);
     if let Source::Buffer(buffer) = fetch.from {
         let Buffer { ref name, .. } = program.buffers[buffer];
         let panels = program.buffers[buffer].panels();

@@ -439,6 +439,7 @@ impl<'a> Block<'a> {
             }
             Op::Drain => self.land(t),
             Op::Reduce { acc, how, .. } => self.reduce(t, *acc, *how)?,
+            Op::Share { acc, .. } => self.share(t, *acc)?,
             Op::PrefetchC { .. } => self.prefetch_c(t)?,
             Op::AwaitC => return Ok(self.await_c(t)),
             Op::Stage { acc, c, .. } => {

@@ -53,23 +53,29 @@ impl Block<'_> {
             return Err(self.fault("a tile of D is staged while the previous one may still be read"));
         }
         self.stage_in_lent_slots(t)?;
+        self.take_slots(t, "a tile of D is staged")?;
+        self.staged.lost = false;
+        let place = self.place(t);
+        self.staged.written[place][t] = Some((self.threads[t].tile, clock[t]));
+        Ok(())
+    }
+
+    /// A thread writes to memory of slots, all of which have been filled and read.
+    pub(super) fn take_slots(&mut self, t: usize, what: &str) -> Check {
         for buffer in self.shared_with_slots() {
             let name = &self.program.buffers[buffer].name;
             for slot in &self.slots[buffer] {
+                let clock = &self.threads[t].clock;
+                let late = |times: &[u32]| times.iter().zip(clock).any(|(time, seen)| seen < time);
                 let landed = |(writer, written): (usize, &Option<super::Written>)| {
                     written.is_none_or(|written| written.done.is_some_and(|done| done <= clock[writer]))
                 };
                 if late(&slot.read) || !slot.written.iter().enumerate().all(landed) {
-                    return Err(
-                        self.fault(format_args!("a tile of D is staged while {name} may still be copied to or read"))
-                    );
+                    return Err(self.fault(format_args!("{what} while {name} may still be copied to or read")));
                 }
             }
             self.slots[buffer].iter_mut().for_each(|slot| slot.written.fill(None));
         }
-        self.staged.lost = false;
-        let place = self.place(t);
-        self.staged.written[place][t] = Some((self.threads[t].tile, clock[t]));
         Ok(())
     }
 

@@ -205,11 +205,21 @@ impl Block<'_> {
             (Division::Stream, Reduce::Serial) => {
                 return Err(self.fault("blocks of stream_k add up their sums in the `workspace`"));
             }
+            (Division::Cluster(_), _) | (_, Reduce::Cluster) => {
+                return Err(self.fault("the blocks of a cluster `share` their sums, and an `exchange` adds them up"));
+            }
             (Division::Parts(_), _) | (Division::Stream, Reduce::Workspace) => {}
         }
         self.complete(t, acc)?;
         self.threads[t].reduced = Some(acc);
         Ok(())
+    }
+
+    /// The thread leaves its sums to the blocks of the cluster, each of which stores its share of the tile afterwards.
+    pub(super) fn share(&mut self, t: usize, acc: usize) -> Check {
+        self.complete(t, acc)?;
+        self.threads[t].stores += 1;
+        self.take_slots(t, "sums are written")
     }
 
     pub(super) fn store(&mut self, t: usize, acc: usize) -> Check {

@@ -1,0 +1,185 @@
+//! Sums of parts of k in distributed shared memory: each block of a cluster leaves its own there, and adds up all parts of
+//! its share of the tile.
+//!
+//! A part's sums are written from the registers that the multiply instruction leaves them in. They are read line by line, with
+//! the widest accesses, by threads that then store whole lines of D.
+
+use ptx_gemm_dsl::terms::Reads;
+use ptx_gemm_dsl::types::Layout;
+
+use super::scheduler::Units;
+use super::{Lowered, Lowering, WorkTile, broken};
+use crate::kernel::{Address, Expr, Locality, Math, Memory, Op, Reg, Value};
+use crate::tile::{Exchange, Map, Note, ReadC};
+
+/// Registers for sums that have been read and not yet added: enough reads in flight to hide their latency.
+const IN_FLIGHT: usize = 64;
+
+/// Most bytes of one access.
+const MAX_ACCESS_BYTES: u32 = 16;
+
+impl<'a> Lowering<'a> {
+    fn the_exchange(&self) -> Lowered<&'a Exchange> {
+        self.program.exchange.as_ref().ok_or_else(|| broken("there is no exchange"))
+    }
+
+    /// Along lines of D: a pair of its row and its column as its line and its place in the line.
+    fn along_lines<T>(&self, (row, col): (T, T)) -> (T, T) {
+        if self.program.problem.layouts.d == Layout::Row { (row, col) } else { (col, row) }
+    }
+
+    /// Writes the sums of this thread to the shared memory of its block.
+    pub(super) fn leave_sums(&mut self, work_tile: &WorkTile, acc: usize, width: u32, note: &Note) -> Lowered<()> {
+        let &Exchange { pitch, offset_bytes, .. } = self.the_exchange()?;
+        let map = &self.program.accumulators[acc].map;
+        let (line, element) = self.along_lines(work_tile.thread()?);
+        let bytes = self.types.acc.bytes();
+        self.b.origin(note, "this thread's sums in shared memory");
+        let base = self.b.set(Expr::SharedBase + (line * pitch + element) * bytes);
+        let base = self.b.set_reg(base);
+        self.b.origin(note, "leave the sums of this part for the cluster");
+        for vector in vectors(map, |at| self.along_lines(at), width) {
+            let ((line, element), registers) = vector;
+            let address = Address { base, offset: i64::from(offset_bytes + (line * pitch + element) * bytes) };
+            let src = registers.into_iter().map(|register| self.acc[acc][register as usize]).collect();
+            self.b.push(Op::Store { memory: Memory::Shared, src, address, guard: None });
+        }
+        Ok(())
+    }
+
+    /// What follows the roles: a block adds up the sums of all blocks of the cluster, for its share of the tile.
+    pub(super) fn exchange(&mut self, exchange: &'a Exchange) -> Lowered<()> {
+        let (program, note) = (self.program, &exchange.note);
+        self.threads = exchange.map.threads();
+        self.map = Some(&exchange.map);
+        self.groups = None;
+        let all = program.threads();
+        self.tid = Expr::Tid(all);
+        if self.threads < all {
+            // As a bound, too: the other threads read nothing.
+            self.tid = self.tid.clone().min((self.threads - 1).into());
+        }
+        let units: Units = self.units();
+        let unit = self.b.set(Expr::Block);
+        let work_tile = self.enter_tile(&units, unit, Some((Expr::Const(0), Expr::Const(0))))?;
+        let (work_tile, first) = self.share_of(work_tile, exchange);
+        let (line, element) = self.along_lines(work_tile.thread()?);
+        self.b.origin(note, "its place in the sums of a block");
+        let line = self.b.set(first + line);
+        self.b.origin(note, "all blocks of the cluster have left their sums");
+        self.b.push(Op::ClusterBarrier);
+        self.b.open();
+        let sums = self.add_parts(exchange, (line, element))?;
+        let c = ReadC::Global { width: exchange.c_width };
+        let stored = self.epilogue_note();
+        self.store_sums(&work_tile, (&exchange.map, &sums, None), (exchange.width, c), &stored)?;
+        let body = self.b.close();
+        if self.threads == all {
+            self.b.extend(body);
+            return Ok(());
+        }
+        self.b.origin(note, "does this thread add up sums?");
+        let adds = self.b.set_reg(Expr::Tid(all).lt(self.threads));
+        self.b.branch(adds, body, Vec::new());
+        Ok(())
+    }
+
+    /// The lines of a tile that this block stores, and the first of them, counted in the tile.
+    fn share_of(&mut self, tile: WorkTile, exchange: &Exchange) -> (WorkTile, Expr) {
+        let (program, note) = (self.program, &exchange.note);
+        let (layout, parts) = (program.problem.layouts.d, program.scheduler.parts());
+        let held = exchange.held(layout).count;
+        self.b.origin(note, "first line of this block's share, and lines of it");
+        let share = match tile.width.clone().filter(|_| layout == Layout::Col) {
+            None => Expr::Const(program.share().into()),
+            Some(width) => self.b.set((width + (parts - 1)) / parts),
+        };
+        let first = self.b.set(tile.part.clone() * share.clone());
+        let (m0, n0, rem_m, rem_n) = (&tile.m0, &tile.n0, &tile.rem_m, &tile.rem_n);
+        let (start, rem) = if layout == Layout::Row { (m0, rem_m) } else { (n0, rem_n) };
+        let start = self.b.set(start.clone() + first.clone());
+        let rem = self.b.set((rem.clone().max(first.clone()) - first.clone()).min(share));
+        let (m0, n0, rem_m, rem_n) = match layout {
+            Layout::Row => (start, n0.clone(), rem, rem_n.clone()),
+            Layout::Col => (m0.clone(), start, rem_m.clone(), rem),
+        };
+        // Also without guards elsewhere: the last share may have fewer lines than its threads.
+        self.b.origin(&program.tail_note, "are there as many lines, and do they lie inside D?");
+        let (lines, elements) = self.along_lines((rem_m.clone(), rem_n.clone()));
+        let whole = lines.ge(held).and(elements.ge(program.lines().elements));
+        let interior = Some(self.b.set_reg(whole));
+        let extents = self.along_lines((held, program.lines().elements));
+        (WorkTile { extents, m0, n0, rem_m, rem_n, interior, ..tile }, first)
+    }
+
+    /// Adds up this thread's elements of the share, part by part.
+    fn add_parts(&mut self, exchange: &Exchange, (line, element): (Expr, Expr)) -> Lowered<Vec<Reg>> {
+        let program = self.program;
+        let Exchange { map, pitch, offset_bytes, note, .. } = exchange;
+        let (bytes, parts) = (self.types.acc.bytes(), program.scheduler.parts());
+        let count = map.elements() as usize;
+        let at_once = (IN_FLIGHT / count.max(1)).clamp(1, parts as usize);
+        let last = program.lines().count - 1;
+        let along = map.run(program.problem.layouts.d == Layout::Row);
+        let width = [4, 2, 1].into_iter().find(|width| {
+            width * bytes <= MAX_ACCESS_BYTES && along.is_multiple_of(*width) && pitch.is_multiple_of(*width)
+        });
+        let width = width.unwrap_or(1);
+        self.b.origin(note, "this thread's elements in the sums of a block");
+        let mut places = Vec::new();
+        for ((below, beside), registers) in vectors(map, |at| self.along_lines(at), width) {
+            let of = line.clone() + below;
+            // Lines that no block stores are not there.
+            let address = match of.bound() > u64::from(last) {
+                false => {
+                    let base = Expr::SharedBase + (line.clone() * *pitch + element.clone()) * bytes;
+                    self.b.address(&base, i64::from(offset_bytes + (below * pitch + beside) * bytes))
+                }
+                true => {
+                    let of = self.b.set(of.min(last.into()));
+                    let base = Expr::SharedBase + (of * *pitch + element.clone()) * bytes;
+                    self.b.address(&base, i64::from(offset_bytes + beside * bytes))
+                }
+            };
+            places.push((address, registers));
+        }
+        let mut sums: Vec<Reg> = Vec::new();
+        let all: Vec<u32> = (0..parts).collect();
+        for group in all.chunks(at_once) {
+            let mut read = Vec::new();
+            for part in group {
+                self.b.origin(note, &format!("sums of part {part}"));
+                let block = self.b.set_reg(Expr::Const((*part).into()));
+                let of_part = self.b.fresh_many(self.families.value, count);
+                for (address, registers) in &places {
+                    let dst = registers.iter().map(|register| of_part[*register as usize]).collect();
+                    let (memory, locality, reads) = (Memory::Cluster(block), Locality::Unknown, Reads::Movable);
+                    self.b.push(Op::Load { memory, dst, address: *address, guard: None, locality, reads });
+                }
+                read.push(of_part);
+            }
+            for of_part in read {
+                if sums.is_empty() {
+                    sums = of_part;
+                    continue;
+                }
+                self.b.origin(note, "add them to those of the parts before");
+                for (sum, of_part) in sums.iter().zip(of_part) {
+                    self.b.math(Math::Add, *sum, vec![Value::Reg(*sum), Value::Reg(of_part)]);
+                }
+            }
+        }
+        Ok(sums)
+    }
+}
+
+/// A thread's elements in accesses of `width`: the line and the place in it of each, relative to the thread's first element,
+/// and its registers.
+fn vectors(map: &Map, along: impl Fn((u32, u32)) -> (u32, u32), width: u32) -> Vec<((u32, u32), Vec<u32>)> {
+    let mut all: Vec<((u32, u32), u32)> =
+        (0..map.elements()).map(|register| (along(map.position(register)), register)).collect();
+    all.sort_unstable();
+    all.chunks(width as usize)
+        .map(|vector| (vector[0].0, vector.iter().map(|(_, register)| *register).collect()))
+        .collect()
+}

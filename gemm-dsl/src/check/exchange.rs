@@ -1,0 +1,101 @@
+//! `split_k(n, reduce = cluster)`: the parts of a tile's k are a cluster, whose blocks exchange sums through distributed shared
+//! memory.
+
+use crate::check::finding::Findings;
+use crate::check::output::Lines;
+use crate::check::settings::Settings;
+use crate::clause::{Clause, SplitKClause, TileClause};
+use crate::limits;
+use crate::plan::{Exchange, Geometry};
+use crate::table::Key;
+use crate::target::MAX_ACCESS_BYTES;
+use crate::terms::{Reduce, SplitK, Store};
+use crate::types::Layout;
+
+/// Every rule about it.
+pub(super) fn check(settings: &Settings, findings: &mut Findings) {
+    let Some(SplitK { parts, reduce: Reduce::Cluster }) = settings.split_k else { return };
+    let text = |parts, reduce| Clause::SplitK(SplitKClause { parts, reduce: Some(reduce) }).to_string();
+    let (stated, serial) = (text(parts, Reduce::Cluster), text(parts, Reduce::Serial));
+    let most = *limits::CLUSTER.end();
+    if !(2..=most).contains(&parts) {
+        let message = format!("{stated}: a cluster has 2 to {most} blocks");
+        let finding = findings.error("cluster-parts", Key::SplitK, &[], message);
+        let nearest = text(parts.clamp(2, most), Reduce::Cluster);
+        finding.set(&nearest, format!("{nearest} is a cluster"));
+        finding.set(&serial, format!("{serial} takes no cluster"));
+    }
+    if let Some(clause) =
+        settings.get(Key::Cluster).filter(|_| settings.cluster.m.saturating_mul(settings.cluster.n) > 1)
+    {
+        let message =
+            format!("{stated} conflicts with {clause}: a cluster has the parts of one tile, or several tiles");
+        findings
+            .error("cluster-parts", Key::SplitK, &[Key::Cluster], message)
+            .remove("cluster", "leave cluster out")
+            .set(&serial, format!("{serial} goes with clusters of tiles"));
+    }
+    if let Some(clause) = settings.get(Key::Persistent) {
+        let message =
+            format!("{stated} conflicts with {clause}: a block's next tile would overwrite sums that others read");
+        findings
+            .error("cluster-parts", Key::SplitK, &[Key::Persistent], message)
+            .remove("persistent", "leave persistent out")
+            .set(&serial, format!("{serial} goes with it"));
+    }
+    if let Some(clause) = settings.get(Key::Store).filter(|_| settings.store != Store::Direct) {
+        let message = format!(
+            "{stated} conflicts with {clause}: the sums pass through shared memory, and lines of D come from there"
+        );
+        findings
+            .error("cluster-parts", Key::SplitK, &[Key::Store], message)
+            .remove("store", "leave store out")
+            .set(&serial, format!("{serial} goes with it"));
+    }
+    if let Some(clause) = settings.get(Key::Shared).filter(|_| settings.shared.is_none()) {
+        let message = format!("{stated} conflicts with {clause}: sums take the place of K-tiles in shared memory");
+        findings
+            .error("cluster-parts", Key::SplitK, &[Key::Shared], message)
+            .remove("shared", "leave shared out")
+            .set(&serial, format!("{serial} goes through global memory"));
+    }
+}
+
+/// Bytes of a block's sums of a tile; 0 where they are not exchanged.
+pub(super) fn bytes(settings: &Settings, tile: TileClause) -> u64 {
+    let lines = Lines::of(settings, tile);
+    pitch(settings, lines).map_or(0, |pitch| {
+        let elements = u64::from(lines.count.saturating_sub(1)) * u64::from(pitch) + u64::from(lines.elements);
+        elements * u64::from(settings.problem.types.acc.bytes())
+    })
+}
+
+/// The distance between lines: with a pad that lets the lanes of a warp write what tensor cores leave in them without
+/// conflicts. Lanes that are neighbours along n hold pairs of columns: along a line eight sums of one row, and below them those
+/// of the next row; across lines single sums of every second line.
+fn pitch(settings: &Settings, lines: Lines) -> Option<u32> {
+    let exchanged = settings.split_k.is_some_and(|split| split.reduce == Reduce::Cluster);
+    let width = MAX_ACCESS_BYTES / settings.problem.types.acc.bytes();
+    let pad = if settings.problem.layouts.d == Layout::Row { 2 * width } else { width };
+    exchanged.then(|| lines.elements.next_multiple_of(width) + pad)
+}
+
+/// How the sums are exchanged, if they are.
+pub(super) fn plan(settings: &Settings, geometry: &Geometry) -> Option<Exchange> {
+    let tile = settings.tile?;
+    let (lines, element) = (Lines::of(settings, tile), settings.problem.types.acc.bytes());
+    let pitch = pitch(settings, lines)?;
+    let fits = |width: &u32| width * element <= MAX_ACCESS_BYTES && pitch.is_multiple_of(*width);
+    let widest = |run: u32| [4, 2, 1].into_iter().filter(fits).find(|width| run.is_multiple_of(*width)).unwrap_or(1);
+    let run = if settings.problem.layouts.d == Layout::Row { geometry.fragment.n } else { geometry.fragment.m };
+    let chunk = widest(lines.elements);
+    let in_line = lines.elements / chunk;
+    let share = lines.count.div_ceil(settings.split_k?.parts.max(1)).max(1);
+    // Whole lines, or equal parts of one.
+    let across = (1..=in_line.min(geometry.threads)).rev().find(|across| in_line.is_multiple_of(*across)).unwrap_or(1);
+    let chunks = in_line / across;
+    let at_once = if chunks == 1 { (geometry.threads / across).min(share).max(1) } else { 1 };
+    let steps = share.div_ceil(at_once);
+    let bytes = crate::check::staging::clamp(bytes(settings, tile));
+    Some(Exchange { pitch, write_width: widest(run), chunk, across, chunks, at_once, steps, bytes })
+}
