@@ -3,6 +3,7 @@
 use ptx_gemm_ptx::asynchronous::{Arrival as Carries, CacheHint, Multicast, Pending, Phase, TensorMode, Wait};
 use ptx_gemm_ptx::instruction::{Base, Opcode, Operand, Order, Rounding, Scope};
 use ptx_gemm_ptx::types::{Space, Type as PtxType};
+use ptx_gemm_ptx::warp::{Alignment, ClusterOrder};
 
 use super::{Emitter, MAP_BYTES};
 use crate::kernel::{Address, Arrival, Guard, Reg, Type};
@@ -58,6 +59,17 @@ impl Emitter<'_> {
             [there, base, block].map(Operand::from),
         );
         Operand::address(there, address.offset)
+    }
+
+    /// The halves of a barrier of the cluster, of which the first releases and the second acquires (PTX ISA, "barrier.cluster").
+    pub(super) fn cluster_arrive(&mut self) {
+        let (order, alignment) = (ClusterOrder::Unstated, Alignment::Aligned);
+        self.entry.emit(Opcode::ClusterArrive { order, alignment }, []);
+    }
+
+    pub(super) fn cluster_wait(&mut self) {
+        let (order, alignment) = (ClusterOrder::Unstated, Alignment::Aligned);
+        self.entry.emit(Opcode::ClusterWait { order, alignment }, []);
     }
 
     /// One box of a matrix, for this block or for several of its cluster.

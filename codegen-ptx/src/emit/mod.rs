@@ -17,7 +17,7 @@ use ptx_gemm_ptx::build::{EntryBuilder, FamilyId};
 use ptx_gemm_ptx::instruction::{Atomic, Cache, Guard, Half, Opcode, Operand, Order, Reg, Rounding, Scope};
 use ptx_gemm_ptx::module::{Directive, Entry, Variable};
 use ptx_gemm_ptx::types::{Space, Type};
-use ptx_gemm_ptx::warp::{Alignment, ClusterOrder, Resize};
+use ptx_gemm_ptx::warp::Resize;
 
 use ptx_gemm_dsl::target::{Target, dynamic_shared_bytes};
 
@@ -291,10 +291,11 @@ impl Emitter<'_> {
                 self.entry.emit(op, [self.address(address), self.reg(*value).into()]);
             }
             Op::ClusterBarrier => {
-                let alignment = Alignment::Aligned;
-                self.entry.emit(Opcode::ClusterArrive { order: ClusterOrder::Unstated, alignment }, []);
-                self.entry.emit(Opcode::ClusterWait { order: ClusterOrder::Unstated, alignment }, []);
+                self.cluster_arrive();
+                self.cluster_wait();
             }
+            Op::ClusterArrive => self.cluster_arrive(),
+            Op::ClusterWait => self.cluster_wait(),
             Op::Barrier => self.entry.emit(Opcode::BarSync, [Operand::Int(0)]),
             Op::NamedBarrier { number, threads } => {
                 self.entry.emit(Opcode::BarSync, [Operand::from(*number), Operand::from(*threads)]);

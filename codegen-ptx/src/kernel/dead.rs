@@ -160,7 +160,7 @@ impl Pass {
             }
             Op::CommitBoxes | Op::SettleBoxes | Op::FenceCopies => {}
             Op::PublishBarriers | Op::CommitCopies | Op::WaitCopies(_) | Op::Barrier | Op::NamedBarrier { .. } => {}
-            Op::ClusterBarrier => {}
+            Op::ClusterBarrier | Op::ClusterArrive | Op::ClusterWait => {}
             Op::Param { .. } | Op::Field { .. } | Op::Set { .. } | Op::If { .. } | Op::Loop { .. } => {}
         }
     }

@@ -303,6 +303,10 @@ pub enum Op {
     Barrier,
     /// Synchronises all threads of all blocks of the cluster.
     ClusterBarrier,
+    /// The first half of it: what this thread has read and written in shared memory is over for whoever waits.
+    ClusterArrive,
+    /// The second half: waits until all threads have arrived.
+    ClusterWait,
     /// Synchronises the threads that take part in a named barrier.
     NamedBarrier { number: u32, threads: u32 },
     /// Lets each thread of a warp group have this many registers: more than before, for which it waits, or fewer.
@@ -441,6 +445,8 @@ pub fn definitions(stmts: &[Stmt], f: &mut impl FnMut(Reg)) {
             | Op::ArriveAt { .. }
             | Op::Barrier
             | Op::ClusterBarrier
+            | Op::ClusterArrive
+            | Op::ClusterWait
             | Op::NamedBarrier { .. }
             | Op::SetRegisters { .. }
             | Op::InitBarrier { .. }

@@ -199,6 +199,8 @@ impl Printer<'_> {
             Op::WaitProducts(n) => format!("wait_products {n}"),
             Op::Barrier => "barrier".to_string(),
             Op::ClusterBarrier => "cluster_barrier".to_string(),
+            Op::ClusterArrive => "cluster_arrive".to_string(),
+            Op::ClusterWait => "cluster_wait".to_string(),
             Op::NamedBarrier { number, threads } => format!("barrier {number} of {threads} threads"),
             Op::SetRegisters { count, more } => {
                 format!("registers {} {count}", if *more { "up to" } else { "down to" })

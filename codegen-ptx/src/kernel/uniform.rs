@@ -213,9 +213,12 @@ impl<'k> Analysis<'k> {
             | Op::Arrive { .. }
             | Op::ArriveAt { .. }
             | Op::RaiseFlag { .. } => {}
-            Op::Barrier | Op::ClusterBarrier | Op::NamedBarrier { .. } | Op::SetRegisters { .. } => {
-                self.result.barriers.push((stmt, control.clone()))
-            }
+            Op::Barrier
+            | Op::ClusterBarrier
+            | Op::ClusterArrive
+            | Op::ClusterWait
+            | Op::NamedBarrier { .. }
+            | Op::SetRegisters { .. } => self.result.barriers.push((stmt, control.clone())),
             Op::If { cond, then, other } => self.branch(*cond, then, other, control),
             Op::Loop { body, again } => self.repeat(body, *again, control),
         }

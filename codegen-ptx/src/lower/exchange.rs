@@ -50,6 +50,8 @@ impl<'a> Lowering<'a> {
     /// What follows the roles: a block adds up the sums of all blocks of the cluster, for its share of the tile.
     pub(super) fn exchange(&mut self, exchange: &'a Exchange) -> Lowered<()> {
         let (program, note) = (self.program, &exchange.note);
+        self.b.origin(note, "this block has left its sums");
+        self.b.push(Op::ClusterArrive);
         self.threads = exchange.map.threads();
         self.map = Some(&exchange.map);
         self.groups = None;
@@ -59,6 +61,7 @@ impl<'a> Lowering<'a> {
             // As a bound, too: the other threads read nothing.
             self.tid = self.tid.clone().min((self.threads - 1).into());
         }
+        // While the others come.
         let units: Units = self.units();
         let unit = self.b.set(Expr::Block);
         let work_tile = self.enter_tile(&units, unit, Some((Expr::Const(0), Expr::Const(0))))?;
@@ -66,21 +69,38 @@ impl<'a> Lowering<'a> {
         let (line, element) = self.along_lines(work_tile.thread()?);
         self.b.origin(note, "its place in the sums of a block");
         let line = self.b.set(first + line);
+        let adds = (self.threads < all).then(|| {
+            self.b.origin(note, "does this thread add up sums?");
+            self.b.set_reg(Expr::Tid(all).lt(self.threads))
+        });
         self.b.origin(note, "all blocks of the cluster have left their sums");
-        self.b.push(Op::ClusterBarrier);
-        self.b.open();
-        let sums = self.add_parts(exchange, (line, element))?;
+        self.b.push(Op::ClusterWait);
+        let sums = self.b.fresh_many(self.families.value, exchange.map.elements() as usize);
+        if adds.is_some() {
+            self.b.origin(note, "the others have none");
+            self.b.push(Op::Clear { dst: sums.clone() });
+        }
+        self.some_threads(adds, |lowering| lowering.add_parts(exchange, &sums, (line, element)))?;
+        self.b.origin(note, "this block has read the sums of the others");
+        self.b.push(Op::ClusterArrive);
         let c = ReadC::Global { width: exchange.c_width };
         let stored = self.epilogue_note();
-        self.store_sums(&work_tile, (&exchange.map, &sums, None), (exchange.width, c), &stored)?;
-        let body = self.b.close();
-        if self.threads == all {
-            self.b.extend(body);
-            return Ok(());
-        }
-        self.b.origin(note, "does this thread add up sums?");
-        let adds = self.b.set_reg(Expr::Tid(all).lt(self.threads));
-        self.b.branch(adds, body, Vec::new());
+        self.some_threads(adds, |lowering| {
+            lowering.store_sums(&work_tile, (&exchange.map, &sums, None), (exchange.width, c), &stored)
+        })?;
+        self.b.origin(note, "no block leaves while others read its sums");
+        self.b.push(Op::ClusterWait);
+        Ok(())
+    }
+
+    /// Lets the threads of which a predicate is true, or all, do something.
+    fn some_threads(&mut self, which: Option<Reg>, body: impl FnOnce(&mut Self) -> Lowered<()>) -> Lowered<()> {
+        let Some(which) = which else { return body(self) };
+        self.b.open();
+        body(self)?;
+        let then = self.b.close();
+        self.b.origin(&self.the_exchange()?.note, "those that add up sums");
+        self.b.branch(which, then, Vec::new());
         Ok(())
     }
 
@@ -113,7 +133,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// Adds up this thread's elements of the share, part by part.
-    fn add_parts(&mut self, exchange: &Exchange, (line, element): (Expr, Expr)) -> Lowered<Vec<Reg>> {
+    fn add_parts(&mut self, exchange: &Exchange, sums: &[Reg], (line, element): (Expr, Expr)) -> Lowered<()> {
         let program = self.program;
         let Exchange { map, pitch, offset_bytes, note, .. } = exchange;
         let (bytes, parts) = (self.types.acc.bytes(), program.scheduler.parts());
@@ -143,14 +163,13 @@ impl<'a> Lowering<'a> {
             };
             places.push((address, registers));
         }
-        let mut sums: Vec<Reg> = Vec::new();
         let all: Vec<u32> = (0..parts).collect();
         for group in all.chunks(at_once) {
             let mut read = Vec::new();
             for part in group {
                 self.b.origin(note, &format!("sums of part {part}"));
                 let block = self.b.set_reg(Expr::Const((*part).into()));
-                let of_part = self.b.fresh_many(self.families.value, count);
+                let of_part = if *part == 0 { sums.to_vec() } else { self.b.fresh_many(self.families.value, count) };
                 for (address, registers) in &places {
                     let dst = registers.iter().map(|register| of_part[*register as usize]).collect();
                     let (memory, locality, reads) = (Memory::Cluster(block), Locality::Unknown, Reads::Movable);
@@ -158,18 +177,14 @@ impl<'a> Lowering<'a> {
                 }
                 read.push(of_part);
             }
-            for of_part in read {
-                if sums.is_empty() {
-                    sums = of_part;
-                    continue;
-                }
+            for of_part in read.into_iter().skip(usize::from(group[0] == 0)) {
                 self.b.origin(note, "add them to those of the parts before");
                 for (sum, of_part) in sums.iter().zip(of_part) {
                     self.b.math(Math::Add, *sum, vec![Value::Reg(*sum), Value::Reg(of_part)]);
                 }
             }
         }
-        Ok(sums)
+        Ok(())
     }
 }
 

@@ -126,10 +126,8 @@ impl Lowering<'_> {
 
     /// Keeps a block until no other one of its cluster writes to its shared memory or arrives at its mbarriers.
     pub(super) fn leave_cluster(&mut self) {
-        let (program, exchange) = (self.program, &self.program.exchange);
-        if program.told() > 1 || exchange.is_some() {
-            let note = exchange.as_ref().map_or(&program.scheduler.cluster_note, |exchange| &exchange.note);
-            self.b.origin(note, "no block leaves while others reach its shared memory");
+        if self.program.told() > 1 {
+            self.b.origin(&self.program.scheduler.cluster_note, "no block leaves while others reach its shared memory");
             self.b.push(Op::ClusterBarrier);
         }
     }

@@ -18,9 +18,10 @@ fn reached(kernel: &Kernel) -> Check {
     let first = kernel.body.iter().position(|stmt| reaches(std::slice::from_ref(stmt)));
     let Some(first) = first else { return Ok(()) };
     let (before, after) = kernel.body.split_at(first);
-    let begun = before.iter().any(|stmt| stmt.op == Op::ClusterBarrier);
+    let met = |stmt: &Stmt| matches!(stmt.op, Op::ClusterBarrier | Op::ClusterWait);
+    let begun = before.iter().any(met);
     rule(begun, || "blocks reach each other's shared memory before a barrier of the cluster".to_string())?;
-    let ended = after.last().is_some_and(|stmt| stmt.op == Op::ClusterBarrier);
+    let ended = after.last().is_some_and(met);
     rule(ended, || "blocks may end while others reach their shared memory".to_string())
 }
 

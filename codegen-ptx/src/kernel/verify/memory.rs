@@ -140,6 +140,8 @@ impl<'k> Analysis<'k> {
             | Op::WaitCopies(_)
             | Op::Barrier
             | Op::ClusterBarrier
+            | Op::ClusterArrive
+            | Op::ClusterWait
             | Op::NamedBarrier { .. }
             | Op::Clear { .. }
             | Op::Math { .. }

@@ -122,7 +122,7 @@ impl Structure<'_> {
             Op::SetRegisters { count, .. } => rule((24..=256).contains(count) && count.is_multiple_of(8), || {
                 format!("{count} registers instead of a multiple of 8 from 24 to 256")
             }),
-            Op::ClusterBarrier => self.in_cluster("a barrier of the cluster"),
+            Op::ClusterBarrier | Op::ClusterArrive | Op::ClusterWait => self.in_cluster("a barrier of the cluster"),
             Op::PublishBarriers | Op::CommitCopies | Op::WaitCopies(_) | Op::Barrier | Op::NamedBarrier { .. } => {
                 Ok(())
             }
