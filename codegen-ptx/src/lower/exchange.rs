@@ -9,7 +9,7 @@ use ptx_gemm_dsl::types::Layout;
 
 use super::scheduler::Units;
 use super::{Lowered, Lowering, WorkTile, broken};
-use crate::kernel::{Address, Expr, Locality, Math, Memory, Op, Reg, Value};
+use crate::kernel::{Address, Expr, Guard, Locality, Math, Memory, Op, Reg, Value};
 use crate::tile::{Exchange, Map, Note, ReadC};
 
 /// Registers for sums that have been read and not yet added: enough reads in flight to hide their latency.
@@ -76,11 +76,9 @@ impl<'a> Lowering<'a> {
         self.b.origin(note, "all blocks of the cluster have left their sums");
         self.b.push(Op::ClusterWait);
         let sums = self.b.fresh_many(self.families.value, exchange.map.elements() as usize);
-        if adds.is_some() {
-            self.b.origin(note, "the others have none");
-            self.b.push(Op::Clear { dst: sums.clone() });
-        }
-        self.some_threads(adds, |lowering| lowering.add_parts(exchange, &sums, (line, element)))?;
+        self.b.origin(note, "lines that are not read are zero");
+        self.b.push(Op::Clear { dst: sums.clone() });
+        self.some_threads(adds, |lowering| lowering.add_parts(&work_tile, exchange, &sums, (line, element)))?;
         self.b.origin(note, "this block has read the sums of the others");
         self.b.push(Op::ClusterArrive);
         let c = ReadC::Global { width: exchange.c_width };
@@ -133,7 +131,13 @@ impl<'a> Lowering<'a> {
     }
 
     /// Adds up this thread's elements of the share, part by part.
-    fn add_parts(&mut self, exchange: &Exchange, sums: &[Reg], (line, element): (Expr, Expr)) -> Lowered<()> {
+    fn add_parts(
+        &mut self,
+        work_tile: &WorkTile,
+        exchange: &Exchange,
+        sums: &[Reg],
+        (line, element): (Expr, Expr),
+    ) -> Lowered<()> {
         let program = self.program;
         let Exchange { map, pitch, offset_bytes, note, .. } = exchange;
         let (bytes, parts) = (self.types.acc.bytes(), program.scheduler.parts());
@@ -146,10 +150,14 @@ impl<'a> Lowering<'a> {
         });
         let width = width.unwrap_or(1);
         self.b.origin(note, "this thread's elements in the sums of a block");
+        let (lines, _) = self.along_lines((work_tile.rem_m.clone(), work_tile.rem_n.clone()));
+        let (own, _) = self.along_lines(work_tile.thread()?);
         let mut places = Vec::new();
         for ((below, beside), registers) in vectors(map, |at| self.along_lines(at), width) {
+            // Lines that this block does not store are not read.
+            let pred = self.b.set_reg((own.clone() + below).lt(lines.clone()));
+            let guard = Some(Guard { pred, expect: true });
             let of = line.clone() + below;
-            // Lines that no block stores are not there.
             let address = match of.bound() > u64::from(last) {
                 false => {
                     let base = Expr::SharedBase + (line.clone() * *pitch + element.clone()) * bytes;
@@ -161,7 +169,7 @@ impl<'a> Lowering<'a> {
                     self.b.address(&base, i64::from(offset_bytes + beside * bytes))
                 }
             };
-            places.push((address, registers));
+            places.push((address, guard, registers));
         }
         let all: Vec<u32> = (0..parts).collect();
         for group in all.chunks(at_once) {
@@ -170,10 +178,13 @@ impl<'a> Lowering<'a> {
                 self.b.origin(note, &format!("sums of part {part}"));
                 let block = self.b.set_reg(Expr::Const((*part).into()));
                 let of_part = if *part == 0 { sums.to_vec() } else { self.b.fresh_many(self.families.value, count) };
-                for (address, registers) in &places {
+                if *part > 0 {
+                    self.b.push(Op::Clear { dst: of_part.clone() });
+                }
+                for (address, guard, registers) in &places {
                     let dst = registers.iter().map(|register| of_part[*register as usize]).collect();
                     let (memory, locality, reads) = (Memory::Cluster(block), Locality::Unknown, Reads::Movable);
-                    self.b.push(Op::Load { memory, dst, address: *address, guard: None, locality, reads });
+                    self.b.push(Op::Load { memory, dst, address: *address, guard: *guard, locality, reads });
                 }
                 read.push(of_part);
             }
