@@ -108,6 +108,9 @@ impl Landmarks {
                 _ => {}
             }
         }
+        widths.extend(
+            program.exchange.iter().flat_map(|exchange| [exchange.width, exchange.c_width].map(|width| width as usize)),
+        );
         // A raster counts the tiles that a cluster computes together as one.
         let (raster, cluster) = (program.scheduler.raster, program.scheduler.cluster);
         let across = if raster.along == Along::M { cluster.n } else { cluster.m };

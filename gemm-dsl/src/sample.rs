@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use crate::clause::Atom;
 use crate::figure::Figure;
-use crate::plan::{CopyPlan, Geometry, OperandPlan, Placement, Plan, StagedTile, Variant};
+use crate::plan::{CopyPlan, Exchange, Geometry, OperandPlan, Placement, Plan, StagedTile, Variant};
 use crate::target::WARP;
 use crate::terms::{Along, Extent3, Fast, Load, Operands, Pace, Side, Swizzle};
 use crate::types::Layout;
@@ -59,9 +59,10 @@ pub struct Sample {
     pub register_loads: u64,
     /// Sectors that the loads touch.
     pub sectors: u64,
-    /// Elements of D written to shared memory, where tiles of D pass through it.
+    /// Elements of D written to shared memory, where tiles of D pass through it; or sums, where the blocks of a cluster exchange
+    /// them.
     pub d_writes: Passes,
-    /// The same read again, to be stored by threads.
+    /// The same read again, to be stored by threads, or by those of all blocks.
     pub d_reads: Passes,
 }
 
@@ -126,6 +127,11 @@ impl Plan {
                 sample.d_reads = self.d_reads(&staged, variant.d_width).times(tiles);
             }
         }
+        if let Some(exchange) = &self.exchange {
+            let parts = self.split_k.map_or(1, |split| u64::from(split.parts));
+            sample.d_writes = self.shared_sums(exchange).times(tiles * parts);
+            sample.d_reads = self.added_sums(exchange).times(tiles * parts);
+        }
         sample
     }
 
@@ -138,7 +144,11 @@ impl Plan {
     /// so in its last iterations as well, once for each part of k. Producers and TMA know where to stop, and so do
     /// persistent blocks whose slots go on in the next tile.
     fn past_the_end(&self) -> u64 {
-        let parts = self.split_k.map_or(1, |split| split.parts.min(SAMPLE_DEPTH));
+        // Parts with K-tiles: all have as many, and the last ones the rest or none.
+        let parts = self.split_k.map_or(1, |split| {
+            let each = SAMPLE_DEPTH.div_ceil(split.parts.max(1));
+            SAMPLE_DEPTH.div_ceil(each)
+        });
         let carried = self.persistent.is_some() && self.pace == Pace::Free;
         let stops = self.producer_warps > 0 || self.load == Load::Tma || carried;
         if stops { 0 } else { u64::from(parts * (self.stages - 1)) }
@@ -222,6 +232,50 @@ impl Plan {
                 total += passes(offsets, piece * slot.operand.dtype.bytes());
             }
         });
+        total
+    }
+
+    /// The sums of a tile that the warps of one block leave to the others.
+    fn shared_sums(&self, exchange: &Exchange) -> Passes {
+        let sides = if self.problem.layouts.d == Layout::Row { [Side::A, Side::B] } else { [Side::B, Side::A] };
+        let [lines, elements] = sides.map(|side| positions(&self.geometry, side));
+        let bytes = self.problem.types.acc.bytes();
+        let mut total = Passes::default();
+        for warp in warps(self.geometry.threads) {
+            for line in &lines {
+                for element in elements.iter().step_by(exchange.write_width as usize) {
+                    let starts = warp.clone().map(|thread| sides.map(|side| own(&self.geometry, thread, side)));
+                    let offsets = starts.map(|[l, e]| ((l + line) * exchange.pitch + e + element) * bytes);
+                    total += passes(offsets.enumerate(), exchange.write_width * bytes);
+                }
+            }
+        }
+        total
+    }
+
+    /// The sums of one block that the blocks of its cluster read, each its share.
+    fn added_sums(&self, exchange: &Exchange) -> Passes {
+        let &Exchange { pitch, chunk, across, chunks, at_once, steps, .. } = exchange;
+        let (count, bytes) = (self.d_lines().0, self.problem.types.acc.bytes());
+        let parts = self.split_k.map_or(1, |split| split.parts);
+        let share = count.div_ceil(parts);
+        let mut total = Passes::default();
+        for first in (0..parts).map(|part| part * share) {
+            let lines = share.min(count.saturating_sub(first));
+            for warp in warps(across * at_once) {
+                for (step, place) in (0..steps).flat_map(|step| (0..chunks).map(move |place| (step, place))) {
+                    let lanes = warp.clone().enumerate().filter_map(|(lane, thread)| {
+                        let (line, element) =
+                            (thread / across + step * at_once, (thread % across + place * across) * chunk);
+                        (line < lines).then_some((lane, ((first + line) * pitch + element) * bytes))
+                    });
+                    let lanes: Vec<_> = lanes.collect();
+                    if !lanes.is_empty() {
+                        total += passes(lanes.into_iter(), chunk * bytes);
+                    }
+                }
+            }
+        }
         total
     }
 

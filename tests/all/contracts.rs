@@ -11,7 +11,7 @@ use ptx_gemm_dsl::terms::{Extent3, Load, Operand};
 
 /// Schedules with accesses that no case has: other skews, orders, types, layouts, producers, ragged warps and
 /// transposed asynchronous copies.
-const OTHERS: [&str; 40] = [
+const OTHERS: [&str; 44] = [
     "tile(64, 64, 16); thread(4, 4); vector(4); load(cp_async); stages(3);",
     "tile(64, 32, 8); thread(4, 2); vector(4); shared(a = mk + swizzle(32), b = kn + swizzle(128));",
     "tile(64, 64, 16); thread(4, 4); vector(4); shared(a = km + swizzle(64), b = nk + swizzle(128)); unroll(4);",
@@ -42,6 +42,11 @@ const OTHERS: [&str; 40] = [
     "tile(64, 64, 8); thread(4, 4); vector(4); double_buffer; store(staged);",
     "tile(48, 40, 8); thread(3, 5); layout(d = col); load(cp_async); stages(3); store(staged);",
     "types(f64); tile(32, 48, 8); thread(2, 2); vector(2); split_k(2); store(staged);",
+    "tile(64, 48, 8); thread(4, 6); fragment(4, 2); vector(4); double_buffer; split_k(3, reduce = cluster);",
+    "types(f64); layout(d = col); tile(36, 20, 8); thread(2, 2); split_k(8, reduce = cluster);",
+    "types(bf16); tile(64, 96, 64); atom(wgmma(64, 96, 16)); load(tma); stages(2); split_k(4, reduce = cluster);",
+    "types(bf16); layout(d = col); tile(128, 64, 64); atom(wgmma(64, 64, 16)); load(tma); stages(3); \
+     specialize(producers = 1 warp, consumers = 2); split_k(2, reduce = cluster);",
     "tile(64, 96, 8); thread(4, 6); fragment(4, 2); vector(4); load(tma); stages(3); stream_k; store(tma);",
     "tile(64, 64, 8); thread(4, 4); layout(d = col); vector(4); load(tma); specialize(producers = 1 warp); store(tma);",
     "tile(64, 8, 16); thread(4, 1); vector(4); load(cp_async); target(sm_90); stages(2); store(tma);",

@@ -137,6 +137,39 @@ fn clusters_sum_parts_of_k() {
     }
 }
 
+/// Blocks of a cluster have parts of k, and each stores its share of the tile: every way to copy and to multiply, shares of as
+/// many lines as the threads have at once and of fewer, parts without k, and an epilogue that reads C, vectors and scalars.
+#[test]
+fn the_blocks_of_a_cluster_exchange_sums() {
+    let groups = "types(bf16); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma)";
+    let schedules = [
+        "tile(16, 12, 8); thread(2, 2); split_k(3, reduce = cluster); epilogue(|acc, c, beta, bias| acc + beta * c + bias[n])"
+            .into(),
+        "types(f64); tile(18, 10, 4); thread(3, 5); load(cp_async); stages(3); layout(c = col); split_k(8, reduce = cluster); \
+         epilogue(|acc, c, scale| acc * scale[m] + c)"
+            .into(),
+        "tile(32, 32, 8); thread(4, 4); load(cp_async); stages(2); specialize(producers = 1 warp); batch(strided); \
+         split_k(2, reduce = cluster)"
+            .into(),
+        "types(bf16); tile(64, 64, 32); warp(32, 32); atom(mma(16, 8, 16)); load(cp_async); stages(3); layout(d = col); \
+         split_k(4, reduce = cluster)"
+            .into(),
+        format!("{groups}; stages(2); split_k(5, reduce = cluster)"),
+        format!("{groups}; stages(3); specialize(producers = 1); transposed; tail(even); layout(b = col); split_k(3, reduce = cluster)"),
+    ];
+    for text in schedules {
+        for order in [WarpOrder::Forward, WarpOrder::Seeded(5), WarpOrder::Late(3)] {
+            let schedule = text.parse().unwrap_or_else(|e| panic!("{text}: {e}"));
+            let gemm = CompiledGemm::new(&schedule, &device(0, order)).unwrap();
+            for (m, n, k) in [(1, 1, 0), (1, 7, 3), (70, 60, 64), (33, 64, 400), (64, 128, 700)] {
+                let request = Request::exact(m, n, k);
+                let outcome = check(&gemm, &request).unwrap_or_else(|e| panic!("{text} {order:?}: {request:?}: {e}"));
+                assert!(outcome.is_right(), "{text} {order:?}: {request:?}: {outcome:?}");
+            }
+        }
+    }
+}
+
 /// Sizes in the interior and at the edges, and one whose K-tiles fill every stage three times.
 #[test]
 fn every_case_is_right_in_every_order_of_warps() {

@@ -3,6 +3,7 @@
 mod arrival;
 mod bodies;
 mod clusters;
+mod exchange;
 mod flight;
 mod grain;
 mod lent;
@@ -485,6 +486,7 @@ fn each_rule_has_a_program_that_breaks_it() {
     let more = [
         arrival::ROWS,
         clusters::ROWS,
+        exchange::ROWS,
         flight::ROWS,
         grain::ROWS,
         lent::ROWS,

@@ -116,7 +116,9 @@ impl<'a> Lowering<'a> {
         let (m0, n0, rem_m, rem_n) = (&tile.m0, &tile.n0, &tile.rem_m, &tile.rem_n);
         let (start, rem) = if layout == Layout::Row { (m0, rem_m) } else { (n0, rem_n) };
         let start = self.b.set(start.clone() + first.clone());
-        let rem = self.b.set((rem.clone().max(first.clone()) - first.clone()).min(share));
+        // Of the tile, and so of its last share, there may be fewer.
+        let lines = rem.clone().min(program.lines().count.into());
+        let rem = self.b.set((lines.max(first.clone()) - first.clone()).min(share));
         let (m0, n0, rem_m, rem_n) = match layout {
             Layout::Row => (start, n0.clone(), rem, rem_n.clone()),
             Layout::Col => (m0.clone(), start, rem_m.clone(), rem),

@@ -401,6 +401,8 @@ impl Model<'_> {
             Some(split) if split.reduce == Reduce::Serial => 2.0 * f64::from(split.parts),
             _ => 2.0,
         };
+        // In a cluster they are written and read in shared memory, which the sample counts.
+        let divided = divided && plan.exchange.is_none();
         let sums = if divided { times * tile * f64::from(plan.problem.types.acc.bytes()) } else { 0.0 };
         let waits = if divided { 3.0 } else { 2.0 };
         waits * gpu.latencies[0] + blocks * ((stored + sums) / gpu.l2_bytes_per_clock + staged)

@@ -149,7 +149,7 @@ fn others() -> impl Strategy<Value = Vec<Option<String>>> {
         text(&["vector(1)", "vector(2)", "vector(4)", "vector(4)", "vector(4)", "vector(8)", "vector(4, d = 1)"]);
     let raster = (of(&[1, 2, 3, 8]), of(&["m", "n"]))
         .prop_map(|(group, along)| format!("raster(group = {group}, along = {along})"));
-    let split = (of(&[2, 3, 5]), of(&["serial", "workspace"]))
+    let split = (of(&[2, 3, 5, 8]), of(&["serial", "workspace", "cluster"]))
         .prop_map(|(parts, reduce)| format!("split_k({parts}, reduce = {reduce})"));
     let targets =
         &["target(sm_75)", "target(sm_80)", "target(sm_89)", "target(sm_90)", "target(sm_90a)", "target(sm_120)"];
@@ -184,11 +184,27 @@ const STORES: &[&str] =
 /// The text of clauses. A tile of D is in slots only where producers have enough of them, and
 /// that of C only where D's is in memory of its own.
 fn joined(clauses: &[String]) -> String {
-    let text = clauses.join("; ");
+    let text = exchanged(clauses).join("; ");
     let legal = |text: &str| text.parse::<Schedule>().is_ok_and(|schedule| schedule.plan(None).is_ok());
     let lends = text.contains("specialize(") && text.contains("memory = ring") && legal(&text);
     let text = if lends { text } else { text.replace(", memory = ring", "") };
     Some(with_loaded_c(&text)).filter(|with| loads_c(&text) && legal(with)).unwrap_or(text)
+}
+
+/// A schedule whose parts of k are a cluster, without what they conflict with; sums of operands that are not staged meet in the
+/// workspace.
+fn exchanged(clauses: &[String]) -> Vec<String> {
+    const EXCHANGED: &str = "reduce = cluster";
+    let has = |part: &str| clauses.iter().any(|clause| clause.contains(part));
+    if !has(EXCHANGED) {
+        return clauses.to_vec();
+    }
+    if has("shared(none)") {
+        return clauses.iter().map(|clause| clause.replace(EXCHANGED, "reduce = workspace")).collect();
+    }
+    let others = ["persistent", "store(", "cluster(", "target(sm_75)", "target(sm_8"];
+    let goes = |clause: &&String| !others.iter().any(|other| clause.starts_with(other));
+    clauses.iter().filter(goes).cloned().collect()
 }
 
 /// Whether TMA may copy C: in half of the schedules that have one, and warps that only copy.

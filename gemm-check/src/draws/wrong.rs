@@ -187,6 +187,8 @@ fn add(clauses: &mut Vec<String>, [clause, place, ..]: Choice) {
         "persistent(7)",
         "split_k(4)",
         "split_k(2, reduce = workspace)",
+        "split_k(2, reduce = cluster)",
+        "split_k(12, reduce = cluster)",
         "stream_k",
         "strem_k",
         "cluster(2, 1)",

@@ -191,7 +191,8 @@ fn of_warp_groups() -> impl Strategy<Value = Schedule> {
         if persistent {
             s = s.persistent(None);
         } else if split {
-            s = s.split_k(3, Reduce::Serial);
+            let exchanged = registers && problem.2.is_none();
+            s = s.split_k(3, if exchanged { Reduce::Cluster } else { Reduce::Serial });
         }
         let (epilogue, layouts, store) = problem;
         let epilogue_reads_c = epilogue.as_ref().is_some_and(|epilogue| epilogue.contains(", c"));

@@ -265,12 +265,13 @@ fn holds_together(plan: &Plan) {
     assert!(plan.shared_bytes <= plan.target.max_shared_bytes());
     let slots = if plan.a.placement.is_some() { plan.stages * plan.stage_bytes } else { 0 };
     let widest = &plan.variants[0];
+    let more = widest.staged.is_some() || plan.exchange.is_some_and(|exchange| exchange.bytes > slots);
     let barriers = plan.barrier_offset(widest).map_or(0, |offset| {
-        assert!(offset == slots || (offset > slots && widest.staged.is_some()));
+        assert!(offset == slots || (offset > slots && more));
         16 * plan.stages
     });
-    // A tile of D is in the memory of the slots, or after them.
-    assert!(plan.shared_bytes == slots + barriers || widest.staged.is_some());
+    // A tile of D is in the memory of the slots, or after them; sums that blocks exchange may need more than the slots.
+    assert!(plan.shared_bytes == slots + barriers || more);
     assert!(plan.shared_bytes >= slots + barriers);
     assert_eq!(plan.threads(), g.threads + 32 * plan.producer_warps);
     assert!(plan.threads() <= 1024);

@@ -1,6 +1,6 @@
 //! Sums that the blocks of a cluster exchange: their place in shared memory, and the shares of the blocks.
 
-use ptx_gemm_dsl::types::{Batch, Layout};
+use ptx_gemm_dsl::types::Layout;
 
 use super::limits::{MAX_ACCESS_BYTES, vector};
 use super::shapes::{MAX_CLUSTER, stored};
@@ -43,7 +43,6 @@ fn cluster(program: &Program, parts: u32) -> Check {
     rule(scheduler.persistent.is_none(), at(), || {
         "a block that goes on to its next tile would overwrite sums that others read".into()
     })?;
-    rule(program.problem.batch != Batch::Grouped, at(), || "parts of k have the extents of one product".into())?;
     let types = program.problem.types;
     rule(types.epilogue() == types.acc, at(), || {
         format!(
@@ -72,7 +71,7 @@ fn threads(program: &Program, exchange: &Exchange) -> Check {
 
 /// Where the sums are.
 fn place(program: &Program, exchange: &Exchange) -> Check {
-    let (lines, element) = (program.lines(), program.problem.types.acc);
+    let lines = program.lines();
     let Exchange { pitch, offset_bytes, .. } = *exchange;
     rule(pitch >= lines.elements, Site::Exchange, || {
         format!("lines of {} sums do not fit a pitch of {pitch}", lines.elements)
@@ -80,8 +79,7 @@ fn place(program: &Program, exchange: &Exchange) -> Check {
     let aligned = offset_bytes.is_multiple_of(MAX_ACCESS_BYTES);
     rule(aligned, Site::Exchange, || {
         format!("sums begin at {offset_bytes} B, which is not a multiple of {MAX_ACCESS_BYTES}")
-    })?;
-    rule(element.bytes().is_multiple_of(4), Site::Exchange, || format!("sums of {element} are not exchanged"))
+    })
 }
 
 /// A thread's writes of its sums.

@@ -6,7 +6,7 @@ use ptx_gemm::{DType, Diagnostics, Schedule};
 
 const TILE: &str = "tile(32, 32, 16); thread(2, 4); vector(4);";
 /// Clauses in addition to `TILE`.
-const KINDS: [(&str, &str); 28] = [
+const KINDS: [(&str, &str); 30] = [
     ("alpha beta", "epilogue(|acc, c, alpha, beta| alpha * acc + beta * c);"),
     ("vectors", "epilogue(|acc, bias, scale| relu(acc * scale[m] + bias[n]));"),
     ("quotients", "epilogue(|acc, c, x| max(-acc / x[n], min(c, 0.5)) - abs(c));"),
@@ -17,6 +17,11 @@ const KINDS: [(&str, &str); 28] = [
     ("split", "split_k(3); epilogue(|acc, c, beta, bias| acc + beta * c + bias[m]);"),
     ("split workspace", "split_k(4, reduce = workspace); epilogue(|acc, c, beta| acc + beta * c);"),
     ("split batch", "split_k(2); batch(strided);"),
+    ("split cluster", "split_k(3, reduce = cluster); epilogue(|acc, c, beta, bias| acc + beta * c + bias[m]);"),
+    (
+        "split cluster columns",
+        "layout(d = col); load(tma); stages(3); split_k(4, reduce = cluster); batch(strided); epilogue(|acc, c| acc + c);",
+    ),
     ("persistent", "persistent; epilogue(|acc, c, beta| acc + beta * c);"),
     ("stream", "stream_k; epilogue(|acc, c, beta| acc + beta * c);"),
     ("stream batch", "persistent(5); stream_k; batch(strided);"),

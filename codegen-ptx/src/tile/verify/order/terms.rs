@@ -199,14 +199,14 @@ impl Block<'_> {
 
     pub(super) fn reduce(&mut self, t: usize, acc: usize, how: Reduce) -> Check {
         match (self.program.scheduler.division, how) {
+            (Division::Cluster(_), _) | (_, Reduce::Cluster) => {
+                return Err(self.fault("the blocks of a cluster `share` their sums, and an `exchange` adds them up"));
+            }
             (Division::Whole, _) => {
                 return Err(self.fault("k is not divided among blocks: there is nothing to reduce"));
             }
             (Division::Stream, Reduce::Serial) => {
                 return Err(self.fault("blocks of stream_k add up their sums in the `workspace`"));
-            }
-            (Division::Cluster(_), _) | (_, Reduce::Cluster) => {
-                return Err(self.fault("the blocks of a cluster `share` their sums, and an `exchange` adds them up"));
             }
             (Division::Parts(_), _) | (Division::Stream, Reduce::Workspace) => {}
         }
