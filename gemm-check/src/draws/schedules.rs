@@ -191,20 +191,14 @@ fn joined(clauses: &[String]) -> String {
     Some(with_loaded_c(&text)).filter(|with| loads_c(&text) && legal(with)).unwrap_or(text)
 }
 
-/// A schedule whose parts of k are a cluster, without what they conflict with; sums of operands that are not staged meet in the
-/// workspace.
+/// A schedule whose parts of k are a cluster, without what they conflict with; without staged operands, sums meet in the workspace.
 fn exchanged(clauses: &[String]) -> Vec<String> {
-    const EXCHANGED: &str = "reduce = cluster";
     let has = |part: &str| clauses.iter().any(|clause| clause.contains(part));
-    if !has(EXCHANGED) {
-        return clauses.to_vec();
-    }
-    if has("shared(none)") {
-        return clauses.iter().map(|clause| clause.replace(EXCHANGED, "reduce = workspace")).collect();
+    if !has("reduce = cluster") || has("shared(none)") {
+        return clauses.iter().map(|clause| clause.replace("reduce = cluster", "reduce = workspace")).collect();
     }
     let others = ["persistent", "store(", "cluster(", "target(sm_75)", "target(sm_8"];
-    let goes = |clause: &&String| !others.iter().any(|other| clause.starts_with(other));
-    clauses.iter().filter(goes).cloned().collect()
+    clauses.iter().filter(|clause| !others.iter().any(|other| clause.starts_with(other))).cloned().collect()
 }
 
 /// Whether TMA may copy C: in half of the schedules that have one, and warps that only copy.

@@ -96,6 +96,6 @@ pub(super) fn plan(settings: &Settings, geometry: &Geometry) -> Option<Exchange>
     let chunks = in_line / across;
     let at_once = if chunks == 1 { (geometry.threads / across).min(share).max(1) } else { 1 };
     let steps = share.div_ceil(at_once);
-    let bytes = crate::check::staging::clamp(bytes(settings, tile));
+    let bytes = u32::try_from(bytes(settings, tile)).unwrap_or(u32::MAX);
     Some(Exchange { pitch, write_width: widest(run), chunk, across, chunks, at_once, steps, bytes })
 }

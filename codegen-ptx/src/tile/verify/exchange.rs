@@ -2,9 +2,8 @@
 
 use ptx_gemm_dsl::types::Layout;
 
-use super::limits::{MAX_ACCESS_BYTES, vector};
-use super::shapes::{MAX_CLUSTER, stored};
-use super::{Check, rule};
+use super::limits::{MAX_ACCESS_BYTES, MAX_CLUSTER, vector};
+use super::{Check, rule, stored};
 use crate::tile::{Division, Exchange, Op, Program};
 use crate::violation::Site;
 
@@ -28,7 +27,7 @@ pub(super) fn check(program: &Program) -> Check {
     })?;
     threads(program, exchange)?;
     place(program, exchange)?;
-    stored(program, &exchange.map, (exchange.width, exchange.c_width), &Site::Exchange)
+    stored::check(program, &exchange.map, (exchange.width, exchange.c_width), &Site::Exchange)
 }
 
 /// The blocks of a cluster are the parts of one tile.

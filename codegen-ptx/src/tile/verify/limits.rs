@@ -5,6 +5,9 @@ use ptx_gemm_dsl::terms::Swizzle;
 /// Most bytes of one access.
 pub(super) const MAX_ACCESS_BYTES: u32 = 16;
 
+/// Most blocks of a cluster on every device with clusters (CUDA, "portable cluster size").
+pub(super) const MAX_CLUSTER: u32 = 8;
+
 /// Largest extent of a tile along one dimension.
 pub(super) const MAX_EXTENT: u32 = 32_768;
 

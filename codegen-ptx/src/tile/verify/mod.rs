@@ -21,6 +21,7 @@ mod rings;
 mod shapes;
 mod staged;
 mod steps;
+mod stored;
 pub mod trace;
 mod turns;
 mod walk;

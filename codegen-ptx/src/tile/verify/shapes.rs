@@ -4,18 +4,16 @@ use ptx_gemm_dsl::target::{BARRIERS, Target, WARP_GROUP, registers_per_thread};
 use ptx_gemm_dsl::terms::{Along, Extent2, Operand, Param, Tail, Wave};
 use ptx_gemm_dsl::types::{Batch, Layout};
 
-use super::limits::{MAX_EXTENT, MAX_PRODUCTS, vector};
+use super::limits::{MAX_CLUSTER, MAX_EXTENT, MAX_PRODUCTS, vector};
 use super::{
-    Check, accumulators_of, arrival, broken, copies, exchange, packs, rings, rule, staged, steps, trace, turns, walk,
+    Check, accumulators_of, arrival, broken, copies, exchange, packs, rings, rule, staged, steps, stored, trace, turns,
+    walk,
 };
-use crate::tile::{Division, Map, Op, Program, ReadC, Role, Source, param_name};
+use crate::tile::{Division, Op, Program, ReadC, Role, Source, param_name};
 use crate::violation::Site;
 
 /// Most threads of a block (PTX ISA, ".maxntid").
 const MAX_THREADS: u32 = 1024;
-
-/// Most blocks of a cluster on every device with clusters (CUDA, "portable cluster size").
-pub(super) const MAX_CLUSTER: u32 = 8;
 
 /// Most groups of products that can be left in flight (PTX ISA, "wgmma.wait_group").
 const MAX_IN_FLIGHT: u32 = 7;
@@ -46,14 +44,14 @@ pub(super) fn check(program: &Program) -> Check {
                 Op::Copy { buffer, by, .. } => copies::check(program, role, *buffer, *by, node.site())?,
                 Op::Steps { .. } => steps::check(program, &node)?,
                 Op::Store { acc, width, c_width } => {
-                    stored(program, &program.accumulators[*acc].map, (*width, *c_width), &node.site())?;
+                    stored::check(program, &program.accumulators[*acc].map, (*width, *c_width), &node.site())?;
                 }
                 Op::Share { acc, width } => exchange::share(program, *acc, *width, node.site())?,
                 Op::Read { acc, width } => read(program, *acc, *width, node.site())?,
                 Op::Stage { acc, by, c } => {
                     staged::stage(program, *acc, *by, node.site())?;
                     if let ReadC::Global { width } = c {
-                        read_c(program, &program.accumulators[*acc].map, *width, node.site())?;
+                        stored::read_c(program, &program.accumulators[*acc].map, *width, node.site())?;
                     }
                 }
                 Op::PrefetchC { rows } => arrival::boxes(program, index, *rows, node.site())?,
@@ -451,27 +449,6 @@ fn numbers(program: &Program, barrier: usize) -> (u32, u32) {
     let first = program.barriers[barrier].number;
     let groups = meeting(program, barrier).iter().map(|role| role.turns).max().unwrap_or(1);
     (first, first.saturating_add(groups))
-}
-
-/// Elements of D, and of C, that a thread accesses at once.
-pub(super) fn stored(program: &Program, map: &Map, (width, c_width): (u32, u32), site: &Site) -> Check {
-    let (dtype, layouts) = (program.problem.types.d, program.problem.layouts);
-    let run = map.run(layouts.d == Layout::Row);
-    rule(vector(width, dtype.bytes()) && run.is_multiple_of(width), site.clone(), || {
-        format!("D is stored {width} {dtype} at a time, but a thread holds {run} adjacent ones")
-    })?;
-    read_c(program, map, c_width, site.clone())
-}
-
-fn read_c(program: &Program, map: &Map, width: u32, site: Site) -> Check {
-    let (dtype, layouts) = (program.problem.types.c, program.problem.layouts);
-    let run = map.run(layouts.d == Layout::Row);
-    let fits = match program.problem.epilogue.uses_c() && layouts.c == layouts.d {
-        true => vector(width, dtype.bytes()) && run.is_multiple_of(width),
-        // A C whose rows run across those of D is read element by element.
-        false => width == 1,
-    };
-    rule(fits, site, || format!("C is read {width} {dtype} at a time, but a thread holds {run} adjacent ones"))
 }
 
 /// Sums are read line by line as D is stored, and what reads them multiplies nothing.
