@@ -58,10 +58,10 @@ impl Layout {
         (offset >> self.shift, offset & ((1 << self.shift) - 1))
     }
 
-    /// The offset of a byte of a block.
+    /// The offset of a byte of a block; `within` may be its end, where the next block begins.
     #[inline(always)]
     pub(crate) fn offset(self, rank: usize, within: usize) -> usize {
-        rank << self.shift | within
+        (rank << self.shift) + within
     }
 }
 

@@ -143,6 +143,8 @@ fn clusters_sum_parts_of_k() {
 fn the_blocks_of_a_cluster_exchange_sums() {
     let groups = "types(bf16); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma)";
     let schedules = [
+        // Shared memory of a power of two, without a gap between blocks.
+        "tile(1, 1, 1); thread(1, 1); shared(a = mk, b = kn + swizzle(64)); split_k(2, reduce = cluster)".into(),
         "tile(16, 12, 8); thread(2, 2); split_k(3, reduce = cluster); epilogue(|acc, c, beta, bias| acc + beta * c + bias[n])"
             .into(),
         "types(f64); tile(18, 10, 4); thread(3, 5); load(cp_async); stages(3); layout(c = col); split_k(8, reduce = cluster); \
