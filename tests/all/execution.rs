@@ -156,6 +156,9 @@ fn the_blocks_of_a_cluster_exchange_sums() {
         "types(bf16); tile(64, 64, 32); warp(32, 32); atom(mma(16, 8, 16)); load(cp_async); stages(3); layout(d = col); \
          split_k(4, reduce = cluster)"
             .into(),
+        "types(f32); tile(16, 8, 16); warp(16, 8); atom(mma(16, 8, 16)); load(cp_async); stages(3); emulate(f16x3); \
+         split_k(3, reduce = cluster)"
+            .into(),
         format!("{groups}; stages(2); split_k(5, reduce = cluster)"),
         format!("{groups}; stages(3); specialize(producers = 1); transposed; tail(even); layout(b = col); split_k(3, reduce = cluster)"),
     ];

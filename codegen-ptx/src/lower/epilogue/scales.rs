@@ -1,6 +1,6 @@
 //! Undoes the scales of rows of A and columns of B, which are powers of two.
 
-use ptx_gemm_dsl::terms::{Param, Side, Tail};
+use ptx_gemm_dsl::terms::{Param, Side};
 use ptx_gemm_dsl::types::Batch;
 
 use super::super::{Lowered, Lowering, WorkTile};
@@ -50,9 +50,9 @@ impl Lowering<'_> {
         let access = self.scales_access(work_tile, side)?;
         let registers = self.b.fresh_many(self.families.vector, axis.positions.len());
         for (position, dst) in axis.positions.iter().zip(&registers) {
-            let guard = match self.program.tail {
-                Tail::None => None,
-                Tail::Predicate => {
+            let guard = match work_tile.interior {
+                None => None,
+                Some(_) => {
                     self.b.constant(*dst, 0.0);
                     let pred = self.b.set_reg((axis.local.clone() + *position).lt(axis.rem.clone()));
                     Some(Guard { pred, expect: true })
