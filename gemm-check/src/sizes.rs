@@ -109,10 +109,12 @@ pub(crate) fn rare(kernel: &Kernel) -> Vec<Size> {
         }
         packed(&landmarks, 1, &mut sizes);
     }
-    // A column more than each multiple that tiles may have, with a K-tile and the first k of the next one.
-    for entry in &kernel.interface().entries {
+    // A column more than each multiple that tiles may have, with a K-tile and the first k of the next one, in the last part if
+    // there are several.
+    for (entry, landmarks) in kernel.interface().entries.iter().zip(of_kernel(kernel)) {
         let edges = entry.narrow.iter().flat_map(|narrow| narrow.edges());
-        sizes.extend(edges.map(|(m, n)| Size::new(m as usize, n as usize, entry.tile.k as usize + 1)));
+        let k = (2 * landmarks.parts.max(1) - 1) * entry.tile.k as usize + 1;
+        sizes.extend(edges.map(|(m, n)| Size::new(m as usize, n as usize, k)));
     }
     sizes.into_iter().collect()
 }
