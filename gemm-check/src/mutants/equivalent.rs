@@ -2,6 +2,7 @@
 
 mod copies;
 mod edges;
+mod exchange;
 mod planes;
 mod rings;
 mod streams;
@@ -553,6 +554,7 @@ fn families() -> impl Iterator<Item = &'static Family> {
         .iter()
         .chain(copies::FAMILIES)
         .chain(edges::FAMILIES)
+        .chain(exchange::FAMILIES)
         .chain(planes::FAMILIES)
         .chain(rings::FAMILIES)
         .chain(streams::FAMILIES)
