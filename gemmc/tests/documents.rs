@@ -317,6 +317,7 @@ fn times_in_the_tutorial_are_the_measured_ones() {
         "ladder_bf16",
         "square_bf16",
         "skinny_bf16",
+        "decode_bf16_2",
         "llm_bf16",
         "odd_bf16",
         "stream_k_bf16",

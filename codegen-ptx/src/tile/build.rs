@@ -227,14 +227,14 @@ impl<'p> Builder<'p> {
         let width = self.variant.d_width;
         // A C with the other layout than D is read element by element.
         let c_width = if self.problem.epilogue.uses_c() && layouts.c == layouts.d { self.variant.c_width } else { 1 };
-        let store = match self.variant.staged {
-            None if let Some(exchange) = &plan.exchange => {
+        let store = match (self.variant.staged, &plan.exchange) {
+            (None, Some(exchange)) => {
                 body.extend(self.drain(&clauses.split_k));
                 body.push(Statement { note: note(&clauses.split_k), ..self.meet_to_store() });
                 vec![at(Op::Share { acc: 0, width: exchange.write_width }, &clauses.split_k)]
             }
-            None => vec![at(Op::Store { acc: 0, width, c_width }, &clauses.epilogue)],
-            Some(staged) => {
+            (None, None) => vec![at(Op::Store { acc: 0, width, c_width }, &clauses.epilogue)],
+            (Some(staged), _) => {
                 body.extend(self.drain(&clauses.store));
                 let settle = || at(Op::Settle, &clauses.store);
                 if self.settles_late() && !staged.holds_c {
