@@ -153,6 +153,22 @@ pub(crate) fn filled_once(kernel: &Kernel) -> Vec<Size> {
     of_kernel(kernel).iter().map(size).collect()
 }
 
+/// Sizes of two by two whole tiles, for every entry, and of one tile with as many columns as narrow tiles may have.
+pub(crate) fn tiles_inside(kernel: &Kernel) -> Vec<Size> {
+    let whole = |landmarks: &Landmarks| {
+        let [m, n, k] = landmarks.tile;
+        landmarks.suited(Size::new(2 * m, 2 * n, k + 1))
+    };
+    // One less than a column more than a multiple; the other extent of an edge is 3.
+    let less = |extent: u64| if extent == 3 { 3 } else { extent as usize - 1 };
+    let narrow = kernel.interface().entries.iter().flat_map(|entry| {
+        let edges = entry.narrow.iter().flat_map(|narrow| narrow.edges());
+        edges.map(move |(m, n)| Size::new(less(m), less(n), entry.tile.k as usize + 1))
+    });
+    let narrow = narrow.filter(|size| size.m > 0 && size.n > 0 && kernel.problem().batch != Batch::Grouped);
+    of_kernel(kernel).iter().map(whole).chain(narrow).collect()
+}
+
 fn edges(landmarks: &Landmarks) -> BTreeSet<Size> {
     let [m, n, k] = landmarks.tile;
     let mut sizes = BTreeSet::new();

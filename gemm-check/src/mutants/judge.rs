@@ -19,7 +19,7 @@ use crate::exec::Order;
 use crate::given::Given;
 use crate::request::Request;
 use crate::size::Size;
-use crate::sizes::{begun_by_one, every_end, filled_once, halved, products, rare, refilled};
+use crate::sizes::{begun_by_one, every_end, filled_once, halved, products, rare, refilled, tiles_inside};
 use crate::suite::{
     end_requests, exact_requests, nan_requests, packed_alone_requests, peak_requests, plane_requests, rounding_requests,
 };
@@ -77,6 +77,9 @@ pub struct Judge {
     /// tried on them when they survive everything else, with one warp held up for as long as the others can go on: that shows
     /// what they should have waited for.
     held: Vec<Trial>,
+    /// Products that are tried in the forward order on mutants that survive the thorough ones: tiles as wide as narrow tiles may be, and
+    /// several tiles inside, for each entry.
+    inside: Vec<Trial>,
     /// Instructions after which a warp counts as not terminating.
     limit: u64,
     /// Blocks of a wave in [`Place::Wide`].
@@ -138,6 +141,8 @@ pub struct Products {
     thorough: Vec<(Request, Place)>,
     /// As in [`Judge`]. Not in the digest: they only find more, so that kept figures stay true.
     held: Vec<(Request, Place)>,
+    /// As in [`Judge`]. Not in the digest either.
+    inside: Vec<(Request, Place)>,
     wide: u32,
     /// As in [`Judge`].
     alone: Vec<Option<Products>>,
@@ -204,12 +209,15 @@ impl Products {
         let thorough = thorough.chain(of_refilled.flatten().map(plainly));
         let of_held = filled_once(kernel).into_iter().flat_map(|size| exact_requests(kernel, size));
         let held = of_held.map(plainly).collect();
+        let of_inside = tiles_inside(kernel).into_iter().flat_map(|size| exact_requests(kernel, size));
+        let at_both = |request: Request| [(request.clone(), Place::Plain), (request, Place::Misaligned)];
+        let inside = of_inside.flat_map(at_both).collect();
         let launched = if kernel.levels().is_some() { kernel.launched() } else { Vec::new() };
         let multiplying =
             |(index, launched): (usize, &Kernel)| launched.multiplies().then(|| kernel.alone(index)).flatten();
         let alone = launched.into_iter().enumerate().map(multiplying);
         let alone = alone.map(|alone| alone.map(|kernel| Products::of(&kernel))).collect();
-        Products { suite: suite.collect(), thorough: thorough.collect(), held, wide, alone }
+        Products { suite: suite.collect(), thorough: thorough.collect(), held, inside, wide, alone }
     }
 
     /// Each product, and where it runs.
@@ -252,16 +260,18 @@ impl Judge {
     /// # Errors
     /// The same.
     pub fn by(kernel: std::sync::Arc<Kernel>, products: Products) -> Result<Judge, CheckError> {
-        let Products { suite, thorough, held, wide, alone } = products;
-        let empty = Vec::new;
+        let Products { suite, thorough, held, inside, wide, alone } = products;
         let by_index = |(index, products): (usize, Option<Products>)| {
             let judged = products.zip(kernel.alone(index));
             judged.map(|(products, kernel)| Judge::by(kernel, products)).transpose()
         };
         let alone = alone.into_iter().enumerate().map(by_index).collect::<Result<_, _>>()?;
-        let mut judge = Judge { kernel, suite: empty(), thorough: empty(), held: empty(), limit: 0, wide, alone };
+        let (none, limit) = (Vec::new, 0);
+        let mut judge =
+            Judge { kernel, suite: none(), thorough: none(), held: none(), inside: none(), limit, wide, alone };
         (judge.suite, judge.thorough) = (judge.trials(suite)?, judge.trials(thorough)?);
         judge.held = judge.trials(held)?;
+        judge.inside = judge.trials(inside)?;
         let trials = judge.suite.iter().chain(&judge.thorough);
         judge.limit = trials.map(|trial| trial.limit).max().unwrap_or(0);
         Ok(judge)
@@ -377,7 +387,8 @@ impl Judge {
         let held = (0..HELD).map(|seed| (Some(Order::Late(seed)), &self.held));
         let waits = mutant.kind.is_synchronisation() || mutant.kind == MutantKind::OppositeGuard;
         let held = held.take(if waits { usize::MAX } else { 0 });
-        for (order, trials) in orders.chain([(None, &self.thorough)]).chain(held).take(runs) {
+        let thorough = [&self.thorough, &self.inside].map(|trials| (None, trials));
+        for (order, trials) in orders.chain(thorough).chain(held).take(runs) {
             match self.in_order(&kernel, order, trials, mutant) {
                 Verdict::Survived => {}
                 Verdict::Violation(kind) if order.is_some() => return Verdict::ViolationElsewhere(kind),

@@ -24,7 +24,12 @@ pub(super) const FAMILIES: &[Family] = &[
         is: |mutant| {
             let is_address = matches!(
                 mutant.op,
-                Opcode::Add { .. } | Opcode::Sub { .. } | Opcode::Mov(_) | Opcode::MulInt { .. } | Opcode::Selp(_)
+                Opcode::Add { .. }
+                    | Opcode::Sub { .. }
+                    | Opcode::Mov(_)
+                    | Opcode::MulInt { .. }
+                    | Opcode::MadInt { .. }
+                    | Opcode::Selp(_)
             );
             (is_address && one_more(mutant)) || keeps(mutant, DESCRIBED)
         },
