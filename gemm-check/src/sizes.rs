@@ -482,8 +482,10 @@ mod tests {
             if entries[0].tail == Tail::Predicate {
                 let unit = block.iter().filter(|&&tile| tile == 1).count();
                 assert!(sizes.iter().any(|size| divided(size) == unit), "{}: nothing at every edge", case.name);
-                // Rows that are fully aligned, and rows that are not aligned at all.
-                let wide = |size: &crate::Size| [size.m, size.n, size.k].iter().all(|extent| extent.is_multiple_of(16));
+                // Rows that are as aligned as the widest accesses require, and rows that are not aligned at all.
+                let widest = entries[0].requires.iter().map(|requires| requires.elements as usize).max().unwrap_or(1);
+                let wide =
+                    |size: &crate::Size| [size.m, size.n, size.k].iter().all(|extent| extent.is_multiple_of(widest));
                 let odd = |size: &crate::Size| size.m % 2 == 1 || size.n % 2 == 1;
                 assert!(sizes.iter().any(wide) || entries.len() == 1, "{}: no wide access", case.name);
                 assert!(sizes.iter().any(odd), "{}: no scalar access", case.name);
