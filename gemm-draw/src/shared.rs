@@ -111,10 +111,11 @@ pub(crate) fn panel(subject: &Subject, canvas: &mut Canvas, top: f64) -> Result<
         y = tile(canvas, program, buffer, cost.worst_load.as_ref(), y);
         let half = Panel::WIDTH / 2.0 + 12.0;
         let of_d = program.ring_of(index).is_some_and(|ring| program.is_staged_in(ring));
-        let stored = if of_d { "Stores of copies and D" } else { "The copies' stores" };
-        let read = match of_d && !program.writes_by_tma() {
-            true => "Loads of fragments, D",
-            false => "The fragments' loads",
+        let (stored, read) = match (of_d, program.exchange.is_some()) {
+            (false, _) => ("The copies' stores", "The fragments' loads"),
+            (true, true) => ("Stores, also of sums", "Loads, also of sums"),
+            (true, false) if program.writes_by_tma() => ("Stores of copies and D", "The fragments' loads"),
+            (true, false) => ("Stores of copies and D", "Loads of fragments, D"),
         };
         let stores = (stored, &cost.stores, cost.worst_store.as_ref());
         let loads = (read, &cost.loads, cost.worst_load.as_ref());

@@ -40,7 +40,7 @@ fn holders(program: &Program) -> Option<(&Role, &Accumulator)> {
     program.roles.iter().find_map(|role| {
         let mut stored = None;
         walk(&role.body, &mut |statement| {
-            if let Op::Store { acc, .. } | Op::Stage { acc, .. } = statement.op {
+            if let Op::Store { acc, .. } | Op::Stage { acc, .. } | Op::Share { acc, .. } = statement.op {
                 stored = stored.or(program.accumulators.get(acc));
             }
         });
@@ -259,6 +259,14 @@ impl Held<'_> {
             }
         };
         let mut lines = vec![self.program.roles.iter().map(role).collect::<Vec<_>>().join(" ")];
+        if let Some(exchange) = &self.program.exchange {
+            lines.push(format!(
+                "After the roles, threads 0 to {} add up the sums of all {} blocks of the cluster, and store {} elements each.",
+                exchange.map.threads() - 1,
+                self.program.scheduler.parts(),
+                exchange.map.elements()
+            ));
+        }
         if self.program.accumulators.len() > 1 {
             let names: Vec<&str> = self.program.accumulators.iter().map(|acc| acc.name.as_str()).collect();
             lines.push(format!(
