@@ -4,6 +4,7 @@
 //! A part's sums are written from the registers that the multiply instruction leaves them in. They are read line by line, with
 //! the widest accesses, by threads that then store whole lines of D.
 
+use ptx_gemm_dsl::target::MAX_ACCESS_BYTES;
 use ptx_gemm_dsl::terms::Reads;
 use ptx_gemm_dsl::types::Layout;
 
@@ -14,9 +15,6 @@ use crate::tile::{Exchange, Map, Note, ReadC};
 
 /// Registers for sums that have been read and not yet added: enough reads in flight to hide their latency.
 const IN_FLIGHT: usize = 64;
-
-/// Most bytes of one access.
-const MAX_ACCESS_BYTES: u32 = 16;
 
 impl<'a> Lowering<'a> {
     fn the_exchange(&self) -> Lowered<&'a Exchange> {

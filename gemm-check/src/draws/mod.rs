@@ -4,6 +4,7 @@
 //! enough to reproduce a failure. The report shows the smallest draw that was found to fail in the same way, with few
 //! clauses, small tiles and small matrices.
 
+mod agreement;
 mod fixes;
 mod schedules;
 mod wrong;

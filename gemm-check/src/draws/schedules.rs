@@ -8,6 +8,8 @@ use ptx_gemm_dsl::table::Key;
 use ptx_gemm_dsl::terms::Edges;
 use ptx_gemm_dsl::types::{Layout, Layouts, Types};
 
+use super::agreement::{clustered, in_turn, joined, together};
+
 /// Generates text in `percent` of all draws; shrinks to nothing.
 pub(super) fn maybe<S: Strategy>(percent: u32, strategy: S) -> impl Strategy<Value = Option<S::Value>> {
     prop::option::weighted(f64::from(percent) / 100.0, strategy)
@@ -181,44 +183,6 @@ fn others() -> impl Strategy<Value = Vec<Option<String>>> {
 const STORES: &[&str] =
     &["store(staged)", "store(staged)", "store(tma)", "store(staged, memory = ring)", "store(tma, memory = ring)"];
 
-/// The text of clauses. A tile of D is in slots only where producers have enough of them, and
-/// that of C only where D's is in memory of its own.
-fn joined(clauses: &[String]) -> String {
-    let text = exchanged(clauses).join("; ");
-    let legal = |text: &str| text.parse::<Schedule>().is_ok_and(|schedule| schedule.plan(None).is_ok());
-    let lends = text.contains("specialize(") && text.contains("memory = ring") && legal(&text);
-    let text = if lends { text } else { text.replace(", memory = ring", "") };
-    Some(with_loaded_c(&text)).filter(|with| loads_c(&text) && legal(with)).unwrap_or(text)
-}
-
-/// A schedule whose parts of k are a cluster, without what they conflict with; without staged operands, sums meet in the workspace.
-fn exchanged(clauses: &[String]) -> Vec<String> {
-    let has = |part: &str| clauses.iter().any(|clause| clause.contains(part));
-    if !has("reduce = cluster") || has("shared(none)") {
-        return clauses.iter().map(|clause| clause.replace("reduce = cluster", "reduce = workspace")).collect();
-    }
-    let others = ["persistent", "store(", "cluster(", "target(sm_75)", "target(sm_8"];
-    clauses.iter().filter(|clause| !others.iter().any(|other| clause.starts_with(other))).cloned().collect()
-}
-
-/// Whether TMA may copy C: in half of the schedules that have one, and warps that only copy.
-fn loads_c(text: &str) -> bool {
-    let needs = ["load(tma)", "specialize(", "epilogue(|acc, c"];
-    text.len().is_multiple_of(2) && needs.iter().all(|part| text.contains(part)) && !text.contains("memory")
-}
-
-/// The same, where TMA copies C to the tile of D, whose lines and elements are like those of C.
-fn with_loaded_c(text: &str) -> String {
-    let like_d = [
-        ("load(tma)", "load(tma, c = tma)"),
-        ("c = row, d = col", "c = col, d = col"),
-        ("c = col, d = row", "c = row, d = row"),
-        ("c = f32, d = f16", "d = f16"),
-    ];
-    let text = like_d.iter().fold(text.to_string(), |text, (from, to)| text.replace(from, to));
-    text.split("; ").filter(|clause| !clause.starts_with("store(")).chain(["store(tma)"]).collect::<Vec<_>>().join("; ")
-}
-
 /// A pipeline that TMA fills.
 #[derive(Clone, Copy, Debug)]
 struct Boxed {
@@ -243,7 +207,7 @@ fn boxed() -> impl Strategy<Value = Boxed> {
 
 /// The clauses of a tile of this depth that TMA copies: with the orders that the operands have in memory, or that they
 /// are packed in.
-fn by_tma(boxed: Boxed, problem: &[Option<String>]) -> Vec<Option<String>> {
+fn by_tma(boxed: Boxed, [m, n]: [usize; 2], problem: &[Option<String>]) -> Vec<Option<String>> {
     let says = |text: &str| problem.iter().flatten().any(|clause| clause.contains(text));
     let element = |name: &str| match ["f64", "f16", "bf16"]
         .map(|ty| says(&format!("types({ty}")) || says(&format!("{name} = {ty},")) && says("types(a"))
@@ -256,10 +220,17 @@ fn by_tma(boxed: Boxed, problem: &[Option<String>]) -> Vec<Option<String>> {
         bytes @ (32 | 64 | 128) if boxed.swizzle => format!(" + swizzle({bytes})"),
         _ => String::new(),
     };
-    let [a_packed, b_packed] = boxed.packed;
+    // Rows of boxes have whole 16 bytes: along m or n they may be too short.
+    let along_k = |packed: Option<bool>, by_itself: bool, short: bool| match packed {
+        Some(along_k) => Some(along_k || short),
+        None => (!by_itself && short).then_some(true),
+    };
+    let short = |name: &str, extent: usize| !(extent * element(name)).is_multiple_of(16);
+    let a_packed = along_k(boxed.packed[0], !says("a = col"), short("a", m));
+    let b_packed = along_k(boxed.packed[1], says("b = col"), short("b", n));
     let a = if a_packed.unwrap_or(!says("a = col")) { format!("mk{}", skew("a")) } else { "km".into() };
     let b = if b_packed.unwrap_or(says("b = col")) { format!("nk{}", skew("b")) } else { "kn".into() };
-    let pack = match boxed.packed.map(|packed| packed.is_some()) {
+    let pack = match [a_packed, b_packed].map(|packed| packed.is_some()) {
         [false, false] => None,
         [true, false] => Some("pack(a)"),
         [false, true] => Some("pack(b)"),
@@ -283,19 +254,6 @@ fn producers() -> impl Strategy<Value = Option<String>> {
         60,
         of(&["specialize(producers = 1 warp)", "specialize(producers = 2 warps)", BUDGET]).prop_map(str::to_string),
     )
-}
-
-/// Asynchronous copies of elements of 16 bits move several of them, in the order that they have in memory.
-fn together(staging: &mut Vec<Option<String>>, others: &mut Vec<Option<String>>, problem: &[Option<String>]) {
-    let says = |text: &str| problem.iter().flatten().any(|clause| clause.contains(text));
-    let is = |clause: &Option<String>, start: &str| clause.as_ref().is_some_and(|clause| clause.starts_with(start));
-    staging.retain(|clause| !is(clause, "shared("));
-    let (a, b) = (if says("a = col") { "km" } else { "mk" }, if says("b = col") { "nk" } else { "kn" });
-    staging.push(Some(format!("shared(a = {a}, b = {b})")));
-    if !others.iter().any(|clause| is(clause, "vector(2)") || is(clause, "vector(4)")) {
-        others.retain(|clause| !is(clause, "vector("));
-        others.push(Some("vector(8)".into()));
-    }
 }
 
 /// A schedule that has a good chance to be legal, as text.
@@ -483,26 +441,6 @@ const GROUP_ROLES: [&str; 9] = [
     "specialize(producers = 1 warp, consumers = 3, pingpong)",
 ];
 
-/// Lets a block of a schedule whose consumers take turns have several tiles, and whole sums.
-fn in_turn(clauses: &mut Vec<Option<String>>, clustered: bool) {
-    let divides = |clause: &String| clause.starts_with("split_k") || clause.contains("stream_k");
-    clauses.retain(|clause| !clause.as_ref().is_some_and(divides));
-    if !clauses.iter().flatten().any(|clause| clause.starts_with("persistent")) {
-        clauses.push(Some(if clustered { "persistent" } else { "persistent(1)" }.to_string()));
-    }
-}
-
-/// Adds clusters to a schedule that TMA copies for, instead of what they conflict with.
-fn clustered(clauses: &mut Vec<Option<String>>, clusters: Option<&str>) {
-    if let Some(clusters) = clusters {
-        let conflicts = ["tail(none)", "split_k", "stream_k", "persistent("];
-        clauses.retain(|clause| {
-            clause.as_ref().is_none_or(|clause| !conflicts.iter().any(|conflict| clause.starts_with(conflict)))
-        });
-        clauses.push(Some(clusters.to_string()));
-    }
-}
-
 /// A schedule whose products tensor cores compute, warp group by warp group.
 fn of_warp_groups() -> impl Strategy<Value = String> {
     // Columns of an instruction, and how many of them a tile has.
@@ -568,7 +506,7 @@ fn of_threads() -> impl Strategy<Value = String> {
                 // Rows of boxes have whole 16 bytes.
                 let boxed = Boxed { depth: if narrow { boxed.depth.max(8) } else { boxed.depth }, ..boxed };
                 depth = Some(boxed.depth);
-                staging = by_tma(boxed, &problem);
+                staging = by_tma(boxed, [m, n], &problem);
                 clustered(&mut others, clusters);
                 others.retain(|clause| clause.as_ref().is_none_or(|clause| !clause.starts_with("target")));
             }

@@ -1,9 +1,9 @@
 //! Copies: widths that the layouts in both memories allow.
 
-use ptx_gemm_dsl::target::{BOX_ALIGN, MAX_BOX, SWIZZLED_ROWS};
+use ptx_gemm_dsl::target::{BOX_ALIGN, MAX_ACCESS_BYTES, MAX_BOX, SWIZZLED_ROWS};
 use ptx_gemm_dsl::terms::{BoxShare, Fast, Side, Swizzle};
 
-use super::limits::{MAX_ACCESS_BYTES, vector};
+use super::limits::vector;
 use super::{Check, rule};
 use crate::tile::{Empty, Full, Mover, Op, Program, Role, TMA_BYTES};
 use crate::violation::Site;

@@ -1,8 +1,9 @@
 //! Sums that the blocks of a cluster exchange: their place in shared memory, and the shares of the blocks.
 
+use ptx_gemm_dsl::target::MAX_ACCESS_BYTES;
 use ptx_gemm_dsl::types::Layout;
 
-use super::limits::{MAX_ACCESS_BYTES, MAX_CLUSTER, vector};
+use super::limits::{MAX_CLUSTER, vector};
 use super::{Check, rule, stored};
 use crate::tile::{Division, Exchange, Op, Program};
 use crate::violation::Site;

@@ -1,9 +1,7 @@
 //! Limits of one access, one thread and one unrolled body.
 
+use ptx_gemm_dsl::target::MAX_ACCESS_BYTES;
 use ptx_gemm_dsl::terms::Swizzle;
-
-/// Most bytes of one access.
-pub(super) const MAX_ACCESS_BYTES: u32 = 16;
 
 /// Most blocks of a cluster on every device with clusters (CUDA, "portable cluster size").
 pub(super) const MAX_CLUSTER: u32 = 8;

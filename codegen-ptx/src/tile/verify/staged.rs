@@ -1,10 +1,10 @@
 //! The stage of D: extents, alignments, and what TMA can copy from it.
 
-use ptx_gemm_dsl::target::{BOX_ALIGN, MAX_BOX, WARP};
+use ptx_gemm_dsl::target::{BOX_ALIGN, MAX_ACCESS_BYTES, MAX_BOX, WARP};
 use ptx_gemm_dsl::terms::Swizzle;
 use ptx_gemm_dsl::types::{DType, Layout};
 
-use super::limits::{MAX_ACCESS_BYTES, alignment, vector};
+use super::limits::{alignment, vector};
 use super::trace::Node;
 use super::{Check, broken, rule};
 use crate::tile::print::name;

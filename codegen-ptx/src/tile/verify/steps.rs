@@ -1,10 +1,10 @@
 //! K-steps: one fetch of each operand, groups that divide the loop, widths that the source allows.
 
-use ptx_gemm_dsl::target::{Target, WARP_GROUP};
+use ptx_gemm_dsl::target::{MAX_ACCESS_BYTES, Target, WARP_GROUP};
 use ptx_gemm_dsl::terms::{Fast, Reads, Side, Swizzle, Tail};
 use ptx_gemm_dsl::types::{DType, Layout};
 
-use super::limits::{MAX_ACCESS_BYTES, MAX_PRODUCTS, vector};
+use super::limits::{MAX_PRODUCTS, vector};
 use super::trace::Node;
 use super::{Check, rule};
 use crate::tile::{
