@@ -204,6 +204,22 @@ pub struct Exchange {
     pub bytes: u32,
 }
 
+/// Sums of other parts that a thread has on their way at once, at least those of one part: enough to hide how long it takes to read
+/// another block's shared memory.
+pub const SUMS_IN_FLIGHT: u32 = 64;
+
+impl Exchange {
+    /// Sums of a part that a thread adds up.
+    pub fn elements(&self) -> u32 {
+        self.chunk * self.chunks * self.steps
+    }
+
+    /// Of how many of the parts it reads the sums at once.
+    pub fn parts_at_once(elements: u32, parts: u32) -> u32 {
+        (SUMS_IN_FLIGHT / elements.max(1)).clamp(1, parts.max(1))
+    }
+}
+
 /// f32 products from narrower ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Emulate {

@@ -4,6 +4,7 @@
 //! A part's sums are written from the registers that the multiply instruction leaves them in. They are read line by line, with
 //! the widest accesses, by threads that then store whole lines of D.
 
+use ptx_gemm_dsl::plan::Exchange as ExchangePlan;
 use ptx_gemm_dsl::target::MAX_ACCESS_BYTES;
 use ptx_gemm_dsl::terms::Reads;
 use ptx_gemm_dsl::types::Layout;
@@ -12,9 +13,6 @@ use super::scheduler::Units;
 use super::{Lowered, Lowering, WorkTile, broken};
 use crate::kernel::{Address, Expr, Guard, Locality, Math, Memory, Op, Reg, Value};
 use crate::tile::{Exchange, Map, Note, ReadC};
-
-/// Registers for sums that have been read and not yet added: enough reads in flight to hide their latency.
-const IN_FLIGHT: usize = 64;
 
 impl<'a> Lowering<'a> {
     fn the_exchange(&self) -> Lowered<&'a Exchange> {
@@ -142,7 +140,7 @@ impl<'a> Lowering<'a> {
         let Exchange { map, pitch, offset_bytes, note, .. } = exchange;
         let (bytes, parts) = (self.types.acc.bytes(), program.scheduler.parts());
         let count = map.elements() as usize;
-        let at_once = (IN_FLIGHT / count.max(1)).clamp(1, parts as usize);
+        let at_once = ExchangePlan::parts_at_once(count as u32, parts) as usize;
         let last = program.lines().count - 1;
         let along = map.run(program.problem.layouts.d == Layout::Row);
         let width = [4, 2, 1].into_iter().find(|width| {

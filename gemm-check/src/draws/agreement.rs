@@ -19,7 +19,7 @@ fn exchanged(clauses: &[String]) -> Vec<String> {
     if !has("reduce = cluster") || has("shared(none)") {
         return clauses.iter().map(|clause| clause.replace("reduce = cluster", "reduce = workspace")).collect();
     }
-    let others = ["persistent", "store(", "cluster(", "target(sm_75)", "target(sm_8"];
+    let others = ["persistent", "store(", "cluster(", "registers(", "target(sm_75)", "target(sm_8"];
     clauses.iter().filter(|clause| !others.iter().any(|other| clause.starts_with(other))).cloned().collect()
 }
 

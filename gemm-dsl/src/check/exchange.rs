@@ -4,8 +4,9 @@
 use crate::check::finding::Findings;
 use crate::check::output::Lines;
 use crate::check::settings::Settings;
-use crate::clause::{Clause, SplitKClause, TileClause};
+use crate::clause::{Clause, Spills, SplitKClause, TileClause};
 use crate::limits;
+use crate::occupancy::besides;
 use crate::plan::{Exchange, Geometry};
 use crate::table::Key;
 use crate::target::MAX_ACCESS_BYTES;
@@ -13,7 +14,7 @@ use crate::terms::{Reduce, SplitK, Store};
 use crate::types::Layout;
 
 /// Every rule about it.
-pub(super) fn check(settings: &Settings, findings: &mut Findings) {
+pub(super) fn check(settings: &Settings, geometry: Option<&Geometry>, findings: &mut Findings) {
     let Some(SplitK { parts, reduce: Reduce::Cluster }) = settings.split_k else { return };
     let text = |parts, reduce| Clause::SplitK(SplitKClause { parts, reduce: Some(reduce) }).to_string();
     let (stated, serial) = (text(parts, Reduce::Cluster), text(parts, Reduce::Serial));
@@ -59,6 +60,35 @@ pub(super) fn check(settings: &Settings, findings: &mut Findings) {
             .remove("shared", "leave shared out")
             .set(&serial, format!("{serial} goes through global memory"));
     }
+    if let Some(geometry) = geometry {
+        registers(settings, geometry, (parts, &stated, &serial), findings);
+    }
+}
+
+/// All threads exchange sums after the roles, also those of warp groups that gave their registers away.
+fn registers(
+    settings: &Settings,
+    geometry: &Geometry,
+    (parts, stated, serial): (u32, &str, &str),
+    findings: &mut Findings,
+) {
+    let (Some((producer, _)), Some(exchange)) = (settings.registers, plan(settings, geometry)) else { return };
+    let (elements, besides) = (exchange.elements(), besides(settings.atom));
+    let sums = elements.saturating_mul(Exchange::parts_at_once(elements, parts));
+    let needed = sums.saturating_add(besides);
+    if producer >= needed || settings.spills == Spills::Allow {
+        return;
+    }
+    let message = format!(
+        "{stated}: all threads exchange sums after the roles, with {sums} of them on their way: with the {besides} registers that \
+         everything else needs that is {needed}, and {} leaves a producer {producer}",
+        settings.text(Key::Registers, "registers")
+    );
+    findings
+        .error("exchange-registers", Key::Registers, &[Key::SplitK, Key::Specialize, Key::Tile, Key::Spills], message)
+        .remove("registers", "leave registers out")
+        .set(serial, format!("{serial} exchanges none"))
+        .set("spills(allow)", "spills(allow) accepts that ptxas spills");
 }
 
 /// Bytes of a block's sums of a tile; 0 where they are not exchanged.

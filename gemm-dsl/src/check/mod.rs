@@ -107,7 +107,7 @@ fn judge(schedule: &Schedule, question: Question) -> Verdict {
     tma::check(&settings, known.as_ref(), &mut findings);
     cluster::check(&settings, known.as_ref(), &mut findings);
     even::check(&settings, &mut findings);
-    exchange::check(&settings, &mut findings);
+    exchange::check(&settings, geometry.as_ref(), &mut findings);
     let needs = resources::Needs::new(&settings, geometry.as_ref(), staging.as_ref());
     let target = needs.target(question.target, unknown.union(senseless), &mut findings);
     findings.list.retain(|finding| !finding.depends.meets(unknown.union(senseless)));

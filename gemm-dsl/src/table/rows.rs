@@ -349,6 +349,7 @@ clauses! {
     /// the one that ends last adds them up: nobody waits, but they take n times the memory. With `cluster` the n blocks, 2 to 8 of
     /// them, are a cluster: each leaves its sums in its shared memory, and adds up those of all blocks for its share of the
     /// tile's lines, which it stores. That takes no memory and no second pass over L2; it pays for few tiles with long k.
+    /// All threads take part in that, so that `registers` must leave enough of them to those that copied.
     split_k SplitK {
         syntax: "split_k(n, reduce = serial | workspace | cluster)",
         summary: "K divided among blocks",

@@ -105,6 +105,7 @@ pub const WRONG: &[&str] = &[
     "tile(32, 32); thread(1, 1); shared(none); split_k(4, reduce = cluster)",
     "types(bf16); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); split_k(2, reduce = cluster); cluster(2, 1)",
     "types(f16, acc = f16); atom(wgmma(64, 128, 16)); tile(128, 128, 64); load(tma); split_k(2, reduce = cluster)",
+    "types(bf16); atom(wgmma(64, 128, 16)); tile(128, 128, 64); load(tma); specialize(producers = 1); registers(producer = 24, consumer = 240); split_k(2, reduce = cluster)",
     "tile(128, 128, 8); thread(8, 8); split_k(4, reduce = cluser)",
     "tile(30, 30, 8); thread(1, 1); store(tma)",
     "tile(300, 20, 8); thread(10, 2); store(tma)",
