@@ -1,5 +1,7 @@
 //! f32 products from planes: faults that only planes can have, and numbers at the ends of f32's range.
 
+use std::collections::BTreeSet;
+
 use ptx_gemm_check::{Request, check};
 use ptx_gemm_dsl::clause::Emulation;
 use ptx_gemm_dsl::promise::Line;
@@ -75,6 +77,7 @@ fn a_wrong_plane_shows() {
 fn the_largest_element_decides_on_the_scale() {
     // With this many rows and columns, the elements that each lane reads have a peak among them.
     let peaks = Request::peaks(128, 128, 1012);
+    let mut packings = BTreeSet::new();
     for gemm in gemms("f16x3") {
         for request in [peaks.clone().aligned(), peaks.clone().padded(gemm.problem(), 1)] {
             let outcome = check(&gemm, &request).unwrap();
@@ -88,6 +91,11 @@ fn the_largest_element_decides_on_the_scale() {
         let overlooked = lines.iter().step_by(7).map(|line| (line.to_string(), line.replace("setp.eq", "setp.ne")));
         // And those of a thread.
         let thread = gemm.ptx().lines().filter(|line| line.contains("+64]") && line.ends_with(", as bits"));
+        // Most schedules have the same kernels that pack.
+        let of = |line: &&str| line.contains("the largest magnitude of") || line.ends_with(", as bits");
+        if !packings.insert(gemm.ptx().lines().filter(of).collect::<Vec<_>>().join("\n")) {
+            continue;
+        }
         let overlooked = overlooked.chain(thread.map(|line| (line.to_string(), line.replace("+64]", "+60]"))));
         for (from, to) in overlooked {
             // The same line in the other entry is of another kernel.
