@@ -166,7 +166,10 @@ fn the_blocks_of_a_cluster_exchange_sums() {
         for order in [WarpOrder::Forward, WarpOrder::Seeded(5), WarpOrder::Late(3)] {
             let schedule = text.parse().unwrap_or_else(|e| panic!("{text}: {e}"));
             let gemm = CompiledGemm::new(&schedule, &device(0, order)).unwrap();
-            for (m, n, k) in [(1, 1, 0), (1, 7, 3), (70, 60, 64), (33, 64, 400), (64, 128, 700)] {
+            let sizes = [(1, 1, 0), (1, 7, 3), (70, 60, 64), (33, 64, 400), (64, 128, 700)];
+            // Thousands of clusters of one thread a block would take most of the time.
+            let few = if text.starts_with("tile(1, 1, 1)") { 3 } else { sizes.len() };
+            for (m, n, k) in sizes.into_iter().take(few) {
                 let request = Request::exact(m, n, k);
                 let outcome = check(&gemm, &request).unwrap_or_else(|e| panic!("{text} {order:?}: {request:?}: {e}"));
                 assert!(outcome.is_right(), "{text} {order:?}: {request:?}: {outcome:?}");
