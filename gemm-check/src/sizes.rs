@@ -109,14 +109,18 @@ pub(crate) fn rare(kernel: &Kernel) -> Vec<Size> {
         }
         packed(&landmarks, 1, &mut sizes);
     }
-    // A column more than each multiple that tiles may have, with a K-tile and the first k of the next one, in the last part if
-    // there are several.
+    // A column more than each multiple that tiles may have.
     for (entry, landmarks) in kernel.interface().entries.iter().zip(of_kernel(kernel)) {
         let edges = entry.narrow.iter().flat_map(|narrow| narrow.edges());
-        let k = (2 * landmarks.parts.max(1) - 1) * entry.tile.k as usize + 1;
+        let k = past_a_tile(&landmarks, entry);
         sizes.extend(edges.map(|(m, n)| Size::new(m as usize, n as usize, k)));
     }
     sizes.into_iter().collect()
+}
+
+/// The k of a K-tile and the first element of the next one, in the last part if there are several.
+fn past_a_tile(landmarks: &Landmarks, entry: &Entry) -> usize {
+    (2 * landmarks.parts.max(1) - 1) * entry.tile.k as usize + 1
 }
 
 /// Sizes at which a persistent block computes two tiles, each with a K-tile more than the ring has slots, and at which another
@@ -161,12 +165,14 @@ pub(crate) fn tiles_inside(kernel: &Kernel) -> Vec<Size> {
     };
     // One less than a column more than a multiple; the other extent of an edge is 3.
     let less = |extent: u64| if extent == 3 { 3 } else { extent as usize - 1 };
-    let narrow = kernel.interface().entries.iter().flat_map(|entry| {
+    let all = of_kernel(kernel);
+    let narrow = all.iter().zip(&kernel.interface().entries).flat_map(|(landmarks, entry)| {
         let edges = entry.narrow.iter().flat_map(|narrow| narrow.edges());
-        edges.map(move |(m, n)| Size::new(less(m), less(n), entry.tile.k as usize + 1))
+        let k = past_a_tile(landmarks, entry);
+        edges.map(move |(m, n)| Size::new(less(m), less(n), k))
     });
     let narrow = narrow.filter(|size| size.m > 0 && size.n > 0 && kernel.problem().batch != Batch::Grouped);
-    of_kernel(kernel).iter().map(whole).chain(narrow).collect()
+    all.iter().map(whole).chain(narrow).collect()
 }
 
 fn edges(landmarks: &Landmarks) -> BTreeSet<Size> {

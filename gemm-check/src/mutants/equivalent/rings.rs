@@ -58,6 +58,7 @@ pub(super) const FAMILIES: &[Family] = &[
             MutantKind::Comparison,
             MutantKind::Constant,
             MutantKind::OtherOperation,
+            MutantKind::OtherRegister,
         ],
         is: any_edit,
         notes: &["the last slot has been read"],
