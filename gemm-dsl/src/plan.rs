@@ -211,7 +211,7 @@ pub const SUMS_IN_FLIGHT: u32 = 64;
 impl Exchange {
     /// Sums of a part that a thread adds up.
     pub fn elements(&self) -> u32 {
-        self.chunk * self.chunks * self.steps
+        self.chunk.saturating_mul(self.chunks).saturating_mul(self.steps)
     }
 
     /// Of how many of the parts it reads the sums at once.
