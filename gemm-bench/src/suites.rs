@@ -1,11 +1,13 @@
 //! The suites: their products, and the schedules that are tried on them.
 
+mod layouts;
 mod llm;
 
 use ptx_gemm::{Batch, DType, Diagnostics, Schedule};
 use ptx_gemm_check::{Case, case, cases, tuned};
 
 use crate::program::Program;
+pub use layouts::LayoutPair;
 
 /// The name that takes the place of a suite's where products are given by their sizes.
 pub const SIZES: &str = "sizes";
@@ -231,8 +233,23 @@ impl Suite {
         }
     }
 
-    /// Its schedules for products of one element type.
+    /// Its schedules for products of one element type, each in the layouts that it names; models store weights by outputs,
+    /// so that a schedule which names none is tried on a column-major B there.
     pub fn schedules(self, dtype: DType) -> Vec<Named> {
+        let all = self.of_dtype(dtype).into_iter();
+        match self {
+            Suite::Llm => all.map(|named| named.clone().with_layouts(LayoutPair::Nt).unwrap_or(named)).collect(),
+            _ => all.collect(),
+        }
+    }
+
+    /// Its schedules for products of one element type in each of these layouts that they do not rule out.
+    pub fn schedules_in(self, dtype: DType, layouts: &[LayoutPair]) -> Vec<Named> {
+        let all = self.of_dtype(dtype).into_iter();
+        all.flat_map(|named| layouts.iter().filter_map(move |pair| named.clone().with_layouts(*pair).ok())).collect()
+    }
+
+    fn of_dtype(self, dtype: DType) -> Vec<Named> {
         let tried = TRIED.into_iter().find(|(suite, _)| *suite == self).map_or(&[][..], |(_, names)| names);
         // A case represents a published kernel: cases keep the types of their text.
         let found = cases().filter(|case| match self {
@@ -258,7 +275,7 @@ impl Suite {
         for named in found.chain(tried).filter_map(|named| named.batched(self.batch()).ok()) {
             // A case of the ladder may be one of those on tensor cores.
             if all.iter().all(|other| other.name != named.name) {
-                all.push(if self == Suite::Llm { named.of_weights() } else { named });
+                all.push(named);
             }
         }
         all
@@ -328,16 +345,6 @@ impl Named {
             (Batch::One, Program::Tile(_)) => Err("a tile program for one product, and these are batches".into()),
             (own, Program::Tile(_)) => Err(format!("a tile program for batch({own}), and these are {}", these(batch))),
             (own, Program::Schedule(_)) => Err(format!("it says batch({own}), and these are {}", these(batch))),
-        }
-    }
-
-    /// The same schedule for a B whose columns are contiguous, which is how models store their weights, if that is legal.
-    fn of_weights(self) -> Named {
-        let Program::Schedule(schedule) = &self.program else { return self };
-        let by_outputs = "layout(b = col);".parse().ok().map(|layout| schedule.clone().with(layout));
-        match by_outputs.filter(|schedule| schedule.check().is_ok()) {
-            Some(schedule) => Named { program: Program::Schedule(schedule), ..self },
-            None => self,
         }
     }
 

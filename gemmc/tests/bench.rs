@@ -23,6 +23,8 @@ fn what_cannot_be_timed_is_refused() {
     refused(&["--size", "12x34"], "MxNxK");
     refused(&["--size", "0"], "takes no time");
     refused(&["--size", "64", "--types", "f31"], "bf16");
+    refused(&["--size", "64", "--layouts", "nt,nr"], "nn, nt, tn, tt");
+    refused(&["--suite", "large", "--layouts", "nt"], "row-major matrices");
     refused(&["--table", "no/such/file.json"], "no/such/file.json");
 }
 

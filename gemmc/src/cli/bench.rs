@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use ptx_gemm::{DType, Target};
-use ptx_gemm_bench::suites::{Size, Suite};
+use ptx_gemm_bench::suites::{LayoutPair, Size, Suite};
 
 use super::DeviceName;
 use super::target::{TARGET, target};
@@ -24,6 +24,9 @@ pub(crate) struct Bench {
     /// Type of the elements of A and B
     #[arg(long, default_value = "f32", value_parser = dtype)]
     pub(crate) types: DType,
+    /// Layouts of A and B for schedules that name none; those that name others are left out
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub(crate) layouts: Vec<LayoutPair>,
     /// Cases, tuned schedules, .gemm or .tile files, instead of those of the suite
     #[arg(long, alias = "case", value_name = "NAME", value_delimiter = ',')]
     pub(crate) schedules: Vec<String>,
@@ -53,7 +56,7 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "N", default_value_t = 480)]
     pub(crate) seconds: u64,
     /// Measure nothing: print a file of results as a table in Markdown, of all its schedules or of --schedules
-    #[arg(long, value_name = "FILE.json", conflicts_with_all = ["suite", "size", "results"])]
+    #[arg(long, value_name = "FILE.json", conflicts_with_all = ["suite", "size", "layouts", "results"])]
     pub(crate) table: Option<PathBuf>,
     /// Of that table only the fastest schedule of each product
     #[arg(long, requires = "table")]

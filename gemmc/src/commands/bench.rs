@@ -21,7 +21,7 @@ use ptx_gemm_bench::markdown::{self, Shown};
 use ptx_gemm_bench::progress::Progress;
 use ptx_gemm_bench::rivals::{Against, Versions};
 use ptx_gemm_bench::session::{self, Event, Order, Orders, Reason, Row};
-use ptx_gemm_bench::suites::{Named, SIZES, Size, Suite};
+use ptx_gemm_bench::suites::{LayoutPair, Named, SIZES, Size, Suite};
 use ptx_gemm_bench::{plot, report};
 
 /// How long a kernel may exceed the deadline before it counts as one that never ends.
@@ -135,9 +135,10 @@ fn orders(args: &Bench, given: &[Named], device: &Device) -> Result<Orders, Fail
     };
     let mut suites: Vec<Order> = Vec::new();
     let mut order = |name: &str, suite: Suite, sizes: Vec<Size>| {
-        let (schedules, left_out) = match given.is_empty() {
-            true => (suite.schedules(args.types), Vec::new()),
-            false => batched(given, suite.batch()),
+        let (schedules, left_out) = match (given, &args.layouts[..]) {
+            ([], []) => (suite.schedules(args.types), Vec::new()),
+            ([], layouts) => (suite.schedules_in(args.types, layouts), Vec::new()),
+            (given, layouts) => fitting(given, suite.batch(), layouts),
         };
         suites.push(Order { suite: name.into(), sizes, schedules, left_out });
     };
@@ -173,16 +174,31 @@ fn wanted(only: &[String], suite: Suite, size: Size) -> bool {
     only.is_empty() || only.iter().any(called)
 }
 
-/// Programs for one product, or for many; and the names of those that cannot be used, with the reason.
-fn batched(given: &[Named], batch: Batch) -> (Vec<Named>, Vec<(String, String)>) {
+/// Programs for one product, or for many, in these layouts if there are any; and the names of those that cannot be used, with
+/// the reason.
+fn fitting(given: &[Named], batch: Batch, layouts: &[LayoutPair]) -> (Vec<Named>, Vec<(String, String)>) {
     let (mut fit, mut left_out) = (Vec::new(), Vec::new());
     for named in given {
-        match named.clone().batched(batch) {
-            Ok(named) => fit.push(named),
+        let fitting = named.clone().batched(batch).and_then(|named| match layouts {
+            [] => Ok(vec![named]),
+            _ => in_layouts(&named, layouts),
+        });
+        match fitting {
+            Ok(named) => fit.extend(named),
             Err(why) => left_out.push((named.name.clone(), why)),
         }
     }
     (fit, left_out)
+}
+
+/// A program in each of these layouts that it can have, or why it can have none.
+fn in_layouts(named: &Named, layouts: &[LayoutPair]) -> Result<Vec<Named>, String> {
+    let (fit, why): (Vec<_>, Vec<_>) =
+        layouts.iter().map(|pair| named.clone().with_layouts(*pair)).partition(Result::is_ok);
+    match (fit.is_empty(), why.into_iter().find_map(Result::err)) {
+        (true, Some(why)) => Err(why),
+        _ => Ok(fit.into_iter().flatten().collect()),
+    }
 }
 
 /// The programs of the command line, each legal for some target.
@@ -377,9 +393,29 @@ fn quoted(arg: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ptx_gemm_bench::suites::Suite;
+    use ptx_gemm::Batch;
+    use ptx_gemm_bench::Program;
+    use ptx_gemm_bench::suites::{LayoutPair, Named, Suite};
 
-    use super::wanted;
+    use super::{fitting, wanted};
+
+    #[test]
+    fn a_schedule_has_a_version_for_each_layout_or_a_reason() {
+        let named = |name: &str, text: &str| Named {
+            name: name.into(),
+            program: Program::Schedule(text.parse().expect("a schedule")),
+        };
+        let (any, nt) = ("tile(32, 32, 8); thread(2, 2);", "tile(32, 32, 8); thread(2, 2); layout(b = col);");
+        let given = [named("any", any), named("nt", nt)];
+        let names = |layouts: &[LayoutPair]| {
+            let (fit, left_out) = fitting(&given, Batch::One, layouts);
+            (fit.into_iter().map(|named| named.name).collect::<Vec<_>>(), left_out)
+        };
+        assert_eq!(names(&[]), (vec!["any".into(), "nt".into()], vec![]));
+        assert_eq!(names(&[LayoutPair::Nt, LayoutPair::Tn]), (vec!["any".into(), "any".into(), "nt".into()], vec![]));
+        let why = vec![("nt".to_string(), "it is for layout(a = row, b = col)".to_string())];
+        assert_eq!(names(&[LayoutPair::Tt]), (vec!["any".into()], why));
+    }
 
     #[test]
     fn products_are_chosen_by_their_names_or_extents() {

@@ -24,6 +24,9 @@ pub(super) fn run(args: &Bench, format: Format) -> Result<Reply, Failure> {
     if args.types != DType::F32 || args.beta != 0.0 {
         return refused("--suite large multiplies f32, without an epilogue");
     }
+    if !args.layouts.is_empty() {
+        return refused("--suite large has row-major matrices");
+    }
     let Some(sizes) = cubes(args) else { return refused("--suite large has cubes: --size 16384") };
     let schedules = schedules(args)?;
     let devices = devices()?;
