@@ -233,8 +233,8 @@ impl Suite {
         }
     }
 
-    /// Its schedules for products of one element type, each in the layouts that it names; models store weights by outputs,
-    /// so that a schedule which names none is tried on a column-major B there.
+    /// Its schedules for products of one element type, in the layouts that they name; for layers of models with a column-major
+    /// B, since weights are stored by outputs.
     pub fn schedules(self, dtype: DType) -> Vec<Named> {
         let all = self.of_dtype(dtype).into_iter();
         match self {
@@ -243,7 +243,7 @@ impl Suite {
         }
     }
 
-    /// Its schedules for products of one element type in each of these layouts that they do not rule out.
+    /// Its schedules for products of one element type in each of these layouts that they can have.
     pub fn schedules_in(self, dtype: DType, layouts: &[LayoutPair]) -> Vec<Named> {
         let all = self.of_dtype(dtype).into_iter();
         all.flat_map(|named| layouts.iter().filter_map(move |pair| named.clone().with_layouts(*pair).ok())).collect()

@@ -24,7 +24,7 @@ pub(crate) struct Bench {
     /// Type of the elements of A and B
     #[arg(long, default_value = "f32", value_parser = dtype)]
     pub(crate) types: DType,
-    /// Layouts of A and B for schedules that name none; those that name others are left out
+    /// Layouts of A and B, instead of those that the schedules name
     #[arg(long, value_enum, value_delimiter = ',')]
     pub(crate) layouts: Vec<LayoutPair>,
     /// Cases, tuned schedules, .gemm or .tile files, instead of those of the suite

@@ -393,7 +393,7 @@ fn quoted(arg: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ptx_gemm::Batch;
+    use ptx_gemm::{Batch, TileProgram};
     use ptx_gemm_bench::Program;
     use ptx_gemm_bench::suites::{LayoutPair, Named, Suite};
 
@@ -405,16 +405,17 @@ mod tests {
             name: name.into(),
             program: Program::Schedule(text.parse().expect("a schedule")),
         };
-        let (any, nt) = ("tile(32, 32, 8); thread(2, 2);", "tile(32, 32, 8); thread(2, 2); layout(b = col);");
-        let given = [named("any", any), named("nt", nt)];
+        let tile = TileProgram::parse(include_str!("../../../examples/tile/two_sums.tile")).expect("a program");
+        let tile = Named { name: "tile".into(), program: Program::Tile(tile) };
+        let given = [named("nt", "tile(32, 32, 8); thread(2, 2); layout(b = col);"), tile];
         let names = |layouts: &[LayoutPair]| {
             let (fit, left_out) = fitting(&given, Batch::One, layouts);
             (fit.into_iter().map(|named| named.name).collect::<Vec<_>>(), left_out)
         };
-        assert_eq!(names(&[]), (vec!["any".into(), "nt".into()], vec![]));
-        assert_eq!(names(&[LayoutPair::Nt, LayoutPair::Tn]), (vec!["any".into(), "any".into(), "nt".into()], vec![]));
-        let why = vec![("nt".to_string(), "it is for layout(a = row, b = col)".to_string())];
-        assert_eq!(names(&[LayoutPair::Tt]), (vec!["any".into()], why));
+        assert_eq!(names(&[]), (vec!["nt".into(), "tile".into()], vec![]));
+        assert_eq!(names(&[LayoutPair::Nn, LayoutPair::Tn]), (vec!["nt".into(), "nt".into(), "tile".into()], vec![]));
+        let why = vec![("tile".to_string(), "a tile program for layout(a = row, b = row)".to_string())];
+        assert_eq!(names(&[LayoutPair::Tt]), (vec!["nt".into()], why));
     }
 
     #[test]
