@@ -2,7 +2,9 @@
 //! agree bit for bit, random data within the error bound, and NaN and infinities must appear where they are expected
 //! and nowhere else. All checks of the interpreter are on. Some of the sizes also run in other orders of warps.
 
-use ptx_gemm_check::{Case, Request, Size, cases, check, edge_requests, edge_sizes, quick_sizes, tuned, work};
+use ptx_gemm_check::{
+    Case, Request, Size, cases, check, edge_requests, edge_sizes, quick_requests, quick_sizes, tuned, work,
+};
 use ptx_gemm_interp::{Checks, Options, WarpOrder};
 use ptx_gemm_runtime::{CompiledGemm, Device, InterpreterOptions, Kernel};
 use rayon::prelude::*;
@@ -178,22 +180,30 @@ fn the_blocks_of_a_cluster_exchange_sums() {
     }
 }
 
-/// Sizes in the interior and at the edges, and one whose K-tiles fill every stage three times.
+/// What `gemmc selftest --quick` multiplies, sizes in the interior and at the edges that run every entry, each with two kinds of
+/// data in two orders; and one whose K-tiles fill every stage three times, in both.
 #[test]
 fn every_case_is_right_in_every_order_of_warps() {
     all_cases().par_iter().enumerate().for_each(|(index, case)| {
         let schedule = case.schedule().unwrap_or_else(|e| panic!("{}: {e}", case.name));
-        for order in [WarpOrder::Backward, WarpOrder::Seeded(index as u64)] {
-            let gemm = CompiledGemm::new(&schedule, &device(0, order)).unwrap_or_else(|e| panic!("{}: {e}", case.name));
-            let plan = schedule.plan(None).unwrap_or_else(|e| panic!("{}: {e}", case.name));
-            let tile = plan.problem.asked_extents(plan.block);
-            let pairs = plan.emulate.map_or(1, |emulate| emulate.by.pairs().len() as u32);
-            let k = tile.k.max(1) * (plan.stages.max(1) * 3).div_ceil(pairs);
-            let mut sizes = quick_sizes(gemm.kernel());
-            sizes.push(Size::new(tile.m as usize, tile.n as usize, k as usize));
-            for Size { m, n, k } in sizes {
-                run(case, &gemm, &Request { seed: index as u64, ..Request::exact(m, n, k) });
-            }
+        let [one, other] = [WarpOrder::Backward, WarpOrder::Seeded(index as u64)].map(|order| {
+            CompiledGemm::new(&schedule, &device(0, order)).unwrap_or_else(|e| panic!("{}: {e}", case.name))
+        });
+        let kernel = one.kernel();
+        let mut left: Vec<_> = one.interface().entries.iter().map(|entry| Some(entry.name.clone())).collect();
+        for (turn, size) in quick_sizes(kernel).into_iter().enumerate() {
+            let (first, second) = if (index + turn).is_multiple_of(2) { (&one, &other) } else { (&other, &one) };
+            let [exact, special] = quick_requests(kernel, size, turn);
+            let ran = [run(case, first, &exact), run(case, second, &special)];
+            left.retain(|entry| !ran.contains(entry));
         }
+        assert!(left.is_empty(), "{}: no product ran in {left:?}", case.name);
+        let plan = schedule.plan(None).unwrap_or_else(|e| panic!("{}: {e}", case.name));
+        let tile = plan.problem.asked_extents(plan.block);
+        let pairs = plan.emulate.map_or(1, |emulate| emulate.by.pairs().len() as u32);
+        let k = tile.k.max(1) * (plan.stages.max(1) * 3).div_ceil(pairs);
+        let deep = Request { seed: index as u64, ..Request::exact(tile.m as usize, tile.n as usize, k as usize) };
+        run(case, &one, &deep);
+        run(case, &other, &deep);
     });
 }

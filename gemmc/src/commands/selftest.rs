@@ -259,3 +259,19 @@ fn reply(device: &Device, rows: &[Row], claims: &[Claim]) -> Reply {
         "claims": claims.iter().map(Claim::json).collect::<Vec<_>>() });
     Reply { text, json, status: if ok { Status::Fine } else { Status::Wrong } }
 }
+
+#[cfg(test)]
+mod tests {
+    use ptx_gemm::Device;
+
+    use super::{edges, kinds};
+
+    #[test]
+    fn every_kind_is_right() {
+        let device = Device::interpreter();
+        for (name, schedule) in kinds::schedules() {
+            let row = edges(name, Ok(schedule), &device, true);
+            assert!(row.wrong.is_empty() && row.products > 2, "{}: {:?}", row.name, row.wrong);
+        }
+    }
+}
