@@ -33,7 +33,7 @@ fn all() -> impl Iterator<Item = (&'static str, usize, CompiledGemm)> {
     modes.into_iter().flat_map(|(mode, planes)| gemms(mode).map(|gemm| (mode, planes, gemm)))
 }
 
-/// Rows, columns and elements of a row that no tile divides, in as few tiles as have both a whole one and a rest along k.
+/// One tile of D, which the product does not fill, and several K-tiles, of which the last is not whole.
 fn one_tile() -> Request {
     Request::exact(35, 30, 70)
 }

@@ -22,9 +22,6 @@ pub enum LayoutPair {
 }
 
 impl LayoutPair {
-    /// All of them.
-    pub const ALL: [LayoutPair; 4] = [LayoutPair::Nn, LayoutPair::Nt, LayoutPair::Tn, LayoutPair::Tt];
-
     fn of_a_and_b(self) -> [Layout; 2] {
         match self {
             LayoutPair::Nn => [Layout::Row, Layout::Row],
@@ -55,7 +52,7 @@ impl Named {
         });
         let layout = LayoutClause { a: Some(a), b: Some(b), ..written.unwrap_or_default() };
         let schedule = schedule.with(Schedule::new().layout_of(layout));
-        schedule.check().map_err(|errors| errors.to_string())?;
+        schedule.check().map_err(|errors| format!("with layout(a = {a}, b = {b}): {errors}"))?;
         Ok(Named { program: Program::Schedule(schedule), ..self })
     }
 }
@@ -66,6 +63,8 @@ mod tests {
 
     use super::*;
     use crate::suites::{DType, Suite};
+
+    const ALL: [LayoutPair; 4] = [LayoutPair::Nn, LayoutPair::Nt, LayoutPair::Tn, LayoutPair::Tt];
 
     fn named(text: &str) -> Named {
         Named { name: "x".into(), program: Program::Schedule(text.parse().unwrap()) }
@@ -80,7 +79,7 @@ mod tests {
     fn a_schedule_has_any_layouts() {
         for text in ["tile(32, 32, 8); thread(2, 2);", "tile(32, 32, 8); thread(2, 2); layout(b = col, d = col);"] {
             let d = named(text).program.problem().unwrap().layouts.d;
-            for pair in LayoutPair::ALL {
+            for pair in ALL {
                 let other = named(text).with_layouts(pair).unwrap();
                 assert_eq!(layouts(&other), pair.of_a_and_b());
                 assert_eq!(other.program.problem().unwrap().layouts.d, d, "{pair:?}");
@@ -98,14 +97,14 @@ mod tests {
         let even =
             Suite::Square.schedules(DType::Bf16).into_iter().find(|named| named.name == "bf16_even64x32").unwrap();
         let why = even.with_layouts(LayoutPair::Tn).unwrap_err();
-        assert!(why.contains("tail(even)"), "{why}");
+        assert!(why.starts_with("with layout(a = col, b = row): ") && why.contains("tail(even)"), "{why}");
     }
 
     /// A suite in some layouts has every schedule that can have them, once for each.
     #[test]
     fn suites_in_layouts() {
         let all = Suite::Square.schedules(DType::Bf16);
-        for pair in LayoutPair::ALL {
+        for pair in ALL {
             let found = Suite::Square.schedules_in(DType::Bf16, &[pair]);
             assert!(found.iter().all(|named| layouts(named) == pair.of_a_and_b()), "{pair:?}");
             assert!(found.len() > all.len() / 2, "{pair:?}: {}", found.len());

@@ -179,26 +179,18 @@ fn wanted(only: &[String], suite: Suite, size: Size) -> bool {
 fn fitting(given: &[Named], batch: Batch, layouts: &[LayoutPair]) -> (Vec<Named>, Vec<(String, String)>) {
     let (mut fit, mut left_out) = (Vec::new(), Vec::new());
     for named in given {
-        let fitting = named.clone().batched(batch).and_then(|named| match layouts {
-            [] => Ok(vec![named]),
-            _ => in_layouts(&named, layouts),
-        });
-        match fitting {
-            Ok(named) => fit.extend(named),
-            Err(why) => left_out.push((named.name.clone(), why)),
+        let versions = match (named.clone().batched(batch), layouts) {
+            (Ok(named), [_, ..]) => layouts.iter().map(|pair| named.clone().with_layouts(*pair)).collect(),
+            (named, _) => vec![named],
+        };
+        for version in versions {
+            match version {
+                Ok(named) => fit.push(named),
+                Err(why) => left_out.push((named.name.clone(), why)),
+            }
         }
     }
     (fit, left_out)
-}
-
-/// A program in each of these layouts that it can have, or why it can have none.
-fn in_layouts(named: &Named, layouts: &[LayoutPair]) -> Result<Vec<Named>, String> {
-    let (fit, why): (Vec<_>, Vec<_>) =
-        layouts.iter().map(|pair| named.clone().with_layouts(*pair)).partition(Result::is_ok);
-    match (fit.is_empty(), why.into_iter().find_map(Result::err)) {
-        (true, Some(why)) => Err(why),
-        _ => Ok(fit.into_iter().flatten().collect()),
-    }
 }
 
 /// The programs of the command line, each legal for some target.
@@ -413,8 +405,11 @@ mod tests {
             (fit.into_iter().map(|named| named.name).collect::<Vec<_>>(), left_out)
         };
         assert_eq!(names(&[]), (vec!["nt".into(), "tile".into()], vec![]));
-        assert_eq!(names(&[LayoutPair::Nn, LayoutPair::Tn]), (vec!["nt".into(), "nt".into(), "tile".into()], vec![]));
         let why = vec![("tile".to_string(), "a tile program for layout(a = row, b = row)".to_string())];
+        assert_eq!(
+            names(&[LayoutPair::Nn, LayoutPair::Tn]),
+            (vec!["nt".into(), "nt".into(), "tile".into()], why.clone())
+        );
         assert_eq!(names(&[LayoutPair::Tt]), (vec!["nt".into()], why));
     }
 
