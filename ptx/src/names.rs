@@ -6,6 +6,8 @@
 pub(crate) trait Word: Copy + PartialEq + 'static {
     fn word(self) -> &'static str;
     fn from_word(text: &str) -> Option<Self>;
+    /// Every member that has one word.
+    const ALL: &'static [Self];
 }
 
 /// After `numbered`, a member that stands for several words, by their numbers in a list.
@@ -35,6 +37,7 @@ macro_rules! words {
         impl crate::names::Word for $name {
             fn word(self) -> &'static str { self.name() }
             fn from_word(text: &str) -> Option<Self> { Self::from_name(text) }
+            const ALL: &'static [Self] = &[$($name::$variant),*];
         }
     };
 }

@@ -21,6 +21,11 @@ pub(crate) fn starting(mnemonic: &str) -> impl Iterator<Item = &'static Opcode> 
     })
 }
 
+/// All prototypes.
+pub(crate) fn all() -> &'static [Opcode] {
+    PROTOTYPES
+}
+
 fn first_word(mnemonic: &str) -> &str {
     mnemonic.split('.').next().unwrap_or("")
 }
@@ -202,7 +207,7 @@ static PROTOTYPES: &[Opcode] = &[
     Opcode::Szext { mode: ShiftMode::Clamp, ty: Type::U32 },
     approx(Approx::Tanh),
     Opcode::TensormapCopy { scope: Scope::Gpu },
-    Opcode::TensormapReplace { field: MapField::GlobalAddress, space: Space::Global },
+    Opcode::TensormapReplace { field: MapField::GlobalAddress, space: Space::Generic },
     Opcode::TestP { what: FloatTest::Finite, ty: Type::F32 },
     Opcode::Trap,
     video(Video::AbsDiff, Parts::Halves),
