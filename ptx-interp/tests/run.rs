@@ -40,6 +40,12 @@ impl Device {
         self.launch_counting(grid, block, args, &[])
     }
 
+    /// One warp of one entry of several.
+    pub fn launch_entry(&self, entry: &str, args: &[Arg]) -> Result<Report, Violation> {
+        let launch_ = Launch { entry, grid: [1; 3], block: [32, 1, 1], args, ..Launch::default() };
+        launch(&self.program, &self.memory, &launch_, &self.options)
+    }
+
     /// The same, with parts of shared memory that are counted by themselves.
     pub fn launch_counting(
         &self,

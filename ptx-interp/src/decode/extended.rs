@@ -100,16 +100,23 @@ impl Decoder<'_> {
         };
         let mut flushed = [None; 3];
         if ftz && flushes(from) {
-            for (entry, source) in flushed.iter_mut().zip(sources) {
+            // The predicate that a comparison is combined with is not a float.
+            let floats =
+                if matches!(op, Opcode::SetpWith { .. }) { sources.get(..2).unwrap_or(sources) } else { sources };
+            for (entry, source) in flushed.iter_mut().zip(floats) {
                 *entry = Some((self.source(source, from)?, from));
             }
         }
         let result = match d {
-            Operand::Reg(_) if flushes(to) || relu => Some((self.destination(d)?, to)),
+            Operand::Reg(_) => match self.destination(d)? {
+                slot @ Slot::R32(_) => Some((slot, to)),
+                slot @ Slot::R64(_) if flushes(to) => Some((slot, to)),
+                _ => None,
+            },
             _ => None,
         };
         let inexact = match inexact(op) {
-            Some((op, rounding)) if ftz && result.is_some() => {
+            Some((op, rounding)) if ftz && flushes(to) && result.is_some() => {
                 let mut slots = [Slot::P(self.sink()); 3];
                 for (slot, source) in slots.iter_mut().zip(sources) {
                     *slot = self.source(source, from)?;
@@ -190,7 +197,7 @@ fn types(op: &Opcode, relu: bool) -> (Type, Type) {
         | Opcode::Rcp { ty, .. }
         | Opcode::Sqrt { ty, .. }
         | Opcode::Approx { ty, .. } => (*ty, *ty),
-        Opcode::Setp { ty, .. } => (Type::Pred, *ty),
+        Opcode::Setp { ty, .. } | Opcode::SetpWith { ty, .. } => (Type::Pred, *ty),
         Opcode::Cvt { to: Type::F32, from: Type::F64, .. } => (Type::F32, Type::F64),
         // Conversions flush only single precision and, as measured on an H200, not even that when converting to f16.
         Opcode::Cvt { to: Type::F16, from: Type::F32, .. } => (Type::B32, Type::B32),

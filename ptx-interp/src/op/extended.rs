@@ -27,7 +27,7 @@ pub(crate) struct Modified {
     pub(crate) op: Op,
     /// The sources whose subnormals are flushed to zero, with their types.
     pub(crate) flushed: [Option<(Slot, Type)>; 3],
-    /// The destination and its type, if it is a float.
+    /// The destination and its type, if the type is a float or the destination may be in the register of a flushed source.
     pub(crate) result: Option<(Slot, Type)>,
     /// Whether subnormal results are flushed to zero.
     pub(crate) ftz: bool,
