@@ -112,7 +112,7 @@ fn value(seed: usize, lane: usize) -> u64 {
     let mut bits = (seed as u64 * 64 + lane as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ bits >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits ^= bits >> 32;
-    if bits % 3 == 0 { bits.rotate_left(17) } else { SPECIAL[(bits >> 8) as usize % SPECIAL.len()] }
+    if bits.is_multiple_of(3) { bits.rotate_left(17) } else { SPECIAL[(bits >> 8) as usize % SPECIAL.len()] }
 }
 
 /// Whether some lanes of a warp may be off, and keep what the destination held: not where all have to take part, nor
