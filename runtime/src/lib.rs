@@ -72,9 +72,9 @@ pub use kernel::Kernel;
 pub use matrix::Matrix;
 pub use pinned::PinnedMatrix;
 pub use prepared::{Prepared, ResidentCall};
-/// How a kernel is launched, the tile programs that it was lowered from, and the errors in their text.
+/// How a kernel is launched, the tile programs that it was lowered from, the errors in their text, and where instructions are from.
 pub use ptx_gemm_codegen::{
-    Interface, TextError, TextErrors,
+    Interface, TextError, TextErrors, origin,
     tile::{self, interface},
 };
 /// The interpreter itself: its options are part of [`InterpreterOptions`], its figures of [`Counts`].
