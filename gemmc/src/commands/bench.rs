@@ -2,8 +2,10 @@
 
 mod large;
 
+use std::ffi::OsStr;
 use std::fs;
-use std::path::Path;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
@@ -20,6 +22,7 @@ use ptx_gemm_bench::Program;
 use ptx_gemm_bench::markdown::{self, Shown};
 use ptx_gemm_bench::progress::Progress;
 use ptx_gemm_bench::rivals::{Against, Versions};
+use ptx_gemm_bench::rows::{self, Rows};
 use ptx_gemm_bench::session::{self, Event, Order, Orders, Reason, Row};
 use ptx_gemm_bench::suites::{LayoutPair, Named, SIZES, Size, Suite};
 use ptx_gemm_bench::{plot, report};
@@ -90,6 +93,9 @@ fn command() -> String {
 fn table(path: &Path, args: &Bench) -> Result<Reply, Failure> {
     let results = read(path)?;
     if let Some(rows) = large::rows(&results) {
+        if let Some(all) = &args.rows {
+            collect(all, path, &results)?;
+        }
         if let Some(picture) = &args.plot {
             let device = results["device"].as_str().unwrap_or_default();
             source::write(picture, ptx_gemm_bench::large::plot(device, &rows))?;
@@ -105,7 +111,8 @@ fn table(path: &Path, args: &Bench) -> Result<Reply, Failure> {
     {
         return Err(of(path));
     }
-    let text = markdown::table(&results, shown).ok_or_else(none)?;
+    let table = if args.means { markdown::means } else { markdown::table };
+    let text = table(&results, shown).ok_or_else(none)?;
     let absent = markdown::absent(&results, &args.schedules);
     if !absent.is_empty() {
         let known = markdown::names(&results).join(", ");
@@ -117,10 +124,28 @@ fn table(path: &Path, args: &Bench) -> Result<Reply, Failure> {
         let (rows, _) = report::read(&results).ok_or_else(none)?;
         draw(picture, rows.first().map_or("", |row| row.suite.as_str()), &results)?;
     }
+    if let Some(rows) = &args.rows {
+        collect(rows, path, &results)?;
+    }
+    let results = markdown::shown(&results, shown).ok_or_else(none)?;
     if let Some(copy) = args.json.as_deref().filter(|copy| *copy != Path::new("-")) {
         source::write(copy, report::file(&results))?;
     }
     Ok(Reply::fine(text, results))
+}
+
+/// Adds the rows of a file of results to a file of all rows, which may be new.
+fn collect(rows: &Path, path: &Path, results: &Value) -> Result<(), Failure> {
+    let refused = |path: &Path, why: String| Failure::refused("file", format!("{}: {why}", path.display()));
+    let mut all = match fs::read_to_string(rows) {
+        Ok(text) => Rows::read(&text).map_err(|why| refused(rows, why))?,
+        Err(error) if error.kind() == ErrorKind::NotFound => Rows::default(),
+        Err(error) => return Err(unusable(rows, error)),
+    };
+    let parts: Vec<&OsStr> = path.iter().rev().take(2).collect();
+    let name = parts.into_iter().rev().collect::<PathBuf>().with_extension("");
+    all.add(&name.display().to_string(), results, rows::named).map_err(|why| refused(path, why))?;
+    source::write(rows, all.text())
 }
 
 fn read(path: &Path) -> Result<Value, Failure> {
