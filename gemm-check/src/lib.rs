@@ -40,6 +40,7 @@ mod landmarks;
 mod memory;
 pub mod mutants;
 pub mod netlib;
+pub mod part;
 mod planes;
 mod product;
 mod profile;

@@ -1,5 +1,6 @@
 //! Every case as a picture: it is drawn, well-formed and legible, and its figures are the interpreter's.
 
+use ptx_gemm_check::part::Part;
 use ptx_gemm_check::{Case, cases, tuned};
 use ptx_gemm_runtime::Kernel;
 use ptx_gemm_runtime::interp::SharedCost;
@@ -118,10 +119,11 @@ fn attributed(subject: &Subject, svg: &str) -> usize {
     with_conflicts
 }
 
-/// One pass over all cases, each of which is run once: that is what takes the time.
+/// One pass over the cases of this run's part, each of which is run once: that is what takes the time.
 #[test]
 fn every_case_draws() {
-    let subjects = cases().chain(tuned()).map(|case| subject(&case)).chain([two_sums()]).collect::<Vec<_>>();
+    let cases = Part::of_this_run().of_cases(cases().chain(tuned()));
+    let subjects = cases.map(|case| subject(&case)).chain([two_sums()]).collect::<Vec<_>>();
     let with_conflicts = subjects.par_iter().map(|subject| {
         let picture = drawn(subject, &What::ALL);
         sound(&subject.name, &picture.svg);
@@ -141,7 +143,7 @@ fn every_case_draws() {
         if subject.kernel.levels().is_some() { 0 } else { attributed(subject, &picture.svg) }
     });
     let with_conflicts: usize = with_conflicts.sum();
-    assert!(with_conflicts > 5, "{with_conflicts}: some cases have conflicts on purpose");
+    assert!(with_conflicts > 2, "{with_conflicts}: some cases have conflicts on purpose");
 }
 
 /// The plan's own count of the same product, where there is a plan.

@@ -90,7 +90,7 @@ fn launch(task: &str, size: usize, [rank, world, local]: [&str; 3]) -> Vec<Outpu
     let port = port().to_string();
     let start = |index: usize| -> Child {
         Command::new(std::env::current_exe().unwrap())
-            .args(["one_process", "--exact", "--nocapture"])
+            .args(["distributed::one_process", "--exact", "--nocapture"])
             .env(TASK, task)
             .env(rank, index.to_string())
             .env(world, size.to_string())

@@ -22,6 +22,7 @@ use claims::{Answer, Claim};
 use half::{bf16, f16};
 use ptx_gemm::cuda::CudaStatus;
 use ptx_gemm::{CompiledGemm, Device, DeviceKind, Element, Error, Kernel, Layout, Schedule};
+use ptx_gemm_check::part::Part;
 use ptx_gemm_check::{
     Request, Size, cases, check, edge_requests, edge_sizes, netlib, quick_requests, quick_sizes, rereads_tma, tuned,
 };
@@ -224,7 +225,7 @@ fn grid<T: Element>(device: &Device, name: &str) -> Row {
         .parse()?;
         CompiledGemm::new(&schedule, device)
     };
-    let (products, worst, wrong) = match netlib::run::<T>(kernel) {
+    let (products, worst, wrong) = match netlib::run::<T>(Part::All, kernel) {
         Ok(summary) => {
             let wrong = summary.failures.iter().map(|(call, what)| format!("{call:?}: {what}")).collect();
             (summary.calls, summary.worst_ratio / netlib::THRESHOLD, wrong)
