@@ -96,8 +96,8 @@ pub(super) fn single(text: &str, tokens: &[Token], group: &Token, clause: &str) 
             "{{{name}}} has one alternative, and is not a choice"
         ))
         .help(format!(
-            "write several, such as `{{64, 128}}`; if `{name}` is a value of Rust code, write the number itself: only gemm! takes \
-             such values"
+            "write several, such as `{{64, 128}}`, or choose `{name}` before: `{{{name}: 64, 128}}`; if it is a value of Rust \
+             code, write the number itself: only gemm! takes such values"
         )),
         _ => error(format!("{{{written}}} has one alternative, and is not a choice"))
             .help(format!("write `{written}`, or several, such as `{{64, 128}}`"))
