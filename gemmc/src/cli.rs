@@ -7,6 +7,7 @@ mod diff;
 mod draw;
 mod exec;
 mod extent;
+mod jobs;
 mod language;
 mod large;
 mod mutants;
@@ -112,14 +113,13 @@ pub(crate) enum Command {
     #[command(hide = true)]
     StrayPointer(StrayPointer),
     /// Every PTX file of a folder with its launch files, on the interpreter and on a GPU, bit by bit; random tensor maps as well
-    #[command(hide = true)]
     SecondOpinion(SecondOpinion),
 }
 
 /// The arguments of gemmc. A plan of a large product can do without a schedule.
 pub(crate) fn command() -> clap::Command {
     let optional = |plan: clap::Command| plan.mut_group("schedule", |group| group.required(false));
-    Cli::command().mut_subcommand("large", |large| large.mut_subcommand("plan", optional))
+    jobs::grouped(Cli::command()).mut_subcommand("large", |large| large.mut_subcommand("plan", optional))
 }
 
 /// A schedule in one of its three forms, or tile programs.
