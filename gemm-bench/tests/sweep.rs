@@ -133,7 +133,7 @@ fn timed(scripts: &[String], kept: &mut Kept) -> (Outcome, timing::Timed, usize)
     let deadline = Instant::now() + Duration::from_secs(60);
     let timing = Timing {
         size: Size::cube(1024),
-        gpu: Gpu::H200,
+        gpu: Gpu::h200().clone(),
         device: "cuda:0",
         worker: &worker,
         deadline,

@@ -1,12 +1,15 @@
-//! The figures of a GPU that the cost model needs.
+//! GPUs as data: a file of figures each, which an estimate needs.
 
-use ptx_gemm::DType;
+use std::sync::OnceLock;
 
-/// The properties of a GPU that an estimate needs. All fields are public, so that figures of another GPU can be used.
-#[derive(Clone, Copy, Debug, PartialEq)]
+use ptx_gemm_dsl::DType;
+
+/// The properties of a GPU that an estimate needs. All fields are public, so that figures of another GPU can be used; the
+/// files in `gpus/` say where each comes from.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Gpu {
     /// Its name.
-    pub name: &'static str,
+    pub name: String,
     /// Its compute capability, such as 90.
     pub capability: u32,
     /// Multiprocessors.
@@ -33,35 +36,115 @@ pub struct Gpu {
     pub cached_fma: f64,
     /// Microseconds of a launch, its first and last instructions included.
     pub launch_us: f64,
+    /// What schedules with `wgmma` need.
+    pub tensor: Tensor,
 }
 
-impl Gpu {
-    /// NVIDIA H200. Clock, multiprocessors and memory are the vendor's figures; lanes are those of the CUDA C++
-    /// Programming Guide, "Arithmetic Instructions"; latencies, cache and code size come from microbenchmarks and the
-    /// timed schedules of `bench/results/h200`.
-    pub const H200: Gpu = Gpu {
-        name: "H200",
-        capability: 90,
-        processors: 132,
-        clock_ghz: 1.98,
-        fma_per_clock: [4.0, 2.0, 2.0],
-        // The data sheet's 989 TFLOP/s at 1.83 GHz; and the share of it that `mma.sync` reaches in microbenchmarks.
-        tensor_per_clock: [2048.0, 1280.0],
-        issue_per_clock: 4.0,
-        l2_bytes_per_clock: 47.0,
-        dram_bytes_per_clock: 2180.0,
-        latencies: [600.0, 40.0, 30.0],
-        barrier: 30.0,
-        cached_fma: 2100.0,
-        launch_us: 1.5,
-    };
+/// The figures of the model for `wgmma`, in cycles of [`Tensor::clock_ghz`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tensor {
+    /// Cycles per nanosecond under sustained load.
+    pub clock_ghz: f64,
+    /// The least cycles of one instruction, whatever its n.
+    pub least_instruction: f64,
+    /// Bytes per cycle that shared memory delivers to the tensor cores of a multiprocessor.
+    pub shared_bytes: f64,
+    /// Bytes per cycle that reach the shared memory of a multiprocessor from the second-level cache.
+    pub l2_bytes: f64,
+    /// Cycles from the request for a K-tile until it has arrived and its stage is free again.
+    pub latency: f64,
+    /// Cycles of an epilogue apart from its stores.
+    pub epilogue: f64,
+    /// Bytes per cycle at which a multiprocessor stores D.
+    pub store_bytes: f64,
+    /// Cycles of a block before its first product.
+    pub prologue: f64,
+    /// The share of an epilogue that does not overlap the next work tile, where threads are free to go on.
+    pub overlapped: f64,
+    /// Cycles of an exchange of sums within a cluster, and of one through the workspace.
+    pub exchange: f64,
+    /// The same through the workspace.
+    pub workspace: f64,
+    /// Multiprocessors that clusters of three and more blocks leave idle, for each block of a cluster.
+    pub cluster_loss: f64,
+    /// Terabytes per second from memory, and in all from the second-level cache.
+    pub dram_tb: f64,
+    /// The same from the second-level cache.
+    pub l2_tb: f64,
+    /// Teraflops that the power limit allows.
+    pub tflops: f64,
+}
 
+/// The files of figures.
+const FILES: [&str; 1] = [include_str!("../gpus/h200.txt")];
+
+impl Gpu {
     /// The GPUs known by name.
-    pub const ALL: [Gpu; 1] = [Gpu::H200];
+    pub fn all() -> &'static [Gpu] {
+        static ALL: OnceLock<Vec<Gpu>> = OnceLock::new();
+        ALL.get_or_init(|| FILES.into_iter().map(|text| Gpu::parse(text).unwrap_or_else(|what| panic!("{what}"))).collect())
+    }
 
     /// The GPU of that name; case is ignored.
-    pub fn find(name: &str) -> Option<Gpu> {
-        Gpu::ALL.into_iter().find(|gpu| gpu.name.eq_ignore_ascii_case(name))
+    pub fn find(name: &str) -> Option<&'static Gpu> {
+        Gpu::all().iter().find(|gpu| gpu.name.eq_ignore_ascii_case(name))
+    }
+
+    /// NVIDIA H200.
+    pub fn h200() -> &'static Gpu {
+        &Gpu::all()[0]
+    }
+
+    /// Reads a file of figures: lines `name = value`, comments after `#`.
+    ///
+    /// # Errors
+    /// The first line that is not of that form, an unknown name, or a figure that is missing.
+    pub fn parse(text: &str) -> Result<Gpu, String> {
+        let mut figures = Figures { entries: Vec::new() };
+        for (index, line) in text.lines().enumerate() {
+            let line = line.split('#').next().unwrap_or_default().trim();
+            if line.is_empty() {
+                continue;
+            }
+            let (name, value) = line.split_once('=').ok_or_else(|| format!("line {}: `name = value`", index + 1))?;
+            figures.entries.push((name.trim().into(), value.trim().into()));
+        }
+        let gpu = Gpu {
+            name: figures.take("name")?,
+            capability: figures.number("capability")? as u32,
+            processors: figures.number("processors")? as u32,
+            clock_ghz: figures.number("clock_ghz")?,
+            fma_per_clock: figures.numbers(["fma_per_clock_f32", "fma_per_clock_f64", "fma_per_clock_i32"])?,
+            tensor_per_clock: figures.numbers(["wgmma_per_clock", "mma_per_clock"])?,
+            issue_per_clock: figures.number("issue_per_clock")?,
+            l2_bytes_per_clock: figures.number("l2_bytes_per_clock")?,
+            dram_bytes_per_clock: figures.number("dram_bytes_per_clock")?,
+            latencies: figures.numbers(["latency_global", "latency_first_level", "latency_shared"])?,
+            barrier: figures.number("barrier")?,
+            cached_fma: figures.number("cached_fma")?,
+            launch_us: figures.number("launch_us")?,
+            tensor: Tensor {
+                clock_ghz: figures.number("tensor_clock_ghz")?,
+                least_instruction: figures.number("tensor_least_instruction")?,
+                shared_bytes: figures.number("tensor_shared_bytes")?,
+                l2_bytes: figures.number("tensor_l2_bytes")?,
+                latency: figures.number("tensor_latency")?,
+                epilogue: figures.number("tensor_epilogue")?,
+                store_bytes: figures.number("tensor_store_bytes")?,
+                prologue: figures.number("tensor_prologue")?,
+                overlapped: figures.number("tensor_overlapped")?,
+                exchange: figures.number("tensor_exchange")?,
+                workspace: figures.number("tensor_workspace")?,
+                cluster_loss: figures.number("tensor_cluster_loss")?,
+                dram_tb: figures.number("tensor_dram_tb")?,
+                l2_tb: figures.number("tensor_l2_tb")?,
+                tflops: figures.number("tensor_tflops")?,
+            },
+        };
+        match figures.entries.first() {
+            Some((name, _)) => Err(format!("`{name}` is not a figure of a GPU")),
+            None => Ok(gpu),
+        }
     }
 
     /// Multiply-adds of warps per cycle in a type of accumulators.
@@ -71,5 +154,44 @@ impl Gpu {
             other if other.is_integer() => 2,
             _ => 0,
         }]
+    }
+}
+
+/// The lines of a file that have not been taken.
+struct Figures {
+    entries: Vec<(String, String)>,
+}
+
+impl Figures {
+    fn take(&mut self, name: &str) -> Result<String, String> {
+        let at = self.entries.iter().position(|(found, _)| found == name);
+        at.map(|at| self.entries.remove(at).1).ok_or_else(|| format!("`{name}` is missing"))
+    }
+
+    fn number(&mut self, name: &str) -> Result<f64, String> {
+        let text = self.take(name)?;
+        text.parse().map_err(|_| format!("{name} = {text} is not a number"))
+    }
+
+    fn numbers<const N: usize>(&mut self, names: [&str; N]) -> Result<[f64; N], String> {
+        let mut numbers = [0.0; N];
+        for (number, name) in numbers.iter_mut().zip(names) {
+            *number = self.number(name)?;
+        }
+        Ok(numbers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FILES, Gpu};
+
+    #[test]
+    fn files_have_every_figure_once() {
+        assert!(Gpu::all().iter().any(|gpu| gpu.name == "H200"));
+        let text = FILES[0];
+        assert!(Gpu::parse(&text.replace("barrier = 30", "")).unwrap_err().contains("`barrier` is missing"));
+        assert!(Gpu::parse(&format!("{text}speed = 3")).unwrap_err().contains("`speed` is not a figure"));
+        assert!(Gpu::parse(&text.replace("barrier = 30", "barrier = x")).unwrap_err().contains("not a number"));
     }
 }

@@ -12,7 +12,7 @@ use ptx_gemm::Target;
 use serde::{Deserialize, Serialize};
 
 use crate::suites::Size;
-use crate::sweep::cost::MODEL;
+use ptx_gemm_choose::MODEL;
 use crate::sweep::{Estimate, Failed, Gpu, Illegal, Measured};
 
 /// The key of a line.

@@ -24,8 +24,6 @@
 //! is `gemmc sweep-worker` or any program that calls [`worker::serve`]. It is a separate process, so that a kernel that
 //! never ends loses only its own row.
 
-pub mod cost;
-pub mod gpu;
 pub mod ranking;
 pub mod report;
 pub mod timing;
@@ -47,8 +45,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::suites::Size;
 
-pub use cost::{Bound, Estimate, estimate};
-pub use gpu::Gpu;
+pub use ptx_gemm_choose::{Bound, Estimate, Gpu, estimate};
 pub use illegal::Illegal;
 
 use judge::judge;
@@ -169,7 +166,7 @@ impl std::error::Error for SweepError {}
 impl Sweep {
     /// All combinations, for a product of 4096 cubed on an H200.
     pub fn new(space: Space) -> Sweep {
-        Sweep { space, size: Size::cube(4096), gpu: Gpu::H200, target: None, sample: None }
+        Sweep { space, size: Size::cube(4096), gpu: Gpu::h200().clone(), target: None, sample: None }
     }
 
     /// Another product.
@@ -356,9 +353,9 @@ mod tests {
     fn tensor_cores_are_estimated_as_such() {
         let tflops = |text: &str| {
             let schedule: Schedule = text.parse().unwrap();
-            let plan = schedule.plan(target(&schedule, &Gpu::H200)).unwrap();
+            let plan = schedule.plan(target(&schedule, Gpu::h200())).unwrap();
             let size = Size::cube(8192);
-            size.operations() / estimate(&plan, size, &Gpu::H200).unwrap().ms / 1e9
+            size.operations() / estimate(&plan, size, Gpu::h200()).unwrap().ms / 1e9
         };
         let fma = tflops("types(bf16); tile(128, 128, 16); thread(8, 8); vector(8); double_buffer;");
         let mma =
@@ -381,7 +378,7 @@ mod tests {
 
     #[test]
     fn a_target_of_one_generation_is_taken_where_it_is_needed() {
-        let of = |text: &str| target(&text.parse().unwrap(), &Gpu::H200);
+        let of = |text: &str| target(&text.parse().unwrap(), Gpu::h200());
         assert_eq!(of("types(bf16); tile(128, 128, 64); atom(wgmma(64, 128, 16)); load(tma);"), Some(Target::SM_90A));
         assert_eq!(of("types(bf16); tile(128, 128, 32); warp(64, 64); atom(mma(16, 8, 16));"), Some(Target::SM_90));
         assert_eq!(of("target(sm_80); tile(32, 32, 8); thread(2, 2);"), Some(Target::SM_80));

@@ -8,8 +8,7 @@ use ptx_gemm_check::case;
 use crate::program::Program;
 use crate::session::Row;
 use crate::suites::{Named, Size};
-use crate::sweep::cost::estimate;
-use crate::sweep::gpu::Gpu;
+use crate::sweep::{Gpu, estimate};
 use crate::sweep::target;
 
 /// Estimated and measured times of schedules.

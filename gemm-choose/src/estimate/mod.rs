@@ -23,6 +23,8 @@
 //!
 //! # How far to trust it
 //!
+//! Schedules with `wgmma` have a model of their own, `tensor.rs`.
+//!
 //! It is an estimate for ranking, and does not model the assembler running out of registers, the order of multiply-adds
 //! (`order`), reads that the assembler merges, or the power budget. Compared with the times in `bench/results/h200`, by
 //! Spearman's rank correlation of estimated and measured times:
@@ -38,21 +40,23 @@
 //! | ladder | 55 | 0.98 | 0.98 |
 //! | square | 165 | 1.00 | 0.94 |
 
+mod tensor;
+
 use std::fmt;
 
-use ptx_gemm::Plan;
-use ptx_gemm::builder::Atom;
-use ptx_gemm_dsl::plan::{OperandPlan, STREAM_DEPTH, Variant};
+use ptx_gemm_dsl::Layout;
+use ptx_gemm_dsl::clause::Atom;
+use ptx_gemm_dsl::plan::{OperandPlan, Plan, STREAM_DEPTH, Variant};
 use ptx_gemm_dsl::sample::{SAMPLE_TILES, Sample};
 use ptx_gemm_dsl::terms::{Fast, Operands, Reduce, Tail};
 use ptx_gemm_dsl::types::{DType, Orientation};
 use serde::{Deserialize, Serialize};
 
-use crate::suites::Size;
-use crate::sweep::gpu::Gpu;
+use crate::gpu::Gpu;
+use crate::size::Size;
 
 /// The version of the model: stored estimates of another version are not used.
-pub const MODEL: u32 = 4;
+pub const MODEL: u32 = 5;
 
 /// Bytes of a sector of global memory, and of a line of the first-level cache.
 const SECTOR: f64 = 32.0;
@@ -112,6 +116,8 @@ pub enum Bound {
     L2,
     /// Memory.
     Dram,
+    /// The rate of operations that the power limit allows.
+    Power,
     /// Latency that too few blocks hide.
     Latency,
     /// Accumulators without registers.
@@ -126,6 +132,7 @@ impl fmt::Display for Bound {
             Bound::Shared => "shared",
             Bound::L2 => "l2",
             Bound::Dram => "dram",
+            Bound::Power => "power",
             Bound::Latency => "latency",
             Bound::Spills => "spills",
         })
@@ -188,7 +195,7 @@ pub struct Unsuited {
 fn entry(plan: &Plan, size: Size) -> &Variant {
     let leading = |operand: &OperandPlan, own: usize| if operand.global_fast == Fast::K { size.k } else { own };
     let layouts = plan.problem.layouts;
-    let d = if layouts.d == ptx_gemm::Layout::Row { size.n } else { size.m };
+    let d = if layouts.d == Layout::Row { size.n } else { size.m };
     let fits = |variant: &&Variant| {
         let inputs = [(&plan.a, size.m, variant.a.width), (&plan.b, size.n, variant.b.width)];
         let loaded = inputs.into_iter().filter(|(operand, ..)| !plan.pack.contains(&operand.side));
@@ -281,9 +288,14 @@ impl Model<'_> {
         if memory > cycles {
             bound.0 = Bound::Dram;
         }
+        let mut ms = cycles.max(memory) / gpu.clock_ghz / 1e6;
+        if matches!(plan.atom, Atom::Wgmma(..)) {
+            let (variant, size, planes) = (self.variant, self.size, self.planes());
+            (ms, bound.0) = tensor::Product { plan, variant, size, planes, gpu }.time();
+        }
         let per_fma = |figure: u64| figure as f64 / sample.fma.max(1) as f64;
         Estimate {
-            ms: (cycles.max(memory) + self.packing()) / gpu.clock_ghz / 1e6 + gpu.launch_us / 1e3,
+            ms: ms + self.packing() / gpu.clock_ghz / 1e6 + gpu.launch_us / 1e3,
             bound: bound.0,
             resident_blocks: resident,
             waves: blocks / per_wave,

@@ -1,0 +1,62 @@
+//! The extents of a product.
+
+use std::fmt;
+
+/// Extents of a product, and the number of products.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Rows of A and D.
+    pub m: usize,
+    /// Columns of B and D.
+    pub n: usize,
+    /// Columns of A, rows of B.
+    pub k: usize,
+    /// Products in one launch.
+    pub batch: usize,
+}
+
+impl Size {
+    /// One product whose three extents are equal.
+    pub fn cube(extent: usize) -> Size {
+        Size::of([extent; 3])
+    }
+
+    /// One product of these extents.
+    pub fn of([m, n, k]: [usize; 3]) -> Size {
+        Size { m, n, k, batch: 1 }
+    }
+
+    /// One product with the rows of all of these.
+    pub fn stacked(self) -> Size {
+        Size { m: self.m * self.batch, batch: 1, ..self }
+    }
+
+    /// `M`, `MxNxK` or `MxNxKxBATCH`.
+    ///
+    /// # Errors
+    ///
+    /// Returns what was expected if it is none of these, or if an extent is 0.
+    pub fn parse(text: &str) -> Result<Size, String> {
+        let numbers: Result<Vec<usize>, _> = text.split('x').map(|part| part.trim().parse()).collect();
+        match numbers.as_deref() {
+            Ok(numbers) if numbers.contains(&0) => Err("an extent of 0 takes no time".into()),
+            Ok(&[extent]) => Ok(Size::cube(extent)),
+            Ok(&[m, n, k]) => Ok(Size::of([m, n, k])),
+            Ok(&[m, n, k, batch]) => Ok(Size { m, n, k, batch }),
+            _ => Err("one of M, MxNxK, MxNxKxBATCH, such as 4095x4097x4093".into()),
+        }
+    }
+
+    /// Multiplications and additions.
+    pub fn operations(self) -> f64 {
+        2.0 * self.m as f64 * self.n as f64 * self.k as f64 * self.batch as f64
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Size { m, n, k, batch } = self;
+        let times = if *batch == 1 { String::new() } else { format!(" x{batch}") };
+        f.pad(&format!("{m} x {n} x {k}{times}"))
+    }
+}
