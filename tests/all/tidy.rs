@@ -337,7 +337,7 @@ fn every_snapshot_belongs_to_a_test() {
 fn the_architecture_names_every_crate() {
     let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap_or_else(|e| panic!("ARCHITECTURE.md: {e}"));
     let lines = text.lines().count();
-    assert!(lines < 300, "ARCHITECTURE.md has {lines} lines, and must have fewer than 300");
+    assert!(lines < 330, "ARCHITECTURE.md has {lines} lines, and must have fewer than 330");
     let manifests = manifests();
     assert_eq!(manifests.len(), ARROWS.len());
     let folders = manifests.keys().filter(|folder| !folder.is_empty());
