@@ -3,8 +3,9 @@
 mod layouts;
 mod llm;
 
-use ptx_gemm::{Batch, DType, Diagnostics, Schedule};
+use ptx_gemm::{Batch, DType, Diagnostics, MAX_EXTENT, Schedule};
 use ptx_gemm_check::{Case, case, cases, tuned};
+use ptx_gemm_dsl::types::Types;
 
 use crate::program::Program;
 pub use layouts::LayoutPair;
@@ -301,16 +302,28 @@ impl Size {
     ///
     /// # Errors
     ///
-    /// Returns what was expected if it is none of these, or if an extent is 0.
+    /// Returns what was expected if it is none of these, or if an extent is 0 or more than a launch takes.
     pub fn parse(text: &str) -> Result<Size, String> {
         let numbers: Result<Vec<usize>, _> = text.split('x').map(|part| part.trim().parse()).collect();
         match numbers.as_deref() {
             Ok(numbers) if numbers.contains(&0) => Err("an extent of 0 takes no time".into()),
+            Ok(numbers) if numbers.iter().any(|number| *number > MAX_EXTENT as usize) => {
+                Err(format!("an extent is at most {MAX_EXTENT}"))
+            }
             Ok(&[extent]) => Ok(Size::cube(extent)),
             Ok(&[m, n, k]) => Ok(Size::one([m, n, k])),
             Ok(&[m, n, k, batch]) => Ok(Size { m, n, k, batch }),
             _ => Err("one of M, MxNxK, MxNxKxBATCH, such as 4095x4097x4093".into()),
         }
+    }
+
+    /// Bytes of A, B and D, packed; extents need not fit into memory.
+    pub fn bytes(self, types: Types) -> u128 {
+        let [m, n, k, batch] = [self.m, self.n, self.k, self.batch].map(|extent| extent as u128);
+        let matrices = [(m, k, types.a), (k, n, types.b), (m, n, types.d)];
+        let bytes =
+            |(rows, cols, dtype): (u128, u128, DType)| rows.saturating_mul(cols).saturating_mul(dtype.bytes().into());
+        matrices.into_iter().map(bytes).fold(0u128, u128::saturating_add).saturating_mul(batch)
     }
 
     /// Multiplications and additions.
@@ -498,7 +511,7 @@ mod tests {
         assert_eq!(Size::parse("4096"), Ok(Size::cube(4096)));
         assert_eq!(Size::parse("1x2x3"), Ok(Size::one([1, 2, 3])));
         assert_eq!(Size::parse("1x2x3x4"), Ok(Size { batch: 4, ..Size::one([1, 2, 3]) }));
-        for text in ["", "0", "1x2", "1x2x0", "-1", "1x2x3x4x5", "99999999999999999999"] {
+        for text in ["", "0", "1x2", "1x2x0", "-1", "1x2x3x4x5", "4294901761", "99999999999999999999"] {
             assert!(Size::parse(text).is_err(), "{text}");
         }
     }

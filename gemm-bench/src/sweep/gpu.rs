@@ -22,6 +22,8 @@ pub struct Gpu {
     pub issue_per_clock: f64,
     /// Bytes per cycle that the second-level cache delivers to each multiprocessor when all of them read.
     pub l2_bytes_per_clock: f64,
+    /// Bytes of global memory.
+    pub memory_bytes: u64,
     /// Bytes per cycle that global memory delivers to all multiprocessors together.
     pub dram_bytes_per_clock: f64,
     /// Cycles from a global load to its data, from the second-level cache; from the first-level cache; and of a read of shared
@@ -49,6 +51,7 @@ impl Gpu {
         tensor_per_clock: [2048.0, 1280.0],
         issue_per_clock: 4.0,
         l2_bytes_per_clock: 47.0,
+        memory_bytes: 141_000_000_000,
         dram_bytes_per_clock: 2180.0,
         latencies: [600.0, 40.0, 30.0],
         barrier: 30.0,
