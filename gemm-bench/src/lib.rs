@@ -24,6 +24,7 @@ pub mod report;
 pub mod rivals;
 pub mod roofline;
 pub mod session;
+pub mod spelling;
 pub mod suites;
 pub mod sweep;
 pub mod timing;

@@ -442,7 +442,7 @@ mod tests {
         assert_eq!(Size::parse("4096"), Ok(Size::cube(4096)));
         assert_eq!(Size::parse("1x2x3"), Ok(Size::of([1, 2, 3])));
         assert_eq!(Size::parse("1x2x3x4"), Ok(Size { batch: 4, ..Size::of([1, 2, 3]) }));
-        for text in ["", "0", "1x2", "1x2x0", "-1", "1x2x3x4x5", "99999999999999999999"] {
+        for text in ["", "0", "1x2", "1x2x0", "-1", "1x2x3x4x5", "4294901761", "99999999999999999999"] {
             assert!(Size::parse(text).is_err(), "{text}");
         }
     }

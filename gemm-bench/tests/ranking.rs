@@ -13,7 +13,7 @@ fn ranking(suite: &str) -> Ranking {
 
 #[test]
 fn the_figures_of_the_documentation_are_those_of_the_results() {
-    let document = include_str!("../src/sweep/cost.rs");
+    let document = include_str!("../../gemm-choose/src/estimate/mod.rs");
     for suite in ["ladder", "square"] {
         let ranking = ranking(suite);
         // Products of planes have times, and the model knows nothing of planes.

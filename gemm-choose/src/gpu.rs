@@ -25,6 +25,8 @@ pub struct Gpu {
     pub issue_per_clock: f64,
     /// Bytes per cycle that the second-level cache delivers to each multiprocessor when all of them read.
     pub l2_bytes_per_clock: f64,
+    /// Bytes of global memory.
+    pub memory_bytes: u64,
     /// Bytes per cycle that global memory delivers to all multiprocessors together.
     pub dram_bytes_per_clock: f64,
     /// Cycles from a global load to its data, from the second-level cache; from the first-level cache; and of a read of shared
@@ -118,6 +120,7 @@ impl Gpu {
             tensor_per_clock: figures.numbers(["wgmma_per_clock", "mma_per_clock"])?,
             issue_per_clock: figures.number("issue_per_clock")?,
             l2_bytes_per_clock: figures.number("l2_bytes_per_clock")?,
+            memory_bytes: figures.number("memory_bytes")? as u64,
             dram_bytes_per_clock: figures.number("dram_bytes_per_clock")?,
             latencies: figures.numbers(["latency_global", "latency_first_level", "latency_shared"])?,
             barrier: figures.number("barrier")?,

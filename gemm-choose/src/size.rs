@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use ptx_gemm_dsl::plan::MAX_EXTENT;
+use ptx_gemm_dsl::types::{DType, Types};
+
 /// Extents of a product, and the number of products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
@@ -35,16 +38,28 @@ impl Size {
     ///
     /// # Errors
     ///
-    /// Returns what was expected if it is none of these, or if an extent is 0.
+    /// Returns what was expected if it is none of these, or if an extent is 0 or more than a launch takes.
     pub fn parse(text: &str) -> Result<Size, String> {
         let numbers: Result<Vec<usize>, _> = text.split('x').map(|part| part.trim().parse()).collect();
         match numbers.as_deref() {
             Ok(numbers) if numbers.contains(&0) => Err("an extent of 0 takes no time".into()),
+            Ok(numbers) if numbers.iter().any(|number| *number > MAX_EXTENT as usize) => {
+                Err(format!("an extent is at most {MAX_EXTENT}"))
+            }
             Ok(&[extent]) => Ok(Size::cube(extent)),
             Ok(&[m, n, k]) => Ok(Size::of([m, n, k])),
             Ok(&[m, n, k, batch]) => Ok(Size { m, n, k, batch }),
             _ => Err("one of M, MxNxK, MxNxKxBATCH, such as 4095x4097x4093".into()),
         }
+    }
+
+    /// Bytes of A, B and D, packed; extents need not fit into memory.
+    pub fn bytes(self, types: Types) -> u128 {
+        let [m, n, k, batch] = [self.m, self.n, self.k, self.batch].map(|extent| extent as u128);
+        let matrices = [(m, k, types.a), (k, n, types.b), (m, n, types.d)];
+        let bytes =
+            |(rows, cols, dtype): (u128, u128, DType)| rows.saturating_mul(cols).saturating_mul(dtype.bytes().into());
+        matrices.into_iter().map(bytes).fold(0u128, u128::saturating_add).saturating_mul(batch)
     }
 
     /// Multiplications and additions.

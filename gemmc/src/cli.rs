@@ -23,8 +23,9 @@ use std::ffi::OsString;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use ptx_gemm::Target;
+use ptx_gemm_draw::Gpu;
 
-use target::target;
+use target::{gpu, target};
 
 pub(crate) use ablate::Ablate;
 pub(crate) use bench::{Bench, Ladder};
@@ -41,7 +42,7 @@ pub(crate) use run::Run;
 pub(crate) use selftest::{FirstLaunch, Fuzz, Selftest, StrayPointer};
 pub(crate) use shell::{Completions, Man};
 pub(crate) use sweep::{Sweep, SweepWorker};
-pub(crate) use target::TARGET;
+pub(crate) use target::{GPU, TARGET};
 
 /// Schedules and tile programs for GPU matrix multiplication: checked, compiled to PTX, run, explained.
 #[derive(Debug, Parser)]
@@ -139,6 +140,8 @@ pub(crate) struct Compile {
     pub(crate) source: Source,
     #[arg(long, value_parser = target, help = TARGET)]
     pub(crate) target: Option<Target>,
+    #[arg(long, value_name = "NAME", value_parser = gpu, help = GPU)]
+    pub(crate) gpu: Option<Gpu>,
     #[command(flatten)]
     pub(crate) plain: Plain,
 }

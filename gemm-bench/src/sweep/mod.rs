@@ -35,7 +35,8 @@ mod keep;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use ptx_gemm::builder::{Atom, Clause};
 use ptx_gemm::random::SplitMix64;
@@ -63,6 +64,7 @@ pub struct Sweep {
     gpu: Gpu,
     target: Option<Target>,
     sample: Option<(u64, u64)>,
+    interrupt: Arc<AtomicBool>,
 }
 
 /// A legal schedule.
@@ -106,6 +108,8 @@ pub struct Failed {
 pub enum Failure {
     /// The result is wrong.
     Wrong,
+    /// No element of the result could be compared.
+    Uncompared,
     /// The schedule, the device or cuBLAS reported an error.
     Refused,
     /// The kernel did not end, or crashed the process.
@@ -166,7 +170,8 @@ impl std::error::Error for SweepError {}
 impl Sweep {
     /// All combinations, for a product of 4096 cubed on an H200.
     pub fn new(space: Space) -> Sweep {
-        Sweep { space, size: Size::cube(4096), gpu: Gpu::h200().clone(), target: None, sample: None }
+        let (gpu, interrupt) = (Gpu::h200().clone(), Arc::default());
+        Sweep { space, size: Size::cube(4096), gpu, target: None, sample: None, interrupt }
     }
 
     /// Another product.
@@ -187,6 +192,11 @@ impl Sweep {
     /// Only `count` different combinations, drawn at random; all of them if there are not more.
     pub fn sample(self, count: u64, seed: u64) -> Sweep {
         Sweep { sample: Some((count, seed)), ..self }
+    }
+
+    /// Judges nothing more once this is true: the outcome then is of the combinations before.
+    pub fn until(self, interrupt: Arc<AtomicBool>) -> Sweep {
+        Sweep { interrupt, ..self }
     }
 
     /// The number of combinations that are judged.
@@ -239,11 +249,12 @@ impl Sweep {
     pub fn run(&self, kept: &mut Kept, progress: impl Fn(u64) + Sync) -> Result<Outcome, SweepError> {
         let indices = self.indices()?;
         let kept = Mutex::new(kept);
-        let done = std::sync::atomic::AtomicU64::new(0);
-        let found = (0..self.count()?).into_par_iter().filter_map(|at| self.space.combination(indices.get(at)?));
+        let done = AtomicU64::new(0);
+        let found = (0..self.count()?).into_par_iter().filter(|_| !self.interrupt.load(Ordering::Relaxed));
+        let found = found.filter_map(|at| self.space.combination(indices.get(at)?));
         let found = found.map(|combination| {
             let verdict = judge(&combination, self.size, &self.gpu, self.target, &kept);
-            progress(done.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1);
+            progress(done.fetch_add(1, Ordering::Relaxed) + 1);
             let mut found = Found::default();
             match verdict {
                 Ok(candidate) => found.legal.push(candidate),

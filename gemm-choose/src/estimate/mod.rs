@@ -143,8 +143,8 @@ impl fmt::Display for Bound {
 ///
 /// # Errors
 ///
-/// Returns why it does not run there: `tail(none)` and extents that its tile does not divide, or another GPU's
-/// instructions.
+/// Returns why it does not run there: `tail(none)` and extents that its tile does not divide, another GPU's instructions,
+/// or matrices that exceed its memory.
 pub fn estimate(plan: &Plan, size: Size, gpu: &Gpu) -> Result<Estimate, Unsuited> {
     if !plan.target.runs_on(gpu.capability) {
         let message = format!("code for {} does not run on an {}", plan.target, gpu.name);
@@ -155,6 +155,12 @@ pub fn estimate(plan: &Plan, size: Size, gpu: &Gpu) -> Result<Estimate, Unsuited
     if plan.tail == Tail::None && extents.iter().any(|(size, tile)| !size.is_multiple_of((*tile).max(1) as usize)) {
         let message = format!("tail(none) takes multiples of {} x {} x {}, not {size}", block.m, block.n, block.k);
         return Err(Unsuited { rule: "size", message });
+    }
+    let bytes = size.bytes(plan.problem.asked().types);
+    if bytes > gpu.memory_bytes.into() {
+        let (needed, has) = (bytes as f64 / 1e9, gpu.memory_bytes as f64 / 1e9);
+        let message = format!("the matrices of {size} take {needed:.4} GB, and an {} has {has} GB", gpu.name);
+        return Err(Unsuited { rule: "memory", message });
     }
     // Extents of the product that is computed, as the plan is of it.
     let Size { m, n, .. } = size;
@@ -251,8 +257,8 @@ impl Model<'_> {
     fn estimate(&self) -> Estimate {
         let Model { plan, size, gpu, sample, .. } = self;
         let parts = plan.split_k.map_or(1, |split| split.parts.max(1));
-        let tiles = size.m.div_ceil(plan.block.m as usize) * size.n.div_ceil(plan.block.n as usize);
-        let blocks = (tiles * size.batch) as f64 * f64::from(parts);
+        let tiles = [size.m.div_ceil(plan.block.m as usize), size.n.div_ceil(plan.block.n as usize), size.batch];
+        let blocks = tiles.iter().map(|&count| count as f64).product::<f64>() * f64::from(parts);
         let k_tiles = (size.k as f64 / f64::from(plan.block.k.max(1)) / f64::from(parts)).ceil().max(1.0);
         let k_tiles = k_tiles * self.planes().turns;
         let resident = plan.resident_blocks(self.variant);
@@ -438,7 +444,7 @@ impl Model<'_> {
         let (plan, gpu, Size { m, n, k, batch }) = (self.plan, self.gpu, self.size);
         let launch = gpu.launch_us * 1e3 * gpu.clock_ghz + 2.0 * gpu.latencies[0];
         let cycles = |operand: &OperandPlan, own: usize| {
-            let elements = (own * k * batch) as f64;
+            let elements = own as f64 * k as f64 * batch as f64;
             if let Some(emulate) = &plan.emulate {
                 let launches = if emulate.by.factor() == DType::F16 { 2.0 } else { 1.0 };
                 let planes = f64::from(emulate.by.planes() * emulate.by.factor().bytes());
@@ -459,10 +465,6 @@ impl Model<'_> {
 
     /// Cycles in which memory delivers every operand once.
     fn memory(&self) -> f64 {
-        let Size { m, n, k, batch } = self.size;
-        let types = self.plan.problem.types;
-        let bytes = |elements: usize, bytes: u32| elements as f64 * f64::from(bytes);
-        let all = bytes(m * k, types.a.bytes()) + bytes(k * n, types.b.bytes()) + bytes(m * n, types.d.bytes());
-        batch as f64 * all / self.gpu.dram_bytes_per_clock
+        self.size.bytes(self.plan.problem.types) as f64 / self.gpu.dram_bytes_per_clock
     }
 }

@@ -148,11 +148,7 @@ impl Product<'_> {
 
     /// Milliseconds in which memory delivers both operands once and takes D.
     fn memory(&self) -> (f64, Bound) {
-        let Size { m, n, k, batch } = self.size;
-        let types = self.plan.problem.types;
-        let bytes = |elements: usize, bytes: u32| elements as f64 * f64::from(bytes);
-        let all = bytes(m * k, types.a.bytes()) + bytes(k * n, types.b.bytes()) + bytes(m * n, types.d.bytes());
-        (batch as f64 * all / self.gpu.tensor.dram_tb / 1e9, Bound::Dram)
+        (self.size.bytes(self.plan.problem.types) as f64 / self.gpu.tensor.dram_tb / 1e9, Bound::Dram)
     }
 
     /// Milliseconds in which the second-level cache delivers all copies.

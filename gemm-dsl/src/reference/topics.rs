@@ -4,6 +4,7 @@ use super::table_of;
 use crate::clause::{Emulation, size};
 use crate::epilogue::Function;
 use crate::implemented;
+use crate::limits::EPILOGUE as EPILOGUE_LIMIT;
 use crate::promise::{FORMULA, OF_QUADRANTS};
 use crate::table::{self, Info};
 use crate::target::{MAX_REGISTERS, MAX_THREADS, REGISTER_FILE, STATIC_SHARED_BYTES, Target, WARP};
@@ -247,6 +248,10 @@ fn epilogue() -> String {
     });
     let mut text = String::from(EPILOGUE);
     text.push_str(&table_of(["function", "value", "state"], rows));
+    text.push_str(&format!(
+        "\nThe code of a thread's epilogue is at most {EPILOGUE_LIMIT} instructions, for all elements of D that it holds: a longer expression \
+         needs threads with fewer elements.\n"
+    ));
     text
 }
 

@@ -197,7 +197,8 @@ fn ranges_end() {
         ("..=9", "the start of this range is missing"),
         ("1..=", "the end of this range is missing"),
         ("1..=x", "the end of this range must be a whole number, got `x`"),
-        ("1..=1.5", "the end of this range, 1.5, is not a whole number"),
+        ("1..=1.5", "the end of this range, 1.5, is not a whole number up to 4294967295"),
+        ("1..=5000000000", "the end of this range, 5000000000, is not a whole number up to 4294967295"),
         ("1..=9 step", "the step of this range is missing"),
         ("1..=4294967295", "this range has more than 4096 numbers"),
     ] {

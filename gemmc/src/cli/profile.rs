@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use ptx_gemm::Target;
 use ptx_gemm_check::figures::PATIENCE;
+use ptx_gemm_draw::Gpu;
 
 use super::extent::extent;
-use super::target::{TARGET, target};
+use super::target::{GPU, TARGET, gpu, target};
 use super::{DeviceName, Plain};
 
 #[derive(Args, Debug)]
@@ -27,6 +28,8 @@ pub(crate) struct Profile {
     pub(crate) clauses: Option<String>,
     #[arg(long, value_parser = target, help = TARGET)]
     pub(crate) target: Option<Target>,
+    #[arg(long, value_name = "NAME", value_parser = gpu, help = GPU)]
+    pub(crate) gpu: Option<Gpu>,
     /// Rows of A and D [default: two tiles; 4096 for times]
     #[arg(short = 'm', value_name = "M", value_parser = extent)]
     pub(crate) m: Option<usize>,

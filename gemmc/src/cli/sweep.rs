@@ -65,7 +65,9 @@ pub(crate) struct Sweep {
     #[arg(long, value_name = "FILE.csv")]
     pub(crate) csv: Option<PathBuf>,
     /// Judge nothing: compare the estimates with files of results of `gemmc bench`, by rank
-    #[arg(long, value_name = "FILE.json", value_delimiter = ',', conflicts_with_all = ["source", "clauses", "device", "keep", "csv"])]
+    #[arg(long, value_name = "FILE.json", value_delimiter = ',', conflicts_with_all = [
+        "source", "clauses", "m", "n", "k", "batch", "target", "sample", "seed", "device", "top", "seconds", "keep", "csv",
+    ])]
     pub(crate) against: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) plain: Plain,

@@ -4,17 +4,17 @@ use std::fs;
 use std::path::Path;
 
 use ptx_gemm_bench::report;
-use ptx_gemm_draw::{DrawError, GPUS, Gpu, Measured, Picture, Scheme, Subject, What, draw};
+use ptx_gemm_draw::{DrawError, Gpu, Measured, Picture, Scheme, Subject, What, draw};
 use serde_json::{Value, json};
 
 use crate::cli;
-use crate::reply::{Failure, Reply, Status};
+use crate::reply::{Failure, Reply};
 use crate::source::{self, Loaded, unusable};
 
 pub(crate) fn run(args: &cli::Draw) -> Result<Reply, Failure> {
     let as_png = cli::ends_in(&args.output, "png");
     let scheme = scheme(args, as_png)?;
-    let loaded = source::load_for(&args.compile, args.gpu.map(|gpu| gpu.capability))?;
+    let loaded = source::load(&args.compile)?;
     let (name, clauses) = match &loaded {
         Loaded::Schedule { schedule, name, .. } => {
             let lines: Vec<String> = schedule.to_string().lines().map(str::to_string).collect();
@@ -55,17 +55,8 @@ fn as_pixels(_: &str, _: f32) -> Result<Vec<u8>, Failure> {
 /// The requested GPU, or one that runs the program.
 fn gpu(args: &cli::Draw, loaded: &Loaded) -> Result<Gpu, Failure> {
     let target = loaded.target();
-    let found = args.gpu.or_else(|| Gpu::for_target(target));
-    found.filter(|gpu| target.runs_on(gpu.capability)).ok_or_else(|| {
-        let able: Vec<&str> = GPUS.iter().filter(|gpu| target.runs_on(gpu.capability)).map(|gpu| gpu.name).collect();
-        let asked = args.gpu.map_or("no GPU that is known", |gpu| gpu.title);
-        Failure::Other {
-            clause: "gpu",
-            message: format!("{asked} does not run code for {target}"),
-            help: Some(format!("--gpu takes {}", able.join(", "))).filter(|_| !able.is_empty()),
-            status: Status::Refused,
-        }
-    })
+    let found = args.compile.gpu.or_else(|| Gpu::for_target(target));
+    found.ok_or_else(|| source::other_gpu("a GPU that is known", target))
 }
 
 /// A PNG has one scheme.
