@@ -84,7 +84,9 @@ impl Gpu {
     /// The GPUs known by name.
     pub fn all() -> &'static [Gpu] {
         static ALL: OnceLock<Vec<Gpu>> = OnceLock::new();
-        ALL.get_or_init(|| FILES.into_iter().map(|text| Gpu::parse(text).unwrap_or_else(|what| panic!("{what}"))).collect())
+        ALL.get_or_init(|| {
+            FILES.into_iter().map(|text| Gpu::parse(text).unwrap_or_else(|what| panic!("{what}"))).collect()
+        })
     }
 
     /// The GPU of that name; case is ignored.

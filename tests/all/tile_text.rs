@@ -1,7 +1,7 @@
 //! Tile IR is a language: printed programs parse back, and every token matters, for the kernel and for the result.
 
-use ptx_gemm_check::part::Part;
 use ptx_gemm_check::mutants::{TileJudge, token_edits};
+use ptx_gemm_check::part::Part;
 use ptx_gemm_check::{Leading, Request, Size, cases, check, edge_sizes, tuned};
 use ptx_gemm_codegen::tile::interface::Extents;
 use ptx_gemm_codegen::tile::{self, parse::parse, print::print};

@@ -46,8 +46,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::suites::Size;
 
-pub use ptx_gemm_choose::{Bound, Estimate, Gpu, estimate};
 pub use illegal::Illegal;
+pub use ptx_gemm_choose::{Bound, Estimate, Gpu, estimate};
 
 use judge::judge;
 pub use keep::Kept;

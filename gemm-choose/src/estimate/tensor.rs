@@ -40,8 +40,7 @@ struct Round {
 impl Round {
     /// Cycles between K-tiles of `blocks` blocks on one multiprocessor.
     fn interval(&self, blocks: f64) -> (Bound, f64) {
-        let (bound, most) =
-            self.list.into_iter().max_by(|x, y| x.1.total_cmp(&y.1)).unwrap_or((Bound::Math, 0.0));
+        let (bound, most) = self.list.into_iter().max_by(|x, y| x.1.total_cmp(&y.1)).unwrap_or((Bound::Math, 0.0));
         if blocks * most < self.latency { (Bound::Latency, self.latency) } else { (bound, blocks * most) }
     }
 }
@@ -154,7 +153,8 @@ impl Product<'_> {
     /// Milliseconds in which the second-level cache delivers all copies.
     fn copies(&self, tiles: f64, width: f64) -> (f64, Bound) {
         let [a, b] = self.sharers();
-        let each = (f64::from(self.plan.block.m) / a + width / b) * f64::from(self.plan.a.dtype.bytes()) * self.planes.copied;
+        let each =
+            (f64::from(self.plan.block.m) / a + width / b) * f64::from(self.plan.a.dtype.bytes()) * self.planes.copied;
         let all = tiles * self.size.batch as f64 * self.size.k as f64 * self.planes.turns * each;
         (all / self.gpu.tensor.l2_tb / 1e9, Bound::L2)
     }
