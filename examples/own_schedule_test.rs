@@ -57,7 +57,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-#[cfg(all(test, feature = "testing"))]
+#[cfg(test)]
 mod tests {
     use ptx_gemm::testing::{assert_contracts, assert_correct, assert_no_races, assert_ptx_snapshot};
     use ptx_gemm::{Target, gemm};

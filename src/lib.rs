@@ -224,9 +224,9 @@ pub use ptx_gemm_runtime::{
     AnyMut, AnyRef, ArgumentError, AsMatrix, AsMatrixMut, Call, CompiledGemm, Contract, Counts, Device, DeviceCall,
     DeviceError, DeviceGroup, DeviceKind, DeviceList, DeviceMatrix, DeviceProduct, DeviceVector, Element, Error,
     Expert, ExpertsCall, Group, GroupProduct, HostBytes, HostBytesMut, Interface, InterpreterOptions, Kernel,
-    KernelCounts, Limits, Matrix, MatrixBatch, MatrixMut, MatrixRef, PinnedMatrix, Prepared, Refusal, Resident,
-    ResidentCall, Run, Runs, RunsMut, Shape, Stack, Strides, TextError, TextErrors, TypedMatrix, cuda, distributed,
-    interp, large, random,
+    KernelCounts, Limits, MAX_EXTENT, Matrix, MatrixBatch, MatrixMut, MatrixRef, PinnedMatrix, Prepared, Refusal,
+    Resident, ResidentCall, Run, Runs, RunsMut, Shape, Stack, Strides, TextError, TextErrors, TypedMatrix, cuda,
+    distributed, interp, large, random,
 };
 pub use tile::TileProgram;
 

@@ -35,7 +35,7 @@ mod subject;
 use std::fmt::Write;
 
 use ptx_gemm_check::exec::Orders;
-use ptx_gemm_check::{Finding, abridge, edge_sizes, quick_sizes, survey};
+use ptx_gemm_check::{Finding, Survey, abridge, edge_sizes, quick_sizes, survey};
 use ptx_gemm_dsl::Schedule;
 use ptx_gemm_interp::Options;
 use ptx_gemm_runtime::{Contract, Device, InterpreterOptions};
@@ -80,7 +80,8 @@ macro_rules! assert_ptx_snapshot {
 /// (the bound is 0), random data, NaN and infinities, aligned and padded rows, and with C separate from D and in place.
 ///
 /// The default sizes are those at which kernels go wrong: around tiles, fragments, vectors and the depth of the
-/// pipeline of each entry. Other sizes can be given as `[(m, n, k), …]`.
+/// pipeline of each entry. Other sizes can be given as `[(m, n, k), …]`. A size at which no element can be
+/// compared is a failure, as with an epilogue that divides integers by 0; and so are sizes none of which has elements.
 #[macro_export]
 macro_rules! assert_correct {
     ($kernel:expr $(,)?) => {
@@ -146,7 +147,7 @@ pub fn correct(kernel: &impl Subject, sizes: Option<&[Size]>) -> Result<(), Stri
     if sizes.is_empty() {
         return Err("no sizes were given: nothing would be tested".into());
     }
-    told(kernel, "is wrong", &survey(&gemm, &sizes), 2 * sizes.len())
+    told(kernel, "is wrong", &survey(&gemm, &sizes))
 }
 
 /// [`assert_no_races!`](crate::assert_no_races) without the panic.
@@ -160,7 +161,7 @@ pub fn no_races(kernel: &impl Subject) -> Result<(), String> {
         let options = InterpreterOptions { options: order.options(&Options::default()), misalign: 0 };
         let gemm = kernel.compiled(&Device::interpreter_with(options))?;
         let sizes = quick_sizes(gemm.kernel());
-        told(kernel, &format!("is wrong in the order `{order}`"), &survey(&gemm, &sizes), 2 * sizes.len())?;
+        told(kernel, &format!("is wrong in the order `{order}`"), &survey(&gemm, &sizes))?;
     }
     Ok(())
 }
@@ -191,11 +192,17 @@ pub fn contracts(kernel: &impl Subject, more: &str) -> Result<(), String> {
 }
 
 /// Describes the findings: the smallest ones, and how many there are.
-fn told(kernel: &impl Subject, what: &str, findings: &[Finding], products: usize) -> Result<(), String> {
+fn told(kernel: &impl Subject, what: &str, survey: &Survey) -> Result<(), String> {
+    let Survey { products, compared, findings } = survey;
+    let untested = heading(kernel.schedule(), "is not tested: nothing was compared");
     if findings.is_empty() {
-        return Ok(());
+        return match compared {
+            0 => Err(format!("{untested}m or n is 0 in all sizes, and D has no elements\n")),
+            _ => Ok(()),
+        };
     }
-    let mut text = heading(kernel.schedule(), what);
+    let all_uncompared = findings.iter().all(Finding::is_uncompared);
+    let mut text = if all_uncompared { untested } else { heading(kernel.schedule(), what) };
     let _ = writeln!(text, "{} of {products} products; the smallest:", findings.len());
     for finding in &findings[..findings.len().min(SHOWN)] {
         let _ = writeln!(text, "- {finding}");

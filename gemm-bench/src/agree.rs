@@ -10,6 +10,7 @@ use ptx_gemm::random::SplitMix64;
 use ptx_gemm::{CompiledGemm, DType, Device, Error, Resident};
 use ptx_gemm_check::bound::{Estimate, Rounding};
 use ptx_gemm_check::epilogue::{self, APPROXIMATE};
+use ptx_gemm_check::integer;
 use ptx_gemm_dsl::promise::Quadrants;
 
 use crate::host::Host;
@@ -55,7 +56,12 @@ pub(crate) enum Agreement {
     Right(Accuracy),
     /// An element exceeds its bound.
     Wrong(String),
+    /// No element could be compared, for this reason.
+    Uncompared(String),
 }
+
+/// The relative error, in the Frobenius norm, of a result that bounds cannot judge: a result of zeros has 1.
+const USEFUL: f64 = 0.5;
 
 impl Reference {
     /// Computes it, with cuBLAS's help if there is one.
@@ -104,19 +110,27 @@ impl Reference {
         let bound = Bound::of(operands, levels);
         let plain = extras.is_plain(Rounding::of(operands.problem.types.epilogue()));
         let vectors = extras.vectors();
+        let (mut compared, mut undefined) = (0, 0);
         for &Sample { place, index, value, magnitude } in &self.samples {
             let got = d.get(index);
-            let (value, limit) = match plain {
-                true => (value, bound.to_exact(magnitude, value)),
+            let expected = match plain {
+                true => Some((value, bound.to_exact(magnitude, value))),
                 false => {
                     finished(operands, extras, &vectors, place, Estimate { value, error: bound.to_sum(magnitude) })
                 }
             };
-            if !within(got, value, limit) {
-                return Agreement::Wrong(format!(
-                    "element {index} is {got:e}, in f64 it is {value:e} within {limit:e}"
-                ));
+            match expected {
+                None => undefined += 1,
+                Some((value, limit)) if value.is_finite() && limit.is_infinite() => {}
+                Some((value, limit)) if !within(got, value, limit) => {
+                    let what = format!("element {index} is {got:e}, in f64 it is {value:e} within {limit:e}");
+                    return Agreement::Wrong(what);
+                }
+                Some(_) => compared += 1,
             }
+        }
+        if compared == 0 {
+            return self.by_norm(operands, d, plain, undefined);
         }
         let error = plain.then(|| self.error(operands, d)).flatten();
         // What an epilogue makes of the sum, cuBLAS does not compute.
@@ -131,6 +145,9 @@ impl Reference {
             }
             let (got, value) = (d.get(index), theirs.get(index));
             let limit = 2.0 * bound.to_exact(magnitude.get(index), value);
+            if limit.is_infinite() {
+                continue;
+            }
             if !within(got, value, limit) {
                 let what = format!("element {index} is {got:e}, cuBLAS has {value:e}, the bound is {limit:e}");
                 return Agreement::Wrong(what);
@@ -138,6 +155,23 @@ impl Reference {
         }
         let equal_bits = Some(equal as f64 / d.elements().max(1) as f64);
         Agreement::Right(Accuracy { equal_bits, error, cublas_error: self.error(operands, theirs) })
+    }
+
+    /// What the norm says of a result none of whose sampled elements has a bound that excludes anything, such as a long sum in f16.
+    fn by_norm(&self, operands: &Operands, d: &Host, plain: bool, undefined: usize) -> Agreement {
+        let all = self.samples.len();
+        if undefined == all {
+            let why = "the epilogue divides an integer by 0 at each of the elements that were compared";
+            return Agreement::Uncompared(why.into());
+        }
+        match self.error(operands, d).filter(|_| plain) {
+            Some(error) if error <= USEFUL => {
+                let cublas_error = self.cublas.as_ref().and_then(|(theirs, _)| self.error(operands, theirs));
+                Agreement::Right(Accuracy { equal_bits: None, error: Some(error), cublas_error })
+            }
+            Some(error) => Agreement::Wrong(format!("the relative error of {all} elements is {error:.3}")),
+            None => Agreement::Uncompared("the bound on rounding errors excludes no result".into()),
+        }
     }
 
     /// The relative error of the sampled elements of a result, in the Frobenius norm.
@@ -149,24 +183,29 @@ impl Reference {
     }
 }
 
-/// What the epilogue makes of a sum, and how far a correct result may be from that.
+/// What the epilogue makes of a sum, and how far a correct result may be from that; `None` if that is not defined.
 fn finished(
     operands: &Operands,
     extras: &Extras,
     vectors: &[Vec<f64>],
     [product, row, col]: [usize; 3],
     acc: Estimate,
-) -> (f64, f64) {
-    let (rounding, stored) = (Rounding::of(operands.problem.types.epilogue()), Rounding::of(operands.problem.types.d));
-    let c = extras.c(product, row, col);
-    let element = epilogue::Operands { acc, c, row, col, scalars: &extras.scalars, vectors };
+) -> Option<(f64, f64)> {
+    let types = operands.problem.types;
+    let (rounding, stored) = (Rounding::of(types.epilogue()), Rounding::of(types.d));
+    let (c, scalars) = (extras.c(product, row, col), extras.scalars.as_slice());
+    if types.acc.is_integer() {
+        let element = integer::Operands { acc: acc.value as i32, c: c as i32, row, col, scalars, vectors };
+        return integer::evaluate(&extras.epilogue, &element).map(|value| (f64::from(value), 0.0));
+    }
+    let element = epilogue::Operands { acc, c, row, col, scalars, vectors };
     let value = epilogue::evaluate(&extras.epilogue, &element, rounding, APPROXIMATE).stored(stored);
-    (value.value, value.error)
+    Some((value.value, value.error))
 }
 
-/// Whether two numbers are within the bound of each other; false for NaN.
+/// Whether a result is the reference, or within the bound of it.
 fn within(got: f64, value: f64, limit: f64) -> bool {
-    (got - value).abs() <= limit
+    if value.is_finite() { (got - value).abs() <= limit } else { got == value || (got.is_nan() && value.is_nan()) }
 }
 
 /// The largest permitted distance of a result from the exact sum.
@@ -182,9 +221,10 @@ struct Bound {
 impl Bound {
     fn of(operands: &Operands, levels: Option<u32>) -> Bound {
         let types = operands.problem.types;
-        let n = operands.size.k as f64 + 1.0;
         let unit = unit(types.acc);
-        let gamma = n * unit / (1.0 - n * unit).max(0.5);
+        let gamma = Rounding::of(types.acc).gamma(operands.size.k.saturating_add(1));
+        // A bound that reaches the sum of the magnitudes excludes no sum.
+        let gamma = if gamma < 1.0 { gamma } else { f64::INFINITY };
         let rounded_inputs = if types.a == DType::Tf32 { 2.0 * TF32 } else { 0.0 };
         let stored = if types.d == types.acc { 0.0 } else { self::unit(types.d) };
         let quadrants = levels.map(|levels| {
@@ -200,7 +240,7 @@ impl Bound {
 
     fn to_sum(&self, magnitude: f64) -> f64 {
         // The magnitude is itself rounded, upwards or downwards, so the bound is slightly enlarged.
-        self.quadrants.unwrap_or(self.sum * magnitude * 1.001)
+        self.quadrants.unwrap_or(if magnitude == 0.0 { 0.0 } else { self.sum * magnitude * 1.001 })
     }
 
     fn to_exact(&self, magnitude: f64, value: f64) -> f64 {

@@ -2,6 +2,7 @@
 //!
 //! Products that programs call should be a library's; the steps are there to learn from.
 
+#[cfg(feature = "cpu-libraries")]
 mod libraries;
 mod memory;
 mod openblas;
@@ -85,9 +86,9 @@ pub fn rungs() -> Vec<Rung> {
         of("blocked", blocked::multiply),
         of("simd", simd::multiply),
         of("threads", threads::multiply),
-        of("matrixmultiply", libraries::matrixmultiply),
-        of("faer", libraries::faer),
     ];
+    #[cfg(feature = "cpu-libraries")]
+    rungs.extend([of("matrixmultiply", libraries::matrixmultiply), of("faer", libraries::faer)]);
     if let Some(library) = openblas::Library::find(rayon::current_num_threads()) {
         rungs
             .push(Rung { name: "OpenBLAS".into(), multiply: Box::new(move |n, a, b, c| library.multiply(n, a, b, c)) });

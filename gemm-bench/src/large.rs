@@ -20,7 +20,7 @@ use ptx_gemm::large::{Arguments, Large, LargeError};
 use ptx_gemm::{DType, Device, DeviceKind, Error, PinnedMatrix, Schedule, Shape};
 use serde::{Deserialize, Serialize};
 
-use crate::session::types_of;
+use crate::spelling::RowTypes;
 pub use sample::{Checked, Host, fill};
 pub use table::{plot, table};
 
@@ -202,7 +202,7 @@ fn product(
     let alone = rows.iter().find(|row| row.n == extent && row.schedule == name && row.devices == 1);
     Ok(Row {
         suite: "large".into(),
-        types: types_of([types.a, types.b, types.acc, types.d]),
+        types: RowTypes { types: [types.a, types.b, types.acc, types.d], planes: None }.to_string(),
         layout: format!("{},{},{}", layouts.a, layouts.b, layouts.d),
         m: extent,
         n: extent,

@@ -25,6 +25,7 @@ pub mod rivals;
 pub mod roofline;
 pub mod rows;
 pub mod session;
+pub mod spelling;
 pub mod suites;
 pub mod sweep;
 pub mod timing;

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use crate::session::AS_PLANES;
+use crate::spelling::AS_PLANES;
 
 /// Which parts of a file of results to show.
 #[derive(Clone, Copy, Debug, Default)]
@@ -144,6 +144,13 @@ pub fn is_comparable(results: &Value) -> bool {
     source(results).is_some() && results["rows"].is_array()
 }
 
+/// Whether another file of results has the speed of some row that is shown.
+pub fn has_common_rows(results: &Value, shown: Shown<'_>, beside: &Value) -> bool {
+    let rows = |results: &Value| results["rows"].as_array().cloned().unwrap_or_default();
+    let (rows, others) = (rows(results), rows(beside));
+    chosen(&rows, shown).into_iter().any(|row| same(row, &others).is_some())
+}
+
 /// The device, and the command that made the file.
 fn source(results: &Value) -> Option<String> {
     let about = results["about"].as_str().map_or(String::new(), |about| format!(" {about}"));
@@ -227,13 +234,17 @@ fn cells(row: &Value, columns: Columns) -> Option<Vec<String>> {
     Some(cells)
 }
 
-/// The other file's speed on the same schedule and product, and our speed as a share of it. Fields that the other file
-/// lacks count as equal.
-fn compared(row: &Value, others: &[Value]) -> [String; 2] {
+/// The row of another file on the same schedule and product. Fields that the other file lacks count as equal.
+fn same<'a>(row: &Value, others: &'a [Value]) -> Option<&'a Value> {
     let agrees = |other: &Value, name: &str| other[name].is_null() || other[name] == row[name];
     let named = ["schedule", "m", "n", "k", "batch", "types", "layout"];
-    let same = |other: &&Value| !other["schedule"].is_null() && named.iter().all(|name| agrees(other, name));
-    let theirs = others.iter().find(same).and_then(|other| other["tflops"].as_f64());
+    let is_same = |other: &&Value| !other["schedule"].is_null() && named.iter().all(|name| agrees(other, name));
+    others.iter().find(is_same)
+}
+
+/// The other file's speed on that, and our speed as a share of it.
+fn compared(row: &Value, others: &[Value]) -> [String; 2] {
+    let theirs = same(row, others).and_then(|other| other["tflops"].as_f64());
     let share = theirs.zip(row["tflops"].as_f64()).map(|(theirs, ours)| ours / theirs);
     [theirs.map_or("-".into(), |tflops| format!("{tflops:.1}")), percent(share)]
 }

@@ -6,12 +6,13 @@
 use ptx_gemm::builder::{Axis, Epilogue};
 use ptx_gemm::cuda::{Algorithm, Cublas, CublasLt, CublasLtProduct, CublasProduct, Properties};
 use ptx_gemm::{
-    Batch, CompiledGemm, DType, Device, Error, Expert, ExpertsCall, Prepared, Problem, Resident, ResidentCall, Shape,
-    Stack,
+    Batch, CompiledGemm, DType, Device, DeviceError, Error, Expert, ExpertsCall, Prepared, Problem, Resident,
+    ResidentCall, Shape, Stack,
 };
 use ptx_gemm_check::bound::{Estimate, Rounding};
 use ptx_gemm_check::epilogue::{self, APPROXIMATE, reads};
 
+use crate::cpu::available;
 use crate::host::Host;
 use crate::suites::Size;
 
@@ -57,6 +58,7 @@ impl Operands {
         let experts = if problem.batch == Batch::Grouped { size.batch } else { 1 };
         let size = if problem.batch == Batch::Grouped { size.stacked() } else { size };
         let Size { m, n, k, batch } = size;
+        fits(size, problem)?;
         let random = |dtype, rows, cols, layout, seed| {
             let (shape, stack) = packed(rows, cols, layout, batch);
             Host::random(dtype, shape, stack, seed)
@@ -246,6 +248,20 @@ pub(crate) fn routed(rows: usize, experts: usize) -> Vec<usize> {
         *last += left;
     }
     each
+}
+
+/// Whether the host has room for A, B, and three matrices like D: the result, the reference, and its magnitudes.
+fn fits(size: Size, problem: &Problem) -> Result<(), Error> {
+    let d = size.m as u128 * size.n as u128 * size.batch as u128;
+    let bytes = size.bytes(problem.types).saturating_add(d.saturating_mul(2 * 8));
+    match available() {
+        Some(available) if bytes > available.into() => Err(Error::Device(DeviceError::OutOfMemory {
+            device: "the host".into(),
+            what: format!("the matrices of {size}"),
+            bytes: u64::try_from(bytes).unwrap_or(u64::MAX),
+        })),
+        _ => Ok(()),
+    }
 }
 
 fn packed(rows: usize, cols: usize, layout: ptx_gemm::Layout, batch: usize) -> (Shape, Stack) {

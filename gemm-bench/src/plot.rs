@@ -8,7 +8,8 @@ use ptx_gemm_draw::sizes::{Line, Lines, lines};
 use ptx_gemm_draw::{Scheme, by_idea, middle};
 
 use crate::report::best;
-use crate::session::{AS_PLANES, Row};
+use crate::session::Row;
+use crate::spelling::AS_PLANES;
 use crate::suites::{self, Size};
 
 /// The plot as SVG text. `peak`, that of f32, is in TFLOP/s; 0 if it is not known.

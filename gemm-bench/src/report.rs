@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::agree::Accuracy;
 use crate::measure::{How, Times};
 use crate::session::Row;
+use crate::spelling::RowTypes;
 use crate::suites::{Size, Suite};
 
 /// Lanes of a multiprocessor that multiply and add in f32, on every architecture since sm_86 and on sm_90 (CUDA C++
@@ -147,6 +148,11 @@ pub fn json(device: &str, command: &str, peak: f64, rows: &[&Row]) -> Value {
     json!({ "device": device, "command": command, "f32_peak_tflops": rounded(peak), "rows": rows })
 }
 
+/// Types in the one spelling of all rows; what is not a type stays as it is.
+fn spelled(types: &str) -> String {
+    types.parse::<RowTypes>().map_or_else(|_| types.into(), |types| types.to_string())
+}
+
 /// The rows of a file of results, and the peak; `None` if it is not one.
 pub fn read(results: &Value) -> Option<(Vec<Row>, f64)> {
     let row = |row: &Value| {
@@ -164,7 +170,7 @@ pub fn read(results: &Value) -> Option<(Vec<Row>, f64)> {
         };
         Some(Row {
             suite: text("suite")?.into(),
-            types: text("types")?.into(),
+            types: spelled(text("types")?),
             layout: text("layout")?.into(),
             size: Size { m: extent("m")?, n: extent("n")?, k: extent("k")?, batch: extent("batch")? },
             schedule: text("schedule")?.into(),

@@ -104,6 +104,9 @@ fn best<'a>(
     };
     match reference.of_library(device, operands, result) {
         Ok(Agreement::Right { .. }) => Ok(products),
+        Ok(Agreement::Uncompared(what)) => {
+            Err(format!("cuBLASLt's result is not compared, and it is left out: {what}"))
+        }
         Ok(Agreement::Wrong(what)) => Err(format!("cuBLASLt's result is wrong, and it is left out: {what}")),
         Err(error) => Err(format!("cuBLASLt is left out: {error}")),
     }

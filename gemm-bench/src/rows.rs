@@ -1,13 +1,13 @@
 //! Every measurement in one compact file: the product, the clauses and the time of each row of many files of results, which a
 //! ranking of schedules can be compared with. Runs, schedules and products are written once, and rows refer to them by index.
 
-use ptx_gemm::{Batch, Layout, Schedule};
+use ptx_gemm::{Batch, Layout, Problem, Schedule};
 use ptx_gemm_check::case;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::program::Program;
-use crate::session::{AS_PLANES, types_of};
+use crate::spelling::RowTypes;
 use crate::suites::{LayoutPair, Named, Size, Suite};
 
 /// A file of rows.
@@ -204,17 +204,11 @@ fn as_timed(schedule: Schedule, row: &Value, size: Size) -> Result<String, Strin
     let name = row["schedule"].as_str().unwrap_or_default().to_string();
     let (types, layout) = (row["types"].as_str().unwrap_or_default(), row["layout"].as_str().unwrap_or_default());
     let of = |schedule: &Schedule| schedule.problem().map_err(|errors| format!("{name}: {errors}"));
-    let (types, _) = types.split_once(AS_PLANES).unwrap_or((types, ""));
+    let RowTypes { types: wanted, .. } = types.parse()?;
     let has_types = |schedule: &Schedule| {
-        of(schedule).map(|problem| types_of([problem.types.a, problem.types.b, problem.types.acc, problem.types.d]))
+        of(schedule).map(|Problem { types, .. }| [types.a, types.b, types.acc, types.d] == wanted)
     };
-    let schedule = match types.split(',').next() {
-        Some(first) if has_types(&schedule)? != types => {
-            let types: Schedule = format!("types({first});").parse().map_err(|_| format!("no types {types}"))?;
-            schedule.with(types)
-        }
-        _ => schedule,
-    };
+    let schedule = if has_types(&schedule)? { schedule } else { schedule.with(Schedule::new().types(wanted[0])) };
     let mut letters = layout.split(',').map(|layout| if layout == "col" { Layout::Col } else { Layout::Row });
     let pair = match (letters.next(), letters.next()) {
         (Some(Layout::Row), Some(Layout::Row)) => LayoutPair::Nn,
@@ -228,12 +222,12 @@ fn as_timed(schedule: Schedule, row: &Value, size: Size) -> Result<String, Strin
         _ => Batch::One,
     };
     let whole = Named { name: name.clone(), program: Program::Schedule(schedule) };
-    let whole =
-        whole.with_layouts(pair).and_then(|whole| whole.batched(batch)).map_err(|why| format!("{name}: {why}"))?;
-    let Program::Schedule(schedule) = whole.program else { return Err(format!("{name}: a tile program")) };
-    let problem = of(&schedule)?;
-    let layouts = format!("{},{},{}", problem.layouts.a, problem.layouts.b, problem.layouts.d);
-    match has_types(&schedule)? == types && layouts == layout {
+    let whole = whole.with_layouts(pair).and_then(|whole| whole.batched(batch));
+    let Program::Schedule(schedule) = whole.map_err(|why| format!("{name}: {why}"))?.program else {
+        return Err(format!("{name}: a tile program"));
+    };
+    let layouts = of(&schedule)?.layouts;
+    match has_types(&schedule)? && format!("{},{},{}", layouts.a, layouts.b, layouts.d) == layout {
         true => Ok(schedule.to_string().split_whitespace().collect::<Vec<_>>().join(" ")),
         false => Err(format!("{name} is not of the types and layouts of its row: {types}, {layout}")),
     }
@@ -303,8 +297,8 @@ mod tests {
                 let schedule: Schedule =
                     row.clauses.parse().unwrap_or_else(|errors| panic!("{}: {errors}", row.clauses));
                 let types = schedule.problem().unwrap().types;
-                let types = types_of([types.a, types.b, types.acc, types.d]);
-                assert_eq!(row.types.split(AS_PLANES).next(), Some(types.as_str()), "{}", row.clauses);
+                let named: RowTypes = row.types.parse().unwrap();
+                assert_eq!([types.a, types.b, types.acc, types.d], named.types, "{}", row.clauses);
             }
         }
         assert!(clauses.len() > 150, "{}", clauses.len());

@@ -6,13 +6,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ptx_gemm::cuda::{Enqueue, Properties, Queue};
-use ptx_gemm::{CompiledGemm, DType, Device, DeviceError, Error, Problem};
+use ptx_gemm::{CompiledGemm, Device, DeviceError, Error, Problem};
 
 use crate::agree::{Accuracy, Agreement, Reference};
 use crate::measure::{Pace, Times, measure};
 use crate::operands::Operands;
 use crate::program::Program;
 use crate::rivals::{Against, Rivals, Theirs, Versions};
+use crate::spelling::RowTypes;
 use crate::suites::{Named, Size};
 
 /// What to measure.
@@ -50,7 +51,7 @@ pub struct Order {
 pub struct Row {
     /// The suite.
     pub suite: String,
-    /// One type name if all agree, else `a,b,acc,d`; products from planes say so: they are not compared with the others.
+    /// As [`RowTypes`] spells them; products from planes are not compared with the others.
     pub types: String,
     /// The layouts of A, B and D.
     pub layout: String,
@@ -69,6 +70,8 @@ pub struct Row {
 pub enum Reason {
     /// The result is wrong.
     Wrong,
+    /// No element of the result could be compared.
+    Uncompared,
     /// The schedule, the device or cuBLAS reported an error.
     Refused,
     /// The time was used up.
@@ -277,6 +280,9 @@ impl Session<'_> {
             Agreement::Wrong(what) => {
                 return Ok(Event::Missing { suite, schedule, size: Some(size), reason: Reason::Wrong, what });
             }
+            Agreement::Uncompared(what) => {
+                return Ok(Event::Missing { suite, schedule, size: Some(size), reason: Reason::Uncompared, what });
+            }
         };
         let ours = operands.prepared(gemm, &extras)?;
         let ours = ours.iter().map(|one| one as &dyn Enqueue).collect();
@@ -284,9 +290,9 @@ impl Session<'_> {
         let problem = &operands.problem;
         let (types, layouts) = (problem.types, problem.layouts);
         let layout = format!("{},{},{}", layouts.a, layouts.b, layouts.d);
-        let types = types_of([types.a, types.b, types.acc, types.d]);
         let planes = gemm.kernel().interface().entries.iter().find_map(|entry| entry.emulated);
-        let types = planes.map_or(types.clone(), |of| format!("{types}{AS_PLANES}{}x{}", of.dtype, of.products));
+        let planes = planes.map(|of| format!("{}x{}", of.dtype, of.products));
+        let types = RowTypes { types: [types.a, types.b, types.acc, types.d], planes }.to_string();
         Ok(Event::Row(Row { suite, types, layout, size, schedule, times, accuracy }))
     }
 
@@ -304,16 +310,5 @@ impl Session<'_> {
             Error::Device(DeviceError::ContextDead { .. }) => Err(error),
             _ => Ok(()),
         }
-    }
-}
-
-/// Between the types of a product and the products of planes that it is made of: `f32 as bf16x6`.
-pub(crate) const AS_PLANES: &str = " as ";
-
-/// `f32` if all agree, else `a,b,acc,d`.
-pub fn types_of(types: [DType; 4]) -> String {
-    match types.iter().all(|dtype| *dtype == types[0]) {
-        true => types[0].to_string(),
-        false => types.map(|dtype| dtype.to_string()).join(","),
     }
 }

@@ -38,18 +38,7 @@ pub enum Suite {
     Large,
 }
 
-/// Extents of a product, and the number of products.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Size {
-    /// Rows of A and D.
-    pub m: usize,
-    /// Columns of B and D.
-    pub n: usize,
-    /// Columns of A, rows of B.
-    pub k: usize,
-    /// Products in one launch.
-    pub batch: usize,
-}
+pub use ptx_gemm_choose::Size;
 
 /// A program and its name.
 #[derive(Clone, Debug)]
@@ -209,9 +198,9 @@ impl Suite {
             Suite::Ladder => vec![Size::cube(4096)],
             Suite::Square => SQUARE.map(Size::cube).into(),
             Suite::Small => SMALL.map(Size::cube).into(),
-            Suite::Odd => ODD.map(Size::one).into(),
-            Suite::Skinny => SKINNY.map(Size::one).into(),
-            Suite::Deep => DEEP.map(Size::one).into(),
+            Suite::Odd => ODD.map(Size::of).into(),
+            Suite::Skinny => SKINNY.map(Size::of).into(),
+            Suite::Deep => DEEP.map(Size::of).into(),
             Suite::Batched => BATCHED.map(|[extent, batch]| Size { batch, ..Size::cube(extent) }).into(),
             Suite::Llm => llm::sizes(),
             Suite::Grouped => GROUPED.map(|[m, n, k, batch]| Size { m, n, k, batch }).into(),
@@ -279,51 +268,6 @@ impl Suite {
             }
         }
         all
-    }
-}
-
-impl Size {
-    /// One product whose three extents are equal.
-    pub fn cube(extent: usize) -> Size {
-        Size::one([extent; 3])
-    }
-
-    fn one([m, n, k]: [usize; 3]) -> Size {
-        Size { m, n, k, batch: 1 }
-    }
-
-    /// One product with the rows of all of these.
-    pub(crate) fn stacked(self) -> Size {
-        Size { m: self.m * self.batch, batch: 1, ..self }
-    }
-
-    /// `M`, `MxNxK` or `MxNxKxBATCH`.
-    ///
-    /// # Errors
-    ///
-    /// Returns what was expected if it is none of these, or if an extent is 0.
-    pub fn parse(text: &str) -> Result<Size, String> {
-        let numbers: Result<Vec<usize>, _> = text.split('x').map(|part| part.trim().parse()).collect();
-        match numbers.as_deref() {
-            Ok(numbers) if numbers.contains(&0) => Err("an extent of 0 takes no time".into()),
-            Ok(&[extent]) => Ok(Size::cube(extent)),
-            Ok(&[m, n, k]) => Ok(Size::one([m, n, k])),
-            Ok(&[m, n, k, batch]) => Ok(Size { m, n, k, batch }),
-            _ => Err("one of M, MxNxK, MxNxKxBATCH, such as 4095x4097x4093".into()),
-        }
-    }
-
-    /// Multiplications and additions.
-    pub fn operations(self) -> f64 {
-        2.0 * self.m as f64 * self.n as f64 * self.k as f64 * self.batch as f64
-    }
-}
-
-impl std::fmt::Display for Size {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Size { m, n, k, batch } = self;
-        let times = if *batch == 1 { String::new() } else { format!(" x{batch}") };
-        f.pad(&format!("{m} x {n} x {k}{times}"))
     }
 }
 
@@ -449,7 +393,7 @@ mod tests {
                 assert_eq!([layouts.a, layouts.b, layouts.d], expected, "{}", named.name);
             }
         }
-        let size = Size::one([8, 28_672, 4096]);
+        let size = Size::of([8, 28_672, 4096]);
         assert_eq!(Suite::product("llm", size).as_deref(), Some("Llama-3 8B gate_up"));
         assert_eq!(Suite::product("square", size), None);
     }
@@ -484,7 +428,7 @@ mod tests {
             assert!(grouped.len() > 1, "{dtype}");
             assert!(grouped.iter().all(|named| named.program.problem().is_ok_and(|p| p.batch == Batch::Grouped)));
         }
-        assert_eq!(Size { batch: 4, ..Size::one([8, 2, 3]) }.stacked(), Size::one([32, 2, 3]));
+        assert_eq!(Size { batch: 4, ..Size::of([8, 2, 3]) }.stacked(), Size::of([32, 2, 3]));
         for (rows, experts) in [(8192, 8), (65_536, 128), (10, 3), (5, 1), (0, 4)] {
             let each = crate::operands::routed(rows, experts);
             assert_eq!((each.len(), each.iter().sum::<usize>()), (experts, rows));
@@ -496,9 +440,9 @@ mod tests {
     #[test]
     fn sizes_are_read() {
         assert_eq!(Size::parse("4096"), Ok(Size::cube(4096)));
-        assert_eq!(Size::parse("1x2x3"), Ok(Size::one([1, 2, 3])));
-        assert_eq!(Size::parse("1x2x3x4"), Ok(Size { batch: 4, ..Size::one([1, 2, 3]) }));
-        for text in ["", "0", "1x2", "1x2x0", "-1", "1x2x3x4x5", "99999999999999999999"] {
+        assert_eq!(Size::parse("1x2x3"), Ok(Size::of([1, 2, 3])));
+        assert_eq!(Size::parse("1x2x3x4"), Ok(Size { batch: 4, ..Size::of([1, 2, 3]) }));
+        for text in ["", "0", "1x2", "1x2x0", "-1", "1x2x3x4x5", "4294901761", "99999999999999999999"] {
             assert!(Size::parse(text).is_err(), "{text}");
         }
     }

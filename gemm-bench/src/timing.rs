@@ -1,5 +1,6 @@
 //! Times some programs on one product next to cuBLAS in one session, for `profile`, `ablate` and `ladder`.
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use ptx_gemm::Device;
@@ -7,7 +8,7 @@ use ptx_gemm::cuda::Properties;
 use ptx_gemm_check::ladder::Timing;
 
 use crate::rivals::Against;
-use crate::session::{self, Event, Order, Orders};
+use crate::session::{self, Event, Order, Orders, Reason};
 use crate::suites::{Named, Size};
 
 /// How long a kernel may exceed the time limit for all before it counts as one that never ends.
@@ -19,12 +20,32 @@ pub struct Timed {
     /// The name of the GPU, if the session started.
     pub properties: Option<Properties>,
     /// For each program, in order, its time, or why there is none.
-    pub timings: Vec<Result<Timing, String>>,
+    pub timings: Vec<Result<Timing, Untimed>>,
+}
+
+/// Why there is no time for a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Untimed {
+    /// The kind of reason.
+    pub reason: Reason,
+    /// The reason in words.
+    pub what: String,
+}
+
+impl fmt::Display for Untimed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Untimed { reason, what } = self;
+        match reason {
+            Reason::Wrong => write!(f, "WRONG: {what}"),
+            Reason::Uncompared => write!(f, "NOT COMPARED: {what}"),
+            Reason::Refused | Reason::Late => f.write_str(what),
+        }
+    }
 }
 
 /// Times programs one after another; none starts after `budget`. Programs are identified by name.
 pub fn time(device: &Device, programs: Vec<Named>, size: Size, budget: Duration) -> Timed {
-    let late = || Err("the time was up".to_string());
+    let late = || Err(Untimed { reason: Reason::Late, what: "the time was up".into() });
     let names: Vec<String> = programs.iter().map(|named| named.name.clone()).collect();
     let mut timed = Timed { properties: None, timings: names.iter().map(|_| late()).collect() };
     let end = Instant::now() + budget;
@@ -39,7 +60,7 @@ pub fn time(device: &Device, programs: Vec<Named>, size: Size, budget: Duration)
 
 impl Timed {
     fn hear(&mut self, event: Event, names: &[String], size: Size) {
-        let mut settle = |name: &str, what: Result<Timing, String>| {
+        let mut settle = |name: &str, what: Result<Timing, Untimed>| {
             for (timing, _) in self.timings.iter_mut().zip(names).filter(|(_, known)| *known == name) {
                 *timing = what.clone();
             }
@@ -50,10 +71,14 @@ impl Timed {
                 let (ms, noise, cublas_ms) = (row.times.ms, row.times.spread, row.times.cublas_ms);
                 settle(&row.schedule, Ok(Timing { size: [size.m, size.n, size.k], ms, noise, cublas_ms }));
             }
-            Event::Missing { schedule, what, .. } => settle(&schedule, Err(what)),
+            Event::Missing { schedule, reason, what, .. } => settle(&schedule, Err(Untimed { reason, what })),
             Event::Started { .. } | Event::Note(_) | Event::End { .. } => {}
             Event::Broken(why) => {
-                self.timings.iter_mut().filter(|timing| timing.is_err()).for_each(|timing| *timing = Err(why.clone()));
+                // What is known to be wrong stays so.
+                let late =
+                    |timing: &Result<Timing, Untimed>| timing.as_ref().is_err_and(|why| why.reason == Reason::Late);
+                let broken = Untimed { reason: Reason::Refused, what: why };
+                self.timings.iter_mut().filter(|timing| late(timing)).for_each(|timing| *timing = Err(broken.clone()));
             }
         }
     }
@@ -63,7 +88,7 @@ impl Timed {
 mod tests {
     use ptx_gemm::cuda::Properties;
 
-    use super::Timed;
+    use super::{Timed, Untimed};
     use crate::agree::Accuracy;
     use crate::measure::{How, Times};
     use crate::rivals::Versions;
@@ -73,7 +98,9 @@ mod tests {
     #[test]
     fn each_program_has_its_time_or_the_reason() {
         let names = ["one", "two", "three"].map(String::from);
-        let mut timed = Timed { properties: None, timings: names.iter().map(|_| Err("late".into())).collect() };
+        let untimed = |reason, what: &str| Err(Untimed { reason, what: what.into() });
+        let mut timed =
+            Timed { properties: None, timings: names.iter().map(|_| untimed(Reason::Late, "late")).collect() };
         let size = Size::parse("64x32x16").unwrap();
         let times = Times {
             ms: 2.0,
@@ -99,14 +126,17 @@ mod tests {
         };
         timed.hear(Event::Row(row), &names, size);
         let (suite, schedule) = ("product".into(), "three".into());
-        let missing = Event::Missing { suite, schedule, size: None, reason: Reason::Refused, what: "sm_90".into() };
+        let missing = Event::Missing { suite, schedule, size: None, reason: Reason::Wrong, what: "D[0]".into() };
         timed.hear(missing, &names, size);
         assert_eq!(timed.properties, Some(properties));
-        assert_eq!(timed.timings[0], Err("late".into()));
+        timed.hear(Event::Broken("it stopped".into()), &names, size);
+        assert_eq!(timed.timings[0], untimed(Reason::Refused, "it stopped"));
         assert_eq!(
             timed.timings[1].as_ref().map(|timing| (timing.size, timing.share())),
             Ok(([64, 32, 16], Some(0.5)))
         );
-        assert_eq!(timed.timings[2], Err("sm_90".into()));
+        // A wrong result is not just a missing time.
+        assert_eq!(timed.timings[2], untimed(Reason::Wrong, "D[0]"));
+        assert!(timed.timings[2].as_ref().is_err_and(|why| why.to_string() == "WRONG: D[0]"));
     }
 }

@@ -8,12 +8,12 @@ fn ranking(suite: &str) -> Ranking {
     let path = format!("{}/../bench/results/h200/{suite}.json", env!("CARGO_MANIFEST_DIR"));
     let results = serde_json::from_str(&std::fs::read_to_string(path).expect("results")).expect("JSON");
     let (rows, _) = report::read(&results).expect("a file of results");
-    Ranking::of(&rows, &Gpu::H200)
+    Ranking::of(&rows, Gpu::h200())
 }
 
 #[test]
 fn the_figures_of_the_documentation_are_those_of_the_results() {
-    let document = include_str!("../src/sweep/cost.rs");
+    let document = include_str!("../../gemm-choose/src/estimate/mod.rs");
     for suite in ["ladder", "square"] {
         let ranking = ranking(suite);
         // Products of planes have times, and the model knows nothing of planes.

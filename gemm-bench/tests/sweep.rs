@@ -3,6 +3,8 @@
 use std::cell::Cell;
 use std::io::Write;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ptx_gemm_bench::suites::Size;
@@ -120,6 +122,11 @@ fn measured(ms: f64) -> Measured {
 
 /// Times the first four candidates with scripts, one after the other.
 fn timed(scripts: &[String], kept: &mut Kept) -> (Outcome, timing::Timed, usize) {
+    timed_until(scripts, kept, usize::MAX)
+}
+
+/// The same, interrupted once this many have an answer.
+fn timed_until(scripts: &[String], kept: &mut Kept, enough: usize) -> (Outcome, timing::Timed, usize) {
     let mut outcome = run(&sweep(SPACE), &mut Kept::nowhere());
     outcome.legal.truncate(4);
     let next = Cell::new(0);
@@ -131,15 +138,18 @@ fn timed(scripts: &[String], kept: &mut Kept) -> (Outcome, timing::Timed, usize)
         command
     };
     let deadline = Instant::now() + Duration::from_secs(60);
+    let interrupt = AtomicBool::new(false);
     let timing = Timing {
         size: Size::cube(1024),
-        gpu: Gpu::H200,
+        gpu: Gpu::h200().clone(),
         device: "cuda:0",
         worker: &worker,
         deadline,
         patience: Duration::from_secs(2),
+        interrupt: &interrupt,
     };
-    let told = timing::time(&mut outcome.legal, &timing, kept, &mut |_| ()).expect("workers start");
+    let mut progress = |done| interrupt.store(done >= enough, Ordering::Relaxed);
+    let told = timing::time(&mut outcome.legal, &timing, kept, &mut progress).expect("workers start");
     outcome.rank();
     (outcome, told, next.get())
 }
@@ -188,6 +198,25 @@ fn a_worker_that_dies_costs_its_row_and_one_that_cannot_work_ends_the_sweep() {
 
     let (_, told, workers) = timed(&["echo nonsense".into()], &mut Kept::nowhere());
     assert!(told.broken.is_some_and(|why| why.starts_with("not an answer")) && workers == 1);
+}
+
+/// What was judged and timed before an interrupt is the outcome, and what was under way is not a failure.
+#[test]
+fn an_interrupted_sweep_has_what_was_found() {
+    let begun = Instant::now();
+    let started = [Answer::Started(0), Answer::Measured(0, measured(3.0)), Answer::Started(1)];
+    let (outcome, told, workers) =
+        timed_until(&[format!("{} exec sleep 600", says(&started))], &mut Kept::nowhere(), 1);
+    assert_eq!((told.broken.as_deref(), told.late, workers), (Some("interrupted"), 3, 1));
+    let timed: Vec<_> = outcome.legal.iter().filter_map(|candidate| candidate.timed.clone()).collect();
+    assert_eq!(timed, [Ok(measured(3.0))]);
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+
+    let interrupt = Arc::new(AtomicBool::new(false));
+    let sweep = sweep(SPACE).until(interrupt.clone());
+    let part =
+        sweep.run(&mut Kept::nowhere(), |done| interrupt.store(done >= 10, Ordering::Relaxed)).expect("an outcome");
+    assert!((10..96).contains(&part.judged()), "{}", part.judged());
 }
 
 #[test]

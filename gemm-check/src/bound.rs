@@ -84,6 +84,8 @@ impl Estimate {
     ///
     /// Tensor cores alone add in f16. They add the exact products of four steps of k at least at once, and round that sum to
     /// nearest; what they cut off before, below 2^-24 of the largest of up to 17 terms, is less than 2^-8 of a rounding.
+    ///
+    /// The error is infinite where it would reach the magnitudes: a sum of 0 would pass then, and so would any other.
     pub fn accumulated(sum: f64, magnitude: f64, terms: usize, acc: Rounding, exact: bool) -> Estimate {
         // Each partial sum is a number of the type if they all are integers below the first one that is not.
         if exact && magnitude * acc.unit <= 1.0 {
@@ -93,7 +95,11 @@ impl Estimate {
             DType::F16 => (terms.div_ceil(4), 1.0 + 2f64.powi(-8)),
             _ => (terms, 1.0),
         };
-        Estimate { value: sum, error: cut * acc.gamma(roundings) * magnitude + roundings as f64 * acc.tiny }
+        let relative = match cut * acc.gamma(roundings) {
+            useless if useless >= 1.0 => f64::INFINITY,
+            relative => relative,
+        };
+        Estimate { value: sum, error: spread(relative, magnitude) + roundings as f64 * acc.tiny }
     }
 
     /// x + y

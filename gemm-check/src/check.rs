@@ -53,10 +53,12 @@ impl Given<'_> {
                 scalars: &input.scalars,
                 vectors: input.vectors_of(product),
             };
-            if let Some(reference) = integer::evaluate(&problem.epilogue, &operands) {
-                let reference = Estimate::exact(f64::from(reference)).stored(Rounding::of(problem.types.d));
-                outcome.compare(row, col, d.get(product, row, col), reference, Rounding::of(problem.types.d));
-            }
+            let Some(reference) = integer::evaluate(&problem.epilogue, &operands) else {
+                outcome.undefined += 1;
+                continue;
+            };
+            let reference = Estimate::exact(f64::from(reference)).stored(Rounding::of(problem.types.d));
+            outcome.compare(row, col, d.get(product, row, col), reference, Rounding::of(problem.types.d));
         }
     }
 }

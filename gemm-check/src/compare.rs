@@ -3,8 +3,51 @@
 use std::fmt;
 
 use ptx_gemm_runtime::Run;
+use serde::Serialize;
 
 use crate::bound::{Estimate, Rounding};
+
+/// What a comparison says. Only [`Verdict::Right`] says that something was computed as it should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Every element that could be compared is within its bound, and nothing else was written.
+    Right,
+    /// An element exceeds its bound, or something else was written.
+    Wrong,
+    /// D has no elements, and nothing was written.
+    Empty,
+    /// D has elements, and none could be compared: the data leave all of them undefined, or their bounds exclude no result.
+    Uncompared,
+}
+
+impl Verdict {
+    /// The verdict on elements of which some were compared, some were not, and the compared ones are right or wrong.
+    pub fn of(right: bool, compared: usize, left_out: usize) -> Verdict {
+        match (right, compared, left_out) {
+            (false, ..) => Verdict::Wrong,
+            (true, 0, 0) => Verdict::Empty,
+            (true, 0, _) => Verdict::Uncompared,
+            (true, ..) => Verdict::Right,
+        }
+    }
+
+    /// Whether nothing contradicts the result: it is right, or there is none.
+    pub fn holds(self) -> bool {
+        matches!(self, Verdict::Right | Verdict::Empty)
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Verdict::Right => "right",
+            Verdict::Wrong => "WRONG",
+            Verdict::Empty => "empty: D has no elements",
+            Verdict::Uncompared => "NOT COMPARED",
+        })
+    }
+}
 
 /// The result of a check.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,11 +60,19 @@ pub struct Outcome {
     pub worst: Option<Mismatch>,
     /// Elements compared.
     pub compared: usize,
+    /// Elements without a reference: an integer is divided by 0.
+    pub undefined: usize,
+    /// Elements whose bound excludes no result.
+    pub unbounded: usize,
     /// Whether everything around the elements of D is unchanged.
     pub padding_intact: bool,
     /// The sums of the squares of the errors and of the references, where both are finite.
     squares: [f64; 2],
 }
+
+/// Why elements have no reference, and why they have no bound.
+const UNDEFINED: &str = "the epilogue divides an integer by 0, which has no defined result";
+const UNBOUNDED: &str = "the bound on rounding errors excludes no result";
 
 /// An element that is wrong.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,12 +91,42 @@ pub struct Mismatch {
 
 impl Outcome {
     pub(crate) fn new(run: Run) -> Outcome {
-        Outcome { run, max_error: 0.0, worst: None, compared: 0, padding_intact: true, squares: [0.0; 2] }
+        let (compared, undefined, unbounded) = (0, 0, 0);
+        Outcome {
+            run,
+            max_error: 0.0,
+            worst: None,
+            compared,
+            undefined,
+            unbounded,
+            padding_intact: true,
+            squares: [0.0; 2],
+        }
     }
 
-    /// Whether every element is within its bound and nothing else was written.
+    /// What the comparison says.
+    pub fn verdict(&self) -> Verdict {
+        let right = self.max_error <= 1.0 && self.padding_intact;
+        Verdict::of(right, self.compared, self.undefined + self.unbounded)
+    }
+
+    /// Whether every element that could be compared is within its bound, and nothing else was written. False if D has elements
+    /// of which none could be compared; true if it has none.
     pub fn is_right(&self) -> bool {
-        self.max_error <= 1.0 && self.padding_intact
+        self.verdict().holds()
+    }
+
+    /// Elements of D.
+    pub fn elements(&self) -> usize {
+        self.compared + self.undefined + self.unbounded
+    }
+
+    /// Why elements were not compared; `None` if all were.
+    pub fn left_out(&self) -> Option<String> {
+        let reasons = [(self.undefined, UNDEFINED), (self.unbounded, UNBOUNDED)];
+        let reasons = reasons.into_iter().filter(|(count, _)| *count > 0);
+        let texts: Vec<String> = reasons.map(|(count, why)| format!("{count} of {}: {why}", self.elements())).collect();
+        (!texts.is_empty()).then(|| texts.join("; "))
     }
 
     /// The Frobenius norm of D - reference, relative to that of the reference; infinite elements and NaN do not count.
@@ -56,6 +137,11 @@ impl Outcome {
 
     /// Takes one element into account.
     pub(crate) fn compare(&mut self, row: usize, col: usize, got: f64, reference: Estimate, stored: Rounding) {
+        // With an infinite bound, any result passes: that is not a comparison.
+        if reference.value.is_finite() && reference.error.is_infinite() {
+            self.unbounded += 1;
+            return;
+        }
         let ratio = ratio(got, reference, stored);
         self.compared += 1;
         if got.is_finite() && reference.value.is_finite() {
@@ -77,8 +163,7 @@ fn ratio(got: f64, Estimate { value, error }: Estimate, stored: Rounding) -> f64
     let right = if value.is_nan() {
         got.is_nan()
     } else if got.is_nan() || value.is_infinite() {
-        // With an unbounded operand, any result is possible.
-        got == value || (error.is_infinite() && value.is_finite())
+        got == value
     } else if got.is_infinite() {
         // The value plus its bound may exceed the largest number of the type.
         got.signum() == value.signum() && value.abs() + error >= stored.max
@@ -91,9 +176,16 @@ fn ratio(got: f64, Estimate { value, error }: Estimate, stored: Rounding) -> f64
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} elements, largest error {:.3} of its bound", self.compared, self.max_error)?;
+        match (self.elements(), self.compared) {
+            (0, _) => f.write_str("D has no elements")?,
+            (all, 0) => write!(f, "none of {all} elements compared")?,
+            (_, compared) => write!(f, "{compared} elements, largest error {:.3} of its bound", self.max_error)?,
+        }
         if let Some(Mismatch { row, col, got, expected, bound }) = self.worst {
             write!(f, ": D[{row}, {col}] is {got:e}, the reference is {expected:e} within {bound:e}")?;
+        }
+        if let Some(left_out) = self.left_out() {
+            write!(f, "; not compared: {left_out}")?;
         }
         if !self.padding_intact {
             f.write_str("; the padding between the rows of D was written")?;

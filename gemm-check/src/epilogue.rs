@@ -173,3 +173,32 @@ impl Evaluation<'_> {
 fn gelu_tanh(x: f64) -> f64 {
     0.5 * x * (1.0 + (std::f64::consts::FRAC_2_PI.sqrt() * (x + 0.044715 * x.powi(3))).tanh())
 }
+
+#[cfg(test)]
+mod tests {
+    use ptx_gemm_dsl::epilogue::Function;
+    use ptx_gemm_dsl::words::Word;
+    use ptx_gemm_dsl::{Schedule, Target};
+    use ptx_gemm_runtime::Kernel;
+    use ptx_gemm_runtime::ptx::module::Statement;
+
+    /// Instructions of a kernel whose epilogue is this expression, which it has inside of D and at its edges.
+    fn instructions(expression: &str) -> u32 {
+        let text = format!("tile(16, 16, 8); thread(1, 1); epilogue(|acc| {expression});");
+        let kernel = Kernel::compile(&text.parse::<Schedule>().unwrap(), Some(Target::SM_75)).unwrap();
+        let statements = kernel.module().entries.iter().flat_map(|entry| &entry.body);
+        statements.filter(|statement| matches!(statement, Statement::Instruction(_))).count() as u32
+    }
+
+    /// The limit on an epilogue counts what the compiler makes of it.
+    #[test]
+    fn functions_take_as_many_instructions_as_they_say() {
+        let plain = instructions("acc");
+        for (name, function) in Function::TABLE {
+            let arguments = ["acc", "1", "2"][..function.arity()].join(", ");
+            let own = (instructions(&format!("{name}({arguments})")) - plain) / 2;
+            let said = function.instructions();
+            assert!(own <= said && said <= own + 3, "{name}: {own} instructions, and not {said}");
+        }
+    }
+}

@@ -25,17 +25,23 @@ pub(crate) fn product(a: &Values, b: &Values) -> Vec<i32> {
 
 /// The operands of the expression at one element of D.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Operands<'a> {
-    pub(crate) acc: i32,
-    pub(crate) c: i32,
-    pub(crate) row: usize,
-    pub(crate) col: usize,
-    pub(crate) scalars: &'a [f64],
-    pub(crate) vectors: &'a [Vec<f64>],
+pub struct Operands<'a> {
+    /// The accumulator.
+    pub acc: i32,
+    /// The element of C.
+    pub c: i32,
+    /// Its row.
+    pub row: usize,
+    /// Its column.
+    pub col: usize,
+    /// In the order of the epilogue.
+    pub scalars: &'a [f64],
+    /// In the order of the epilogue.
+    pub vectors: &'a [Vec<f64>],
 }
 
 /// The epilogue in i32; `None` where the result is not defined, after a division by 0.
-pub(crate) fn evaluate(epilogue: &Epilogue, operands: &Operands<'_>) -> Option<i32> {
+pub fn evaluate(epilogue: &Epilogue, operands: &Operands<'_>) -> Option<i32> {
     of(epilogue, operands, &epilogue.expr, Product::Kept)
 }
 

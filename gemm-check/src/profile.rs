@@ -21,6 +21,7 @@ use ptx_gemm_runtime::tile::{Accumulator, Op, Pack, Program, Source, walk};
 use ptx_gemm_runtime::{CompiledGemm, Device, INTERPRETER_WAVE, InterpreterOptions, Kernel, KernelCounts};
 
 use crate::check::check;
+use crate::compare::Verdict;
 use crate::error::CheckError;
 use crate::given::Given;
 use crate::request::Request;
@@ -57,8 +58,8 @@ pub struct Profile {
     pub max_error: f64,
     /// The Frobenius norm of the error, relative to that of D.
     pub relative_error: f64,
-    /// Whether every element was right.
-    pub is_right: bool,
+    /// What the comparison with the reference says.
+    pub verdict: Verdict,
 }
 
 impl Profile {
@@ -91,7 +92,7 @@ impl Profile {
     /// The same for a kernel that [`counting`] has loaded.
     pub(crate) fn loaded(gemm: &CompiledGemm, size: Size) -> Result<Profile, CheckError> {
         let outcome = check(gemm, &request(size))?;
-        let (max_error, is_right) = (outcome.max_error, outcome.is_right());
+        let (max_error, verdict) = (outcome.max_error, outcome.verdict());
         let relative_error = outcome.relative_error();
         let counts = outcome.run.counts.unwrap_or_default();
         let (cost, kernels) = (counts.cost.unwrap_or_default(), counts.kernels);
@@ -107,7 +108,7 @@ impl Profile {
             formula_bytes: ran.map_or(0, |program| formula_bytes(program, size)),
             max_error,
             relative_error,
-            is_right,
+            verdict,
         })
     }
 

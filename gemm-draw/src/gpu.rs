@@ -47,9 +47,9 @@ const fn gpu(
 }
 
 impl Gpu {
-    /// The GPU of that name.
+    /// The GPU of that name; case is ignored.
     pub fn named(name: &str) -> Option<Gpu> {
-        GPUS.into_iter().find(|gpu| gpu.name == name)
+        GPUS.into_iter().find(|gpu| gpu.name.eq_ignore_ascii_case(name))
     }
 
     /// The first of [`GPUS`] that runs code for a target.

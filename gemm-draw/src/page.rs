@@ -4,7 +4,7 @@ use crate::canvas::{Anchor, Canvas, Scheme, Size, wrapped};
 use crate::error::DrawError;
 use crate::frame::Panel;
 use crate::palette::{FAINT, INK, MUTED};
-use crate::subject::Subject;
+use crate::subject::{Subject, block, is_transposed};
 use crate::{pipeline, raster, roofline, shared, threads};
 
 /// The content of a panel.
@@ -129,13 +129,19 @@ fn heading(subject: &Subject, canvas: &mut Canvas) -> Result<f64, DrawError> {
             y = canvas.paragraph(Panel::LEFT, y, Panel::WIDTH, INK, &line);
         }
     }
-    let (block, threads) = (program.block, program.threads());
+    let (block, threads) = (block(program), program.threads());
     let staged = match program.buffers.is_empty() {
         true => "without shared memory".to_string(),
         false => format!("{} of k at a time, with {} bytes of shared memory", block.k, program.shared_bytes()),
     };
+    let transposed = match is_transposed(program) {
+        true => {
+            " It computes the transpose, D^T = B^T A^T: its buffer of A holds tiles of B, and that of B tiles of A."
+        }
+        false => "",
+    };
     let compiled = format!(
-        "Entry {} for {}: each block of {threads} threads computes {} × {} elements of D, {staged}.",
+        "Entry {} for {}: each block of {threads} threads computes {} × {} elements of D, {staged}.{transposed}",
         program.name, program.target, block.m, block.n
     );
     Ok(canvas.paragraph(Panel::LEFT, y, Panel::WIDTH, MUTED, &compiled) + 4.0)

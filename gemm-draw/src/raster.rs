@@ -12,7 +12,7 @@ use crate::frame::Panel;
 use crate::gpu::Gpu;
 use crate::order;
 use crate::palette::{self, FAINT, INK, MUTED, ON_LIGHT};
-use crate::subject::Subject;
+use crate::subject::{Subject, block, is_transposed};
 
 /// Tiles of the grid that is shown, along each side.
 const TILES: u32 = 24;
@@ -22,7 +22,10 @@ const RUNS: usize = 3;
 
 pub(crate) fn panel(subject: &Subject, canvas: &mut Canvas, top: f64) -> Result<f64, DrawError> {
     let program = subject.program()?;
-    let order = order::tiles(program, TILES, TILES)?;
+    let mut order = order::tiles(program, TILES, TILES)?.to_vec();
+    if is_transposed(program) {
+        order.iter_mut().for_each(|(row, col)| std::mem::swap(row, col));
+    }
     let gpu = subject.gpu;
     let resident = program.blocks_per_sm.max(1) * gpu.processors;
     let wave = match program.scheduler.persistent {
@@ -86,7 +89,7 @@ fn words(
     (parts, streamed): (u32, usize),
 ) -> Result<Vec<String>, DrawError> {
     let program = subject.program()?;
-    let (block, gpu) = (program.block, subject.gpu);
+    let (block, gpu) = (block(program), subject.gpu);
     let per = program.blocks_per_sm.max(1);
     let rows: BTreeSet<u32> = first.iter().map(|(row, _)| *row).collect();
     let cols: BTreeSet<u32> = first.iter().map(|(_, col)| *col).collect();

@@ -10,7 +10,7 @@ use crate::canvas::{Anchor, Canvas, Size};
 use crate::error::DrawError;
 use crate::frame::Panel;
 use crate::palette::{self, ALARM, BANKS, FAINT, GROUND, INK, MUTED, on_bank};
-use crate::subject::Subject;
+use crate::subject::{Subject, is_transposed};
 
 /// Bytes of a word, and banks of one word each.
 const WORD: u32 = 4;
@@ -147,7 +147,8 @@ fn scale(canvas: &mut Canvas, y: f64) -> f64 {
 /// Draws the bank of every element of the tile, with the words that a warp reads at once; returns the next free y.
 fn tile(canvas: &mut Canvas, program: &Program, buffer: &Buffer, read: Option<&Worst>, y: f64) -> f64 {
     let element = program.element(buffer.side);
-    let (letter, own) = if buffer.side == Side::A { ("A", "m") } else { ("B", "n") };
+    // What a caller calls it.
+    let (letter, own) = if (buffer.side == Side::A) != is_transposed(program) { ("A", "m") } else { ("B", "n") };
     let order = match buffer.fast {
         Fast::K => format!("k contiguous, one {own} every {} elements", buffer.pitch),
         Fast::Mn => format!("{own} contiguous, one k every {} elements", buffer.pitch),

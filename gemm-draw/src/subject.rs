@@ -3,6 +3,8 @@
 use std::sync::{Arc, OnceLock};
 
 use ptx_gemm_check::Profile;
+use ptx_gemm_dsl::terms::Extent3;
+use ptx_gemm_dsl::types::Orientation;
 use ptx_gemm_runtime::Kernel;
 use ptx_gemm_runtime::tile::Program;
 
@@ -31,6 +33,16 @@ pub struct Subject {
     /// A speed measured on that GPU.
     pub measured: Option<Measured>,
     profile: OnceLock<Result<Profile, DrawError>>,
+}
+
+/// Whether a program computes the transpose of what its caller asks for: pictures show D, and not that.
+pub(crate) fn is_transposed(program: &Program) -> bool {
+    program.problem.orientation == Orientation::Transposed
+}
+
+/// The block's tile as a caller has it: rows and columns of D, and the depth.
+pub(crate) fn block(program: &Program) -> Extent3 {
+    program.problem.asked_extents(program.block)
 }
 
 impl Subject {

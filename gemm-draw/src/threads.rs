@@ -1,13 +1,14 @@
 //! Which thread holds which elements of the block's tile of D.
 
 use ptx_gemm_dsl::target::WARP;
-use ptx_gemm_runtime::tile::{Accumulator, Map, Op, Program, Role, walk};
+use ptx_gemm_dsl::terms::Extent3;
+use ptx_gemm_runtime::tile::{Accumulator, Digit, Map, Op, Program, Role, walk};
 
 use crate::canvas::{Anchor, Canvas, Size};
 use crate::error::DrawError;
 use crate::frame::Panel;
 use crate::palette::{self, FAINT, GROUND, INK, MUTED, ON_LIGHT};
-use crate::subject::Subject;
+use crate::subject::{Subject, block, is_transposed};
 
 /// Widths of the parts, and the space between two. The middle one has 32 lanes next to each other.
 const SIDE: f64 = 300.0;
@@ -23,7 +24,8 @@ pub(crate) fn panel(subject: &Subject, canvas: &mut Canvas, top: f64) -> Result<
     let program = subject.program()?;
     let (role, accumulator) =
         holders(program).ok_or_else(|| DrawError::Nothing("no role stores a tile of D".into()))?;
-    let held = Held { program, role, map: &accumulator.map };
+    let map = if is_transposed(program) { transposed(&accumulator.map) } else { accumulator.map.clone() };
+    let held = Held { program, role, map };
     let left = Panel::LEFT;
     let tile = held.tile(canvas, left, top);
     let warp = held.warp(canvas, left + SIDE + GAP, top);
@@ -48,10 +50,16 @@ fn holders(program: &Program) -> Option<(&Role, &Accumulator)> {
     })
 }
 
+/// The same accumulators, in D instead of its transpose.
+fn transposed(map: &Map) -> Map {
+    let of = |digits: &[Digit]| digits.iter().map(|digit| Digit { m: digit.n, n: digit.m, ..*digit }).collect();
+    Map { thread: of(&map.thread), warp: of(&map.warp), element: of(&map.element) }
+}
+
 struct Held<'a> {
     program: &'a Program,
     role: &'a Role,
-    map: &'a Map,
+    map: Map,
 }
 
 /// A rectangle of elements: first row and column, rows and columns.
@@ -70,7 +78,7 @@ impl Held<'_> {
 
     /// The whole tile, coloured by warp; returns the lowest y.
     fn tile(&self, canvas: &mut Canvas, x: f64, y: f64) -> f64 {
-        let (m, n) = (self.program.block.m, self.program.block.n);
+        let Extent3 { m, n, .. } = block(self.program);
         let warps = self.threads().div_ceil(WARP);
         heading(canvas, x, y, &format!("The {m} × {n} tile of D, by warp"));
         let scale = SIDE / f64::from(m.max(n));

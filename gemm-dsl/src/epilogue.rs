@@ -57,6 +57,20 @@ impl Function {
         }
     }
 
+    /// Instructions of one call in f32, at most: that of an older target takes a few more.
+    pub fn instructions(self) -> u32 {
+        match self {
+            Function::Abs => 1,
+            Function::Relu | Function::Min | Function::Max => 4,
+            Function::Clamp => 8,
+            Function::GeluTanh => 12,
+            Function::Exp => 17,
+            Function::Sigmoid | Function::Gelu => 20,
+            Function::Tanh => 23,
+            Function::Silu => 25,
+        }
+    }
+
     /// True for the functions whose value is one of their arguments, or 0.
     pub fn chooses(self) -> bool {
         matches!(self, Function::Relu | Function::Min | Function::Max | Function::Clamp)
@@ -164,6 +178,11 @@ impl Epilogue {
         Epilogue { vectors: self.vectors.iter().map(of).collect(), ..self.clone() }
     }
 
+    /// Instructions for one element of D, at most.
+    pub fn instructions(&self) -> u32 {
+        self.expr.instructions()
+    }
+
     /// True if the expression reads C.
     pub fn uses_c(&self) -> bool {
         self.expr.any(&|e| matches!(e, Expr::C))
@@ -209,6 +228,15 @@ impl Expr {
                 Expr::Call(_, args) => args.iter().any(|x| x.any(test)),
                 _ => false,
             }
+    }
+
+    fn instructions(&self) -> u32 {
+        match self {
+            Expr::Acc | Expr::C | Expr::Scalar(_) | Expr::Vector(_) | Expr::Literal(_) => 0,
+            Expr::Neg(x) => 1 + x.instructions(),
+            Expr::Binary(_, x, y) => 1 + x.instructions() + y.instructions(),
+            Expr::Call(function, args) => function.instructions() + args.iter().map(Expr::instructions).sum::<u32>(),
+        }
     }
 
     /// The factors of a product chain, left to right: `alpha * acc * s` has three; any other expression is its own only

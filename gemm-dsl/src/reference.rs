@@ -16,7 +16,7 @@ pub use topics::{TOPICS, Topic};
 pub enum State {
     /// All of it works.
     Implemented,
-    /// It works but for these words.
+    /// It works, except these words.
     Partly(Vec<&'static str>),
     /// It is part of the language, and refused.
     NotYet,
@@ -27,7 +27,7 @@ impl fmt::Display for State {
         match self {
             State::Implemented => f.write_str("implemented"),
             State::Partly(lacking) => {
-                write!(f, "implemented, but for {}", suggest::list(lacking.iter().copied()).replace(" or ", " and "))
+                write!(f, "implemented, except {}", suggest::list(lacking.iter().copied()).replace(" or ", " and "))
             }
             State::NotYet => f.write_str("not implemented yet"),
         }
@@ -157,11 +157,11 @@ pub fn markdown() -> String {
 const INTRODUCTION: &str = "\
 # The schedule language
 
-Written by `gemmc explain --markdown` from the table that the grammar, the rules and the editor's documentation read
-(`gemm-dsl/src/table/rows.rs`). `gemmc explain CLAUSE` prints a section of it, and what the clause changes in the PTX of the
-example.
+`gemmc explain --markdown` writes this page from the table that the grammar, the rules and the editor's documentation read
+(`gemm-dsl/src/table/rows.rs`). `gemmc explain CLAUSE` prints the section of a clause, and what the clause changes in the PTX of
+its example.
 
-A schedule is a list of clauses, each ended by a semicolon, in any order, each at most once:
+A schedule is a list of clauses. Each ends with a semicolon and occurs at most once; the order is free:
 
 ```text
 schedule   = { clause \";\" }
@@ -170,9 +170,9 @@ arguments  = argument { \",\" argument }
 argument   = [ name \"=\" ] value
 ```
 
-`//` begins a comment, `/*` and `*/` enclose one. Numbers are whole and decimal; `_` may separate digits. In `gemm!` `{expression}`
-takes a number or a word from the surrounding Rust code, and `..base` the clauses of another schedule that are not given. Every
-schedule has a `tile`, and with `atom(fma)` a `thread`.
+`//` begins a comment, `/*` and `*/` enclose one. Numbers are whole and decimal; `_` may separate digits. In `gemm!`,
+`{expression}` takes a number or a word from the surrounding Rust code, and `..base` takes the clauses that are not given from
+another schedule. Every schedule needs a `tile`, and with `atom(fma)` a `thread`.
 
 ";
 
@@ -195,9 +195,9 @@ fn table_of<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String;
     text
 }
 
-/// Joins the lines of a row's documentation into one paragraph.
+/// The text of a row's documentation, without the space at the start of each line.
 fn paragraph(text: &str) -> String {
-    text.lines().map(str::trim).collect::<Vec<_>>().join("\n").trim().to_string()
+    text.lines().map(|line| line.strip_prefix(' ').unwrap_or(line)).collect::<Vec<_>>().join("\n").trim().to_string()
 }
 
 /// A clause as code; anything else as it is.

@@ -35,6 +35,18 @@ pub struct Info {
     pub base: &'static str,
 }
 
+impl Info {
+    /// The largest number that the argument of this name can be, if it is one.
+    pub fn largest(&self, name: &str) -> Option<u32> {
+        let argument = self.arguments.iter().find(|argument| argument.name.split(", ").any(|known| known == name));
+        match &argument?.values {
+            Values::Range(range) | Values::Powers(range) | Values::Multiples(_, range) => Some(*range.end()),
+            Values::OneOf(all) => all.iter().max().copied(),
+            Values::Words(_) | Values::Text(_) => None,
+        }
+    }
+}
+
 /// What may be written as an argument of a clause.
 #[derive(Debug)]
 pub struct Argument {

@@ -7,6 +7,7 @@ mod diff;
 mod draw;
 mod exec;
 mod extent;
+mod jobs;
 mod language;
 mod large;
 mod mutants;
@@ -22,8 +23,9 @@ use std::ffi::OsString;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use ptx_gemm::Target;
+use ptx_gemm_draw::Gpu;
 
-use target::target;
+use target::{gpu, target};
 
 pub(crate) use ablate::Ablate;
 pub(crate) use bench::{Bench, Ladder};
@@ -40,7 +42,7 @@ pub(crate) use run::Run;
 pub(crate) use selftest::{FirstLaunch, Fuzz, Selftest, StrayPointer};
 pub(crate) use shell::{Completions, Man};
 pub(crate) use sweep::{Sweep, SweepWorker};
-pub(crate) use target::TARGET;
+pub(crate) use target::{GPU, TARGET};
 
 /// Schedules and tile programs for GPU matrix multiplication: checked, compiled to PTX, run, explained.
 #[derive(Debug, Parser)]
@@ -112,14 +114,13 @@ pub(crate) enum Command {
     #[command(hide = true)]
     StrayPointer(StrayPointer),
     /// Every PTX file of a folder with its launch files, on the interpreter and on a GPU, bit by bit; random tensor maps as well
-    #[command(hide = true)]
     SecondOpinion(SecondOpinion),
 }
 
 /// The arguments of gemmc. A plan of a large product can do without a schedule.
 pub(crate) fn command() -> clap::Command {
     let optional = |plan: clap::Command| plan.mut_group("schedule", |group| group.required(false));
-    Cli::command().mut_subcommand("large", |large| large.mut_subcommand("plan", optional))
+    jobs::grouped(Cli::command()).mut_subcommand("large", |large| large.mut_subcommand("plan", optional))
 }
 
 /// A schedule in one of its three forms, or tile programs.
@@ -139,6 +140,8 @@ pub(crate) struct Compile {
     pub(crate) source: Source,
     #[arg(long, value_parser = target, help = TARGET)]
     pub(crate) target: Option<Target>,
+    #[arg(long, value_name = "NAME", value_parser = gpu, help = GPU)]
+    pub(crate) gpu: Option<Gpu>,
     #[command(flatten)]
     pub(crate) plain: Plain,
 }

@@ -1,11 +1,12 @@
 //! `gemmc`: check, compile, run and explain schedules from the command line.
 //!
 //! Exit status: 0 fine; 1 the user's error (wrong schedule, wrong usage, refused, not implemented yet); 2 a wrong result or
-//! a violation. With `--json` standard output holds one object and nothing else, whatever happens; its `ok` is true if the
+//! a violation; 3 a comparison that compared nothing, so that the result may be right or wrong. With `--json` standard output holds one object and nothing else, whatever happens; its `ok` is true if the
 //! status is 0. An answer that cannot be written is status 1.
 
 mod cli;
 mod commands;
+mod interrupt;
 mod progress;
 mod reply;
 mod source;

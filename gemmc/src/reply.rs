@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use ptx_gemm::distributed::DistributedError;
 use ptx_gemm::large::{Incomplete, LargeError, Region};
 use ptx_gemm::{Contract, Diagnostic, Diagnostics, Error, TextError, TextErrors};
-use ptx_gemm_check::CheckError;
+use ptx_gemm_check::{CheckError, Verdict};
 use serde_json::{Value, json};
 
 /// How to print.
@@ -24,6 +24,31 @@ pub(crate) enum Status {
     Refused,
     /// A wrong result or a violation.
     Wrong,
+    /// A comparison that was asked for compared nothing.
+    Uncompared,
+}
+
+impl From<Verdict> for Status {
+    fn from(verdict: Verdict) -> Status {
+        match verdict {
+            Verdict::Right | Verdict::Empty => Status::Fine,
+            Verdict::Wrong => Status::Wrong,
+            Verdict::Uncompared => Status::Uncompared,
+        }
+    }
+}
+
+impl Status {
+    /// The more serious of two: a wrong result, then what is refused, then what was not compared.
+    pub(crate) fn worse(self, other: Status) -> Status {
+        let rank = |status| match status {
+            Status::Fine => 0,
+            Status::Uncompared => 1,
+            Status::Refused => 2,
+            Status::Wrong => 3,
+        };
+        if rank(other) > rank(self) { other } else { self }
+    }
 }
 
 impl From<Status> for ExitCode {
@@ -32,6 +57,7 @@ impl From<Status> for ExitCode {
             Status::Fine => 0,
             Status::Refused => 1,
             Status::Wrong => 2,
+            Status::Uncompared => 3,
         })
     }
 }
@@ -105,13 +131,17 @@ impl Failure {
             }
             Format::Text => complain(&self.text()),
         }
+        self.status()
+    }
+
+    pub(crate) fn status(&self) -> Status {
         match self {
             Failure::Schedule(_) | Failure::Tile { .. } | Failure::Incomplete(_) => Status::Refused,
             Failure::Other { status, .. } => *status,
         }
     }
 
-    fn errors(&self) -> Vec<Value> {
+    pub(crate) fn errors(&self) -> Vec<Value> {
         match self {
             Failure::Schedule(diagnostics) => diagnostics.errors().map(diagnostic).collect(),
             Failure::Tile { text, errors, .. } => errors.0.iter().map(|error| tile_error(text, error)).collect(),
@@ -123,7 +153,7 @@ impl Failure {
         }
     }
 
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         match self {
             Failure::Schedule(diagnostics) => styled(diagnostics),
             Failure::Tile { name, errors, .. } => errors.0.iter().map(|error| format!("{name}:{error}\n")).collect(),

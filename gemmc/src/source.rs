@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use ptx_gemm::{CompiledGemm, Device, Diagnostics, Error, Gemm, Kernel, Level, Plan, Schedule, Target, TileProgram};
 use ptx_gemm_check::{Case, case, cases, tuned};
+use ptx_gemm_draw::GPUS;
 
 use crate::cli::{Compile, Source};
 use crate::reply::{Failure, Status};
@@ -99,14 +100,30 @@ fn in_file(error: Error, name: &str) -> Error {
     }
 }
 
-/// Reads and parses a program, and plans it if it is a schedule. Errors in it name its file.
+/// Reads and parses a program, and plans it if it is a schedule, by the rule of [`TARGET`](crate::cli::TARGET). Errors in it name
+/// its file.
 pub(crate) fn load(args: &Compile) -> Result<Loaded, Failure> {
-    load_for(args, None)
+    loaded(&text(&args.source)?, args)
 }
 
-/// The same for a GPU of this compute capability; [`TARGET`](crate::cli::TARGET) is the rule.
-pub(crate) fn load_for(args: &Compile, capability: Option<u32>) -> Result<Loaded, Failure> {
-    planned(&text(&args.source)?, args.target, capability)
+fn loaded(text: &Text, args: &Compile) -> Result<Loaded, Failure> {
+    let loaded = planned(text, args.target, args.gpu.map(|gpu| gpu.capability))?;
+    let target = loaded.target();
+    match args.gpu.filter(|gpu| !target.runs_on(gpu.capability)) {
+        Some(gpu) => Err(other_gpu(gpu.title, target)),
+        None => Ok(loaded),
+    }
+}
+
+/// The error for code that a GPU does not run.
+pub(crate) fn other_gpu(gpu: &str, target: Target) -> Failure {
+    let able: Vec<&str> = GPUS.iter().filter(|gpu| target.runs_on(gpu.capability)).map(|gpu| gpu.name).collect();
+    Failure::Other {
+        clause: "gpu",
+        message: format!("{gpu} does not run code for {target}"),
+        help: Some(format!("--gpu takes {}", able.join(", "))).filter(|_| !able.is_empty()),
+        status: Status::Refused,
+    }
 }
 
 /// The same for a device, which is opened after the program's errors are known.
@@ -115,11 +132,12 @@ pub(crate) fn load_on(
     open: impl FnOnce() -> Result<Device, Failure>,
 ) -> Result<(Loaded, Device), Failure> {
     let text = text(&args.source)?;
-    let loaded = planned(&text, args.target, None)?;
+    let loaded = loaded(&text, args)?;
     let device = open()?;
     match device.limits().target {
-        Some(own) => Ok((planned(&text, args.target, Some(own.capability))?, device)),
-        None => Ok((loaded, device)),
+        Some(own) if args.gpu.is_none() => Ok((planned(&text, args.target, Some(own.capability))?, device)),
+        // The device says whether it runs what was asked for.
+        Some(_) | None => Ok((loaded, device)),
     }
 }
 

@@ -26,6 +26,15 @@ fn what_cannot_be_timed_is_refused() {
     refused(&["--size", "64", "--layouts", "nt,nr"], "nn, nt, tn, tt");
     refused(&["--suite", "large", "--layouts", "nt"], "row-major matrices");
     refused(&["--table", "no/such/file.json"], "no/such/file.json");
+    refused(&["--size", "4294901761"], "an extent is at most 4294901760");
+    // clap does not require what conflicts with another argument: these would be ignored.
+    for argument in [&["--best"][..], &["--beside", "x.json"], &["--table", "x.json"]] {
+        for other in [["--suite", "square"], ["-e", "tile(1)"], ["--types", "bf16"], ["--seconds", "3"]] {
+            refused(&[argument, &other].concat(), "cannot be used with");
+        }
+    }
+    refused(&["--size", "64", "--only", "64"], "--only chooses among the products of --suite or of --table");
+    refused(&["--suite", "large", "--only", "4097"], "no product of large is called 4097");
 }
 
 #[test]
@@ -58,6 +67,10 @@ fn results_become_a_table() {
     let best = bench(&["--table", file.to_str().expect("text"), "--best"]);
     let best = String::from_utf8(best.stdout).expect("text");
     assert!(best.matches("x 64 |").count() == 1 && best.contains(expected), "{best}");
+    let only = bench(&["--table", file.to_str().expect("text"), "--only", "512x128,7168"]);
+    let only = String::from_utf8(only.stdout).expect("text");
+    assert!(only.contains("x 128 |") && !only.contains("x 64 |"), "{only}");
+    refused(&["--table", file.to_str().expect("text"), "--only", "5120"], "no product is called 5120");
     assert!(table.contains("| `nn_256x128` | 4096 x 512 x 128 | 2.750 | 49.9 | - | - | 0.4% |"));
     let picture = folder.join("square.svg");
     let drawn = bench(&["--table", file.to_str().expect("text"), "--plot", picture.to_str().expect("text")]);
@@ -83,6 +96,12 @@ fn results_become_a_table() {
     );
     assert!(beside.contains("| 49.9 | - | - | 0.4% | 40.0 | 124.8% |\n"), "{beside}");
     assert!(beside.contains("| 97.2% | 0.4% | - | - |\n"), "{beside}");
+
+    // A file without a row in common is not next to anything.
+    std::fs::write(&other, text.replace("128,", "256,")).expect("written");
+    let nothing = bench(&["--table", file.to_str().expect("text"), "--beside", other.to_str().expect("text")]);
+    let said = String::from_utf8_lossy(&nothing.stderr).into_owned();
+    assert!(nothing.status.code() == Some(3) && said.contains("nothing to compare"), "{said}");
 
     // Names of products and a second library, which only some rows have.
     let named = row(256, 1.0, "0.5", "0.5")

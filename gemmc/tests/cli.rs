@@ -354,6 +354,77 @@ fn every_size_from_0_up_runs() {
     }
 }
 
+/// A comparison that compared nothing is not right, whatever left it nothing to compare.
+#[test]
+fn what_was_not_compared_is_not_right() {
+    let divides = "types(i32); tile(16, 16, 8); thread(2, 2); epilogue(|acc, x| acc / x)";
+    let run = |clauses: &str, more: &[&str]| {
+        gemmc(&[&["run", "-e", clauses, "-m", "9", "-n", "8", "--device", "interp"], more].concat())
+    };
+    let called =
+        run(divides, &["-k", "4", "--set", "x=0"]).exits(3).says("NOT COMPARED: 72 of 72: the epilogue divides");
+    assert!(
+        called.stdout.contains("help: other scalars (--set NAME=X)") && !called.stdout.contains("right"),
+        "{}",
+        called.stdout
+    );
+    let json = run(divides, &["-k", "4", "--set", "x=0", "--json"]).exits(3).json();
+    assert_eq!(
+        (&json["ok"], &json["verdict"], &json["compared"]),
+        (&false.into(), &"uncompared".into(), &0.into()),
+        "{json}"
+    );
+    run(divides, &["-k", "4", "--set", "x=2"]).exits(0).says("\nright\n");
+    // Some elements are divided by 0, the others are compared.
+    let vector =
+        divides.replace("|acc, x| acc / x", "|acc, v| acc / (v[n] - v[n] * v[m])").replace("|acc, v|", "|acc, v, w|");
+    let vector = vector.replace("v[m]", "w[m]");
+    run(&vector, &["-k", "4"]).exits(0).says("right, where compared").says("not compared ");
+    // The bound of a long sum in f16 excludes nothing.
+    let half = "types(f16, acc = f16); tile(32, 32, 16); warp(32, 32); atom(mma(16, 8, 16))";
+    run(half, &["-k", "4096"]).exits(3).says("the bound on rounding errors excludes no result");
+    run(half, &["-k", "512"]).exits(0).says("\nright\n");
+    // A product without elements says what it is.
+    gemmc(&["run", "-e", divides, "-m", "0", "-n", "8", "-k", "4"]).exits(0).says("empty: D has no elements");
+
+    gemmc(&["profile", "-e", &divides.replace('x', "beta"), "--wait", "0"]).exits(3).says("the result is NOT COMPARED");
+    gemmc(&["fuzz", "--count", "0"]).exits(3).says("NOT COMPARED");
+    let large = ["large", "run", "--interp", "1", "--check", "-m", "40", "-n", "40", "-k", "40", "-e"];
+    gemmc(&[&large[..], &[&divides.replace("acc, x| acc / x", "acc| acc / 0")]].concat()).exits(3).says("NOT COMPARED");
+    let times = divides.replace("acc, x| acc / x", "acc| 2 * acc");
+    gemmc(&[&large[..], &[&times]].concat()).exits(0).says("checked    1024 elements").says("right");
+}
+
+/// Arguments that contradict each other, or would be ignored.
+#[test]
+fn arguments_that_would_be_ignored_are_refused() {
+    let run =
+        ["run", "-e", "tile(16, 16, 8); thread(2, 2); epilogue(|acc, c| acc + c)", "-m", "9", "-n", "9", "-k", "3"];
+    let with = |more: &[&'static str]| [&run[..], more].concat();
+    refused(&with(&["--in-place", "--ldc", "80", "--ldd", "99"]), "argument", "cannot have --ldc 80 and --ldd 99");
+    gemmc(&with(&["--in-place", "--ldc", "80", "--ldd", "80"])).exits(0).says("right");
+    // Either name is that of the one matrix.
+    refused(&with(&["--in-place", "--ldc", "8"]), "argument", "ldd = 8");
+    refused(&with(&["--misalign", "1", "--device", "cuda:0"]), "usage", "--misalign is for the interpreter");
+    refused(&["ladder", "--target", "sm_80", "--sizes", "64"], "usage", "cannot be used with");
+    refused(&["ladder", "--gpu", "h200", "--table", "x.json"], "usage", "cannot be used with");
+    refused(&["profile", "naive", "-m", "18446744073709551615"], "usage", "from 1 to 4294901760");
+    for before in [&["sweep", "naive"][..], &["bench"], &["fuzz"]] {
+        let args = [before, &["--seconds", "18446744073709551615"]].concat();
+        refused(&args, "usage", "seconds from 0 to 31536000");
+    }
+    refused(&["ablate", "naive", "--wait", "1e19"], "usage", "seconds from 0 to 31536000");
+    refused(
+        &["large", "plan", "-m", "9", "-n", "9", "-k", "9", "--depth", "18446744073709551615"],
+        "usage",
+        "4294901760",
+    );
+    refused(&["run", "naive", "-m", "4294901761", "-n", "1", "-k", "0"], "usage", "from 0 to 4294901760");
+    refused(&["check", "-e", "tile(4294967296, 64, 8); thread(2, 2)"], "tile", "at most 32768");
+    let deep = format!("tile(64, 64, 8); thread(4, 4); epilogue(|acc| {}acc{})", "gelu(".repeat(60), ")".repeat(60));
+    refused(&["ptx", "-e", &deep], "epilogue", "19200 in all, at most 16384");
+}
+
 #[test]
 fn scalars_reach_the_epilogue() {
     let run = ["run", "naive", "-m", "7", "-n", "9", "-k", "11", "--exact"];
@@ -486,7 +557,9 @@ fn fuzz_draws_and_says_what_it_drew() {
     assert_eq!(written, called);
     let again = gemmc(&["fuzz", "--seed", "3", "--count", "12", "--json"]).exits(0).json();
     assert_eq!((&again["pairs"], &again["last_seed"]), (&called["pairs"], &called["last_seed"]));
-    gemmc(&["fuzz", "--seconds", "0"]).exits(0).says("0 pairs");
+    gemmc(&["fuzz", "--seconds", "0"]).exits(3).says("NOT COMPARED: no draw led to a product");
+    // Products without elements are no pairs that were right.
+    assert!(called["empty"].as_u64() > Some(0), "{called}");
     let with = gemmc(&["fuzz", "--count", "6", "--with", "emulate", "--json"]).exits(0).json();
     let (draws, seeds) = (with["draws"].as_u64(), with["last_seed"].as_u64());
     assert!(draws < seeds && with["command"].as_str().is_some_and(|text| text.contains("--with emulate")), "{with}");

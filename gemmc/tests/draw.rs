@@ -37,6 +37,10 @@ fn a_page_as_svg_and_as_png() {
     let clauses = "tile(32, 32, 8); thread(2, 2);";
     for scheme in ["light", "dark"] {
         let args = ["draw", "-e", clauses, "-o", "page.png", "--scheme", scheme, "--what", "threads", "--zoom", "1"];
+        if cfg!(not(feature = "png")) {
+            assert!(refused(folder.path(), &args).contains("build it with `--features png`"));
+            continue;
+        }
         fine(folder.path(), &args);
         let png = std::fs::read(folder.path().join("page.png")).unwrap();
         assert!(png.starts_with(b"\x89PNG\r\n\x1a\n"));

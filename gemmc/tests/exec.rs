@@ -310,6 +310,24 @@ fn faults_planted_in_the_pipeline_are_named() {
     }
 }
 
+/// A second opinion about no element is none.
+#[test]
+fn a_second_opinion_compares_something() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).expect("written");
+    write("k.ptx", ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k() { ret; }\n");
+    let opinion = |shape: u32| {
+        let buffer = format!(r#"{{"x": {{"type": "f32", "shape": [{shape}]}}}}"#);
+        write("k.json", &format!(r#"{{"grid": [1, 1, 1], "block": [1, 1, 1], "buffers": {buffer}}}"#));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gemmc"));
+        command.arg("second-opinion").arg(folder.path()).output().expect("gemmc starts")
+    };
+    assert_eq!(opinion(4).status.code(), Some(0));
+    let nothing = opinion(0);
+    let said = String::from_utf8_lossy(&nothing.stdout).into_owned();
+    assert!(nothing.status.code() == Some(3) && said.contains("NOT COMPARED: 1 of them"), "{said}");
+}
+
 #[test]
 fn what_is_wrong_with_the_files_is_said() {
     let folder = tempfile::tempdir().unwrap();

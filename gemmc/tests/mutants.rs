@@ -26,6 +26,13 @@ fn a_sample_of_a_kernel_is_found() {
     }
 }
 
+/// Without a fault nothing is found, and nothing is known.
+#[test]
+fn no_faults_are_no_success() {
+    let (status, found) = json(&["--case", "shared_2", "--sample", "0"]);
+    assert_eq!((status, &found["total"], &found["ok"]), (Some(3), &0.into(), &false.into()), "{found}");
+}
+
 /// Standard error is not a terminal here, and there is no bar above which a line could be.
 #[test]
 fn each_verdict_is_told_as_it_comes() {

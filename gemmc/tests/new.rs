@@ -36,10 +36,15 @@ fn cargo(folder: &Path, args: &[&str]) -> (bool, String) {
 fn the_crate_works_and_its_tests_see_changes() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("my-kernels");
-    let made = gemmc(&folder, &["--path", checkout().to_str().unwrap()]);
+    // As the README has it: without arguments, it finds the checkout that gemmc was built from, and takes over its Cargo.lock.
+    let made = gemmc(&folder, &[]);
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    // The versions of this workspace, which are available without a network.
-    fs::copy(checkout().join("Cargo.lock"), folder.join("Cargo.lock")).unwrap();
+    let said = String::from_utf8_lossy(&made.stdout).into_owned();
+    let own = fs::canonicalize(checkout()).unwrap();
+    assert!(
+        said.contains(&format!("the checkout of ptx-gemm in {}", own.display())) && said.contains("cargo run"),
+        "{said}"
+    );
     let (passed, text) = cargo(&folder, &["test", "--offline"]);
     assert!(passed && text.contains("4 passed"), "{text}");
     let (ran, text) = cargo(&folder, &["run", "--offline"]);
@@ -75,11 +80,23 @@ fn the_crate_works_and_its_tests_see_changes() {
     assert!(!built && text.contains("expect loads_per_fma <= 0.1 is broken"), "{text}");
 }
 
+/// A crate inside a workspace that does not have it as a member is one of its own, or cargo would refuse it.
 #[test]
-fn outside_a_checkout_it_depends_on_the_release() {
+fn a_crate_in_another_project_is_its_own_workspace() {
+    let home = tempfile::tempdir().unwrap();
+    fs::write(home.path().join("Cargo.toml"), "[workspace]\nmembers = []\n").unwrap();
+    let folder = home.path().join("inside");
+    let made = gemmc(&folder, &["--path", checkout().to_str().unwrap()]);
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let (known, text) = cargo(&folder, &["metadata", "--offline", "--format-version", "1"]);
+    assert!(known && text.contains("\"name\":\"inside\""), "{text}");
+}
+
+#[test]
+fn it_depends_on_the_release_if_asked_to() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("kernels");
-    let made = gemmc(&folder, &["--json"]);
+    let made = gemmc(&folder, &["--registry", "--json"]);
     let answer: serde_json::Value = serde_json::from_slice(&made.stdout).unwrap();
     assert_eq!((made.status.code(), &answer["ok"], &answer["name"]), (Some(0), &true.into(), &"kernels".into()));
     let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();

@@ -103,6 +103,11 @@ fn what_cannot_be_swept_is_refused() {
     assert_eq!(answers(&[huge, "--sample", "50"]), answers(&[huge, "--sample", "50"]));
     refused(&[SPACE, "--device", "interp"], &["timed on a GPU"]);
     refused(&[SPACE, "-k", "0"], &["an extent of 0 costs nothing and takes no time"]);
+    refused(&[SPACE, "-k", "18446744073709551615"], &["a whole number from 1 to 4294901760"]);
+    let output = sweep(&[SPACE, "-m", "4294901760", "-n", "4294901760", "-k", "4294901760", "--batch", "4294901760"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("96 combinations, 0 of them legal") && text.contains("and an H200 has 141 GB"), "{text}");
     refused(&[SPACE, "--gpu", "H2000"], &["H200"]);
     refused(&["nowhere"], &["`nowhere` is neither a file nor a case"]);
     refused(&[], &["required"]);
@@ -132,6 +137,54 @@ fn the_model_is_held_against_measurements() {
     let json: Value = serde_json::from_str(&answers(&["--against", &files, "--json"])).expect("one object");
     assert!(json["files"][0]["all_rows"].as_f64().is_some_and(|figure| figure > 0.95), "{json}");
     refused(&["--against", "Cargo.toml"], &["Cargo.toml"]);
+    refused(&["--against", &files, "--sample", "3"], &["cannot be used with"]);
+}
+
+/// Files name types of 16 bits in two ways, and both mean the same. Where no row can be ranked, nothing was compared.
+#[test]
+fn results_of_16_bits_are_ranked() {
+    let folder = format!("{}/../bench/results/h200", env!("CARGO_MANIFEST_DIR"));
+    let names = ["square_bf16", "llm_bf16", "odd_bf16", "batched_bf16", "grouped_bf16", "square_f16", "f32"];
+    let files = names.map(|name| format!("{folder}/{name}.json"));
+    let json: Value = serde_json::from_str(&answers(&["--against", &files.join(","), "--json"])).expect("one object");
+    for (file, name) in json["files"].as_array().expect("a list").iter().zip(names) {
+        let (rows, all) = (file["rows"].as_u64(), file["all_rows"].as_f64());
+        assert!(rows > Some(5) && all.is_some_and(|figure| figure > 0.5), "{name}: {file}");
+    }
+    let home = tempfile::tempdir().expect("a folder");
+    let path = home.path().join("short.json");
+    let text = std::fs::read_to_string(&files[0]).expect("results");
+    std::fs::write(&path, text.replace("bf16,bf16,f32,bf16", "bf16")).expect("written");
+    let with = |file: &str| {
+        let all: Value = serde_json::from_str(&answers(&["--against", file, "--json"])).expect("one object");
+        all["files"][0]["all_rows"].as_f64()
+    };
+    assert_eq!(with(path.to_str().expect("text")), with(&files[0]), "`bf16` is `bf16,bf16,f32,bf16`");
+    std::fs::write(&path, text.replace("\"schedule\":\"", "\"schedule\":\"my_")).expect("written");
+    let nothing = sweep(&["--against", path.to_str().expect("text")]);
+    let said = String::from_utf8_lossy(&nothing.stdout).into_owned();
+    assert_eq!(nothing.status.code(), Some(3), "{said}");
+    assert!(said.contains("NOT COMPARED") && said.contains("my_mma_pipelined: not a case"), "{said}");
+}
+
+/// Ctrl-C ends a sweep with what it has so far.
+#[cfg(unix)]
+#[test]
+fn an_interrupt_leaves_what_was_found() {
+    let huge = "tile({8..=512 step 8}, {8..=512 step 8}, {1..=64}); thread({1..=16}, {1..=16})";
+    let mut child = Command::new(env!("CARGO_BIN_EXE_gemmc"))
+        .args(["sweep", huge, "--sample", "2000000"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("gemmc starts");
+    std::thread::sleep(Duration::from_secs(3));
+    let interrupt = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill starts");
+    assert!(interrupt.success() && child.try_wait().expect("it runs").is_none());
+    let output = child.wait_with_output().expect("gemmc ends");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains(" of 67108864 combinations, ") && text.contains(" not judged: interrupted\n"), "{text}");
+    assert!(text.contains("the best, as clauses"), "{text}");
 }
 
 #[test]

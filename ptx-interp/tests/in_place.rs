@@ -1,5 +1,5 @@
-//! Every row of the instruction table with its destination in the register of a source: the result is the one that it
-//! has in a register of its own.
+//! Every row of the instruction table with its destination in the register of a source: the result is the same as in a
+//! register of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -15,13 +15,13 @@ use crate::run::Device;
 const LANES: usize = 32;
 /// Bytes of memory that belong to one lane in one execution.
 const REACH: usize = 32;
-/// Words of 8 bytes that each lane's registers begin with.
+/// Number of words of 8 bytes that each lane's registers start from.
 const SEEDS: usize = 32;
 
 /// An operand, and a position in it.
 type At = (usize, usize);
 
-/// A register of a form: its type, and the operand and position where it stands.
+/// A register of a form: its type, and its operand and position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     ty: Type,
@@ -45,7 +45,7 @@ fn places(form: &Form) -> (Vec<Place>, Vec<Place>) {
                 let ty = if space.is_shared() { Type::B32 } else { Type::B64 };
                 from.push(Place { pointer: Some(space), ..place(ty, 0) });
             }
-            Field::Sink | Field::Constant(_) | Field::Fraction | Field::Elsewhere => {}
+            Field::Sink | Field::Constant(_) | Field::Fraction | Field::Other => {}
         }
     }
     (to, from)
@@ -68,7 +68,7 @@ fn text(form: &Form, name: impl Fn(At) -> String) -> String {
         Field::Sink => "_".into(),
         Field::Constant(value) => value.to_string(),
         Field::Fraction => "0f3F000000".into(),
-        Field::Elsewhere => "?".into(),
+        Field::Other => "?".into(),
     });
     format!("{} {};", form.mnemonic, operands.collect::<Vec<_>>().join(", "))
 }
@@ -78,7 +78,7 @@ fn text(form: &Form, name: impl Fn(At) -> String) -> String {
 fn aliases(to: &[Place], from: &[Place]) -> Vec<Vec<(Place, Place)>> {
     let mut found: Vec<Vec<(Place, Place)>> = Vec::new();
     for d in to {
-        // Of two vectors, the first parts of each with the first two of the other.
+        // For two vectors, the first parts of each with the first two of the other.
         let sources = from.iter().filter(|source| source.ty == d.ty && source.at.1 + d.at.1 < 2);
         found.extend(sources.map(|source| vec![(*d, *source)]));
     }
@@ -93,7 +93,7 @@ fn aliases(to: &[Place], from: &[Place]) -> Vec<Vec<(Place, Place)>> {
     found
 }
 
-/// The bits that a register begins with: numbers at which instructions behave in special ways, and others.
+/// The initial bits of a register: numbers at which instructions behave in special ways, and others.
 fn value(seed: usize, lane: usize) -> u64 {
     const SPECIAL: [u64; 12] = [
         0x4148_0000_4148_0000,
@@ -115,18 +115,18 @@ fn value(seed: usize, lane: usize) -> u64 {
     if bits.is_multiple_of(3) { bits.rotate_left(17) } else { SPECIAL[(bits >> 8) as usize % SPECIAL.len()] }
 }
 
-/// Whether some lanes of a warp may be off, and keep what the destination held: not where all have to take part, nor
-/// where that is an address, which differs from one execution to the next.
+/// Whether some lanes of a warp may be off, and keep the old destination. They may not if all lanes have to take part,
+/// or if the old destination is an address, which differs from one execution to the next.
 fn may_be_guarded(form: &Form) -> bool {
     let addresses = |field: &Field| matches!(field, Field::Address(_) | Field::Pointer(..));
     !form.mnemonic.contains(".sync") && !form.mnemonic.contains(".red.") && !form.operands.iter().any(addresses)
 }
 
 /// The entry that executes a form, once for each pair of registers that can be the same, first in registers of their
-/// own and then in place. It stores what each execution writes, 8 bytes for a register and lane.
+/// own and then in place. It stores what each execution writes, 8 bytes per register and lane.
 struct Tried {
     text: String,
-    /// How many results there are of a lane, half of them in place: [pair][fresh or in place][register].
+    /// The results of each lane, half of them in place: [pair][fresh or in place][register].
     pairs: Vec<Vec<(Place, Place)>>,
     written: usize,
 }
@@ -134,7 +134,7 @@ struct Tried {
 fn entry(name: &str, form: &Form) -> Option<Tried> {
     let (to, from) = places(form);
     let pairs = aliases(&to, &from);
-    if pairs.is_empty() || form.operands.contains(&Field::Elsewhere) {
+    if pairs.is_empty() || form.operands.contains(&Field::Other) {
         return None;
     }
     let mut entry = Entry::default();
@@ -147,7 +147,7 @@ fn entry(name: &str, form: &Form) -> Option<Tried> {
                 let source = alias.iter().find(|(d, _)| d == place).map(|(_, source)| &names[&source.at]);
                 let name = match source {
                     Some(source) if in_place => source.clone(),
-                    // Lanes that are off keep what the register held.
+                    // Lanes that are off keep the old value of the register.
                     source => entry.copied(place.ty, source),
                 };
                 all.insert(place.at, name);
@@ -199,7 +199,7 @@ impl Entry {
                 let moved = ["mbarrier", "ldmatrix", "mapa", "getctarank"].iter();
                 let shared = space.is_shared() || moved.into_iter().any(|word| form.mnemonic.starts_with(word));
                 self.shared |= shared;
-                // What changes memory has some of its own in each execution, with the same content.
+                // An instruction that changes memory gets its own memory in each execution, with the same content.
                 let changes = ["atom", "mbarrier"].iter().any(|word| form.mnemonic.starts_with(word));
                 let offset = if changes { self.executions * LANES * REACH } else { 0 };
                 let (bits, base) = (&ty[1..], if shared { "shared" } else { "global" });
@@ -220,7 +220,7 @@ impl Entry {
         name
     }
 
-    /// A register with what another holds, or 0.
+    /// A register with the value of another one, or 0.
     fn copied(&mut self, ty: Type, source: Option<&String>) -> String {
         let name = self.register(ty);
         self.line(match (ty, source) {
@@ -284,8 +284,8 @@ impl Entry {
     }
 }
 
-/// Whether a form's other fields are as in the plain one: what an access means for the order of others, or for caches,
-/// says nothing about registers.
+/// Whether a form's other fields are as in the plain one. The ordering of an access, and its cache hints, do not
+/// concern registers.
 fn is_plain(op: &Opcode) -> bool {
     match op {
         Opcode::Ld { order, cache, prefetch, .. } => {
@@ -298,8 +298,9 @@ fn is_plain(op: &Opcode) -> bool {
     }
 }
 
-/// What is not executed here: addresses in memory that a launch does not give, and operands that this test cannot make.
-fn is_elsewhere(form: &Form) -> bool {
+/// Forms that are not executed here: with addresses in memory that a launch does not provide, and with operands that
+/// this test cannot make.
+fn is_skipped(form: &Form) -> bool {
     let spaces = [Space::Local, Space::Param, Space::Const];
     form.operands.iter().any(|field| match field {
         Field::Address(space) | Field::Pointer(_, space) => spaces.contains(space),
@@ -310,7 +311,7 @@ fn is_elsewhere(form: &Form) -> bool {
 #[test]
 fn every_row_in_place() {
     let mut rows: BTreeMap<String, Vec<Form>> = BTreeMap::new();
-    for form in all().filter(|form| is_plain(&form.op) && !is_elsewhere(form)) {
+    for form in all().filter(|form| is_plain(&form.op) && !is_skipped(form)) {
         rows.entry(form.mnemonic.split('.').next().unwrap_or_default().to_owned()).or_default().push(form);
     }
     let (mut executed, mut refused, mut wrong) = (0, 0, Vec::new());

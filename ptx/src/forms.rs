@@ -1,5 +1,5 @@
-//! Every form of every row of the instruction table: each legal combination of modifiers, with what its operands are. For
-//! whoever has to try them all, such as tests of what reads PTX.
+//! Lists every form of every row of the instruction table: each legal combination of modifiers, with a description of
+//! its operands. Tests of code that reads PTX try them all.
 
 use crate::instruction::Opcode;
 use crate::legality::{may_be_modified, refuse};
@@ -28,9 +28,9 @@ pub enum Field {
     Write(Type),
     /// A register of this type, which is read.
     Read(Type),
-    /// As many registers in braces, which are written.
+    /// A vector of this many registers, which are written.
     WriteVector(Type, u8),
-    /// As many registers in braces, which are read.
+    /// A vector of this many registers, which are read.
     ReadVector(Type, u8),
     /// A register of this type and a predicate with `|` between them, both written.
     WritePair(Type),
@@ -45,11 +45,11 @@ pub enum Field {
     /// A single-precision constant between 0 and 1.
     Fraction,
     /// A label, a list of labels, or a tensor map with coordinates.
-    Elsewhere,
+    Other,
 }
 
-/// All forms, row by row. Forms that differ in a register's width (conversions, loads), in the number of operands, or in
-/// whether operands are packed are forms of their own.
+/// All forms, row by row. Opcodes that differ in a register's width (conversions, loads), in the number of operands, or
+/// in whether operands are packed are separate forms.
 pub fn all() -> impl Iterator<Item = Form> {
     prototype::all().iter().flat_map(mnemonic::choices).flat_map(modified).filter(is_legal).flat_map(|op| {
         let row = table::row(&op);
@@ -157,7 +157,7 @@ fn fields(row: &Row, slot: Slot) -> Vec<Field> {
         }
         Slot::Sign => vec![Field::Constant(1)],
         Slot::Fraction => vec![Field::Fraction],
-        Slot::Tensor | Slot::Label | Slot::Targets => vec![Field::Elsewhere],
+        Slot::Tensor | Slot::Label | Slot::Targets => vec![Field::Other],
     }
 }
 
@@ -173,7 +173,7 @@ fn bits(ty: Type) -> Type {
     }
 }
 
-/// The untyped registers that hold a value of a type, exactly or with room to spare.
+/// The untyped registers that hold a value of a type, exactly or in a wider register.
 fn wide(ty: Type) -> Vec<Type> {
     let exact = registers_of(ty);
     let all = wide_registers_of(ty);

@@ -281,7 +281,7 @@ fn bulk_copy(to: Space, from: Space, multicast: Multicast, hint: CacheHint) -> O
         (Space::SharedCta, Space::Global) if multicast == Multicast::None => None,
         (Space::SharedCluster, Space::SharedCta) if multicast == Multicast::None && hint == CacheHint::None => None,
         (Space::Global, Space::SharedCta) if multicast == Multicast::None => None,
-        _ => Some("there is no bulk copy between these state spaces"),
+        _ => Some("a bulk copy cannot connect these state spaces"),
     }
 }
 

@@ -1,8 +1,6 @@
-//! Enumerations whose members are words of PTX. Each spelling is stated once, next to its enumeration; the printer and
-//! the parser use it.
+//! Enumerations of PTX words. Each spelling is stated once, next to its enumeration; the printer and the parser use it.
 
-/// An enumeration whose members are words of PTX. A member that PTX leaves unwritten (`Rounding::None`) has the name
-/// "".
+/// An enumeration of PTX words. A member that PTX leaves unwritten (`Rounding::None`) has the name "".
 pub(crate) trait Word: Copy + PartialEq + 'static {
     fn word(self) -> &'static str;
     fn from_word(text: &str) -> Option<Self>;
@@ -10,7 +8,7 @@ pub(crate) trait Word: Copy + PartialEq + 'static {
     const ALL: &'static [Self];
 }
 
-/// After `numbered`, a member that stands for several words, by their numbers in a list.
+/// The variant after `numbered` represents several words, by their numbers in a list.
 macro_rules! words {
     ($name:ident { $($variant:ident $text:literal),* $(,)? } $(numbered $many:ident $list:ident)?) => {
         impl $name {

@@ -12,7 +12,7 @@ use crate::table::row;
 use crate::types::{Space, Type};
 use crate::warp::{Alignment, ClusterOrder, Direction, FastDivision, GridDependency, Resize, ShiftMode, Shuffle, Vote};
 
-/// The prototypes whose stem a mnemonic starts with, longest stem first.
+/// The prototypes with a stem that starts this mnemonic, longest stem first.
 pub(crate) fn starting(mnemonic: &str) -> impl Iterator<Item = &'static Opcode> {
     let first = first_word(mnemonic);
     let start = PROTOTYPES.partition_point(|op| first_word(row(op).stem) < first);

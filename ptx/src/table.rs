@@ -365,7 +365,7 @@ pub(crate) fn is_half(ty: Type) -> bool {
     HALVES.has(ty)
 }
 
-/// Whether this is an addition of 16-bit floats, whose mnemonic has to say `.noftz`.
+/// Whether this is an addition of 16-bit floats; its mnemonic has to say `.noftz`.
 pub(crate) fn is_half_addition(op: Atomic, ty: Type) -> bool {
     op == Atomic::Add && HALVES.has(ty)
 }

@@ -72,6 +72,8 @@ pub use kernel::Kernel;
 pub use matrix::Matrix;
 pub use pinned::PinnedMatrix;
 pub use prepared::{Prepared, ResidentCall};
+/// The largest M, N or K of one product.
+pub use ptx_gemm_codegen::kernel::MAX_EXTENT;
 /// How a kernel is launched, the tile programs that it was lowered from, the errors in their text, and where instructions are from.
 pub use ptx_gemm_codegen::{
     Interface, TextError, TextErrors, origin,

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use ptx_gemm_check::{Case, Profile, Size, case, cases};
+use ptx_gemm_check::{Case, Profile, Size, Verdict, case, cases};
 use ptx_gemm_dsl::Schedule;
 use ptx_gemm_dsl::terms::Operand;
 use ptx_gemm_runtime::Kernel;
@@ -37,7 +37,12 @@ fn every_case_costs_what_it_did() {
     let profiles = profiles();
     crate::snapshots().bind(|| {
         for (name, profile) in profiles {
-            assert!(profile.is_right, "{name}: the largest error is {} of its bound", profile.max_error);
+            assert_eq!(
+                profile.verdict,
+                Verdict::Right,
+                "{name}: the largest error is {} of its bound",
+                profile.max_error
+            );
             insta::assert_snapshot!(snapshot_name(name), profile.to_string());
         }
     });
@@ -73,7 +78,12 @@ fn boxes_of_narrow_tiles_hold_nothing_else() {
         for m in [16, 144, 250] {
             let profile = Profile::at(&kernel, Size::new(m, 128, 64)).unwrap_or_else(|e| panic!("{clauses}: {e}"));
             let tiles = if clauses.contains("multicast") { 1 } else { 2 };
-            assert!(profile.is_right, "{clauses}: the largest error is {} of its bound", profile.max_error);
+            assert_eq!(
+                profile.verdict,
+                Verdict::Right,
+                "{clauses}: the largest error is {} of its bound",
+                profile.max_error
+            );
             assert_eq!(profile.traffic(Operand::A).read, tiles * (m * 64 * 2) as u64, "{clauses}, {m} rows");
         }
     }
@@ -95,7 +105,12 @@ fn the_formula_holds_for_other_clauses() {
         "tile(64, 64, 16); thread(4, 4); vector(4); load(tma); stages(3);",
     ] {
         let profile = Profile::new(&clauses.parse().unwrap()).unwrap_or_else(|e| panic!("{clauses}: {e}"));
-        assert!(profile.is_right, "{clauses}: the largest error is {} of its bound", profile.max_error);
+        assert_eq!(
+            profile.verdict,
+            Verdict::Right,
+            "{clauses}: the largest error is {} of its bound",
+            profile.max_error
+        );
         assert_eq!(profile.bytes(), profile.formula_bytes, "{clauses}");
     }
 }

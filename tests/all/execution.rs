@@ -1,7 +1,8 @@
-//! Every case and every tuned schedule, executed in the interpreter on sizes that cover every edge: exact data must
+//! The cases and tuned schedules of this run's part, executed in the interpreter on sizes that cover every edge: exact data must
 //! agree bit for bit, random data within the error bound, and NaN and infinities must appear where they are expected
 //! and nowhere else. All checks of the interpreter are on. Some of the sizes also run in other orders of warps.
 
+use ptx_gemm_check::part::Part;
 use ptx_gemm_check::{
     Case, Request, Size, cases, check, edge_requests, edge_sizes, quick_requests, quick_sizes, tuned, work,
 };
@@ -47,7 +48,7 @@ fn every_case_is_right_on_every_edge() {
 }
 
 fn all_cases() -> Vec<Case> {
-    cases().chain(tuned()).collect()
+    Part::of_this_run().of_cases(cases().chain(tuned())).collect()
 }
 
 fn right_on_every_edge(case: &Case) {

@@ -54,6 +54,23 @@ fn a_wrong_result_is_told_with_its_element() {
     assert!(correct(&wrong, Some(&[])).unwrap_err().contains("nothing would be tested"));
 }
 
+/// Data that leave every element undefined are replaced by others; a kernel that has no other data is not tested.
+#[test]
+fn a_kernel_is_compared_or_said_not_to_be() {
+    let divides = gemm! { types(i32); tile(4, 4, 2); thread(2, 2); epilogue(|acc, x, y| acc / (x - y)) };
+    assert_correct!(&divides, [(4, 4, 4), (5, 3, 2), (1, 1, 1), (3, 0, 2), (9, 2, 3), (2, 2, 2), (6, 6, 6), (7, 1, 1)]);
+    let never = gemm! { types(i32); tile(4, 4, 2); thread(2, 2); epilogue(|acc, x| acc / (x - x)) };
+    for said in [correct(&never, None).unwrap_err(), no_races(&never).unwrap_err()] {
+        assert!(said.contains(" is not tested: nothing was compared\n"), "{said}");
+        assert!(
+            said.contains("none of 1 elements compared; not compared: 1 of 1: the epilogue divides an integer by 0"),
+            "{said}"
+        );
+    }
+    let empty = correct(&kernel(), Some(&[(0, 5, 5).into(), (5, 0, 5).into()])).unwrap_err();
+    assert!(empty.contains("nothing was compared\nm or n is 0 in all sizes"), "{empty}");
+}
+
 #[test]
 fn a_race_is_told_with_its_instruction_and_clause() {
     let racing = edited("bar.sync 0;", "");

@@ -72,9 +72,7 @@ impl Holds {
     }
 }
 
-/// The largest m, n or k that a launch accepts. It keeps the sum of an extent and a number below 2^16 within 32 bits,
-/// and no extent equals `u32::MAX`, which means "more than any".
-pub const MAX_EXTENT: u32 = u32::MAX - 65_535;
+pub use ptx_gemm_dsl::plan::MAX_EXTENT;
 
 /// How far an access reaches along one dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -67,7 +67,7 @@ pub(super) fn sizes() -> Vec<Size> {
     let of = |(index, layer): (usize, &Layer)| {
         let tokens = TOKENS.iter().skip(index % STEP).step_by(STEP);
         let Layer { n, k, .. } = *layer;
-        tokens.map(move |&m| Size::one([m, n, k])).collect::<Vec<_>>()
+        tokens.map(move |&m| Size::of([m, n, k])).collect::<Vec<_>>()
     };
     LAYERS.iter().enumerate().flat_map(of).collect()
 }
@@ -103,7 +103,7 @@ mod tests {
     fn no_two_layers_have_the_same_extents() {
         let extents: BTreeSet<(usize, usize)> = LAYERS.iter().map(|layer| (layer.n, layer.k)).collect();
         assert_eq!(extents.len(), LAYERS.len());
-        assert_eq!(layer_of(super::Size::one([7, 6144, 4096])).as_deref(), Some("Llama-3 8B qkv"));
+        assert_eq!(layer_of(super::Size::of([7, 6144, 4096])).as_deref(), Some("Llama-3 8B qkv"));
         assert_eq!(layer_of(super::Size::cube(4095)), None);
     }
 }

@@ -12,8 +12,8 @@ use ptx_gemm::Target;
 use serde::{Deserialize, Serialize};
 
 use crate::suites::Size;
-use crate::sweep::cost::MODEL;
 use crate::sweep::{Estimate, Failed, Gpu, Illegal, Measured};
+use ptx_gemm_choose::MODEL;
 
 /// The key of a line.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

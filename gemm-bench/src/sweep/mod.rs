@@ -24,8 +24,6 @@
 //! is `gemmc sweep-worker` or any program that calls [`worker::serve`]. It is a separate process, so that a kernel that
 //! never ends loses only its own row.
 
-pub mod cost;
-pub mod gpu;
 pub mod ranking;
 pub mod report;
 pub mod timing;
@@ -37,7 +35,8 @@ mod keep;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use ptx_gemm::builder::{Atom, Clause};
 use ptx_gemm::random::SplitMix64;
@@ -47,9 +46,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::suites::Size;
 
-pub use cost::{Bound, Estimate, estimate};
-pub use gpu::Gpu;
 pub use illegal::Illegal;
+pub use ptx_gemm_choose::{Bound, Estimate, Gpu, estimate};
 
 use judge::judge;
 pub use keep::Kept;
@@ -66,6 +64,7 @@ pub struct Sweep {
     gpu: Gpu,
     target: Option<Target>,
     sample: Option<(u64, u64)>,
+    interrupt: Arc<AtomicBool>,
 }
 
 /// A legal schedule.
@@ -109,6 +108,8 @@ pub struct Failed {
 pub enum Failure {
     /// The result is wrong.
     Wrong,
+    /// No element of the result could be compared.
+    Uncompared,
     /// The schedule, the device or cuBLAS reported an error.
     Refused,
     /// The kernel did not end, or crashed the process.
@@ -169,7 +170,8 @@ impl std::error::Error for SweepError {}
 impl Sweep {
     /// All combinations, for a product of 4096 cubed on an H200.
     pub fn new(space: Space) -> Sweep {
-        Sweep { space, size: Size::cube(4096), gpu: Gpu::H200, target: None, sample: None }
+        let (gpu, interrupt) = (Gpu::h200().clone(), Arc::default());
+        Sweep { space, size: Size::cube(4096), gpu, target: None, sample: None, interrupt }
     }
 
     /// Another product.
@@ -190,6 +192,11 @@ impl Sweep {
     /// Only `count` different combinations, drawn at random; all of them if there are not more.
     pub fn sample(self, count: u64, seed: u64) -> Sweep {
         Sweep { sample: Some((count, seed)), ..self }
+    }
+
+    /// Judges nothing more once this is true: the outcome then is of the combinations before.
+    pub fn until(self, interrupt: Arc<AtomicBool>) -> Sweep {
+        Sweep { interrupt, ..self }
     }
 
     /// The number of combinations that are judged.
@@ -242,11 +249,12 @@ impl Sweep {
     pub fn run(&self, kept: &mut Kept, progress: impl Fn(u64) + Sync) -> Result<Outcome, SweepError> {
         let indices = self.indices()?;
         let kept = Mutex::new(kept);
-        let done = std::sync::atomic::AtomicU64::new(0);
-        let found = (0..self.count()?).into_par_iter().filter_map(|at| self.space.combination(indices.get(at)?));
+        let done = AtomicU64::new(0);
+        let found = (0..self.count()?).into_par_iter().filter(|_| !self.interrupt.load(Ordering::Relaxed));
+        let found = found.filter_map(|at| self.space.combination(indices.get(at)?));
         let found = found.map(|combination| {
             let verdict = judge(&combination, self.size, &self.gpu, self.target, &kept);
-            progress(done.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1);
+            progress(done.fetch_add(1, Ordering::Relaxed) + 1);
             let mut found = Found::default();
             match verdict {
                 Ok(candidate) => found.legal.push(candidate),
@@ -356,9 +364,9 @@ mod tests {
     fn tensor_cores_are_estimated_as_such() {
         let tflops = |text: &str| {
             let schedule: Schedule = text.parse().unwrap();
-            let plan = schedule.plan(target(&schedule, &Gpu::H200)).unwrap();
+            let plan = schedule.plan(target(&schedule, Gpu::h200())).unwrap();
             let size = Size::cube(8192);
-            size.operations() / estimate(&plan, size, &Gpu::H200).unwrap().ms / 1e9
+            size.operations() / estimate(&plan, size, Gpu::h200()).unwrap().ms / 1e9
         };
         let fma = tflops("types(bf16); tile(128, 128, 16); thread(8, 8); vector(8); double_buffer;");
         let mma =
@@ -381,7 +389,7 @@ mod tests {
 
     #[test]
     fn a_target_of_one_generation_is_taken_where_it_is_needed() {
-        let of = |text: &str| target(&text.parse().unwrap(), &Gpu::H200);
+        let of = |text: &str| target(&text.parse().unwrap(), Gpu::h200());
         assert_eq!(of("types(bf16); tile(128, 128, 64); atom(wgmma(64, 128, 16)); load(tma);"), Some(Target::SM_90A));
         assert_eq!(of("types(bf16); tile(128, 128, 32); warp(64, 64); atom(mma(16, 8, 16));"), Some(Target::SM_90));
         assert_eq!(of("target(sm_80); tile(32, 32, 8); thread(2, 2);"), Some(Target::SM_80));

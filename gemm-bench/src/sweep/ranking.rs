@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use ptx_gemm::{Batch, Schedule};
+use ptx_gemm::builder::{LayoutClause, TypesClause};
+use ptx_gemm::{Batch, Layout, Schedule};
 use ptx_gemm_check::case;
 
 use crate::program::Program;
 use crate::session::Row;
-use crate::suites::{Named, Size};
-use crate::sweep::cost::estimate;
-use crate::sweep::gpu::Gpu;
+use crate::spelling::RowTypes;
+use crate::suites::{Named, Size, Suite};
 use crate::sweep::target;
+use crate::sweep::{Gpu, estimate};
 
 /// Estimated and measured times of schedules.
 #[derive(Clone, Debug, Default)]
@@ -70,18 +71,48 @@ impl Ranking {
     }
 }
 
+/// The estimate of a row: of the schedule of that name, for what the row says was computed.
 fn estimated(row: &Row, gpu: &Gpu) -> Result<f64, String> {
     let case = case(&row.schedule).ok_or("not a case or tuned schedule")?;
-    let mut schedule: Schedule = case.schedule().map_err(|errors| errors.to_string())?;
-    let types = &row.types;
-    if schedule.problem().is_ok_and(|problem| problem.types.a.name() != types.as_str()) {
-        schedule = format!("{schedule}types({types});").parse().map_err(|_| "other types than its own")?;
-    }
-    let batch = if row.size.batch > 1 { Batch::Strided } else { Batch::One };
+    let schedule = as_measured(case.schedule().map_err(|errors| errors.to_string())?, row)?;
+    let batch = match row.size.batch {
+        _ if row.suite == Suite::Grouped.name() => Batch::Grouped,
+        1 => Batch::One,
+        _ => Batch::Strided,
+    };
     let named = Named { name: row.schedule.clone(), program: Program::Schedule(schedule) }.batched(batch)?;
     let Program::Schedule(schedule) = named.program else { return Err("not a schedule".into()) };
     let plan = schedule.plan(target(&schedule, gpu)).map_err(|errors| errors.to_string())?;
     estimate(&plan, row.size, gpu).map(|estimate| estimate.ms).map_err(|unsuited| unsuited.message)
+}
+
+/// The schedule with the types and layouts of a row, which may have been measured with others than it names.
+fn as_measured(schedule: Schedule, row: &Row) -> Result<Schedule, String> {
+    let own = schedule.problem().map_err(|errors| errors.to_string())?;
+    let (own_types, own_layouts) = (own.types, own.layouts);
+    let RowTypes { types, planes } = row.types.parse()?;
+    if planes.is_some() {
+        // Compared with products by multiply-adds, the model finds them too fast.
+        return Err(format!("products of {} are not ranked next to others", row.types));
+    }
+    let schedule = match types == [own_types.a, own_types.b, own_types.acc, own_types.d] {
+        true => schedule,
+        false => {
+            let [a, b, acc, d] = types.map(Some);
+            schedule.with(Schedule::new().types_of(TypesClause { a, b, acc, d, ..TypesClause::default() }))
+        }
+    };
+    let all = [Layout::Row, Layout::Col];
+    let read = |name: &str| all.into_iter().find(|layout| layout.to_string() == name.trim());
+    let layouts: Option<Vec<Layout>> = row.layout.split(',').map(read).collect();
+    let Some(&[a, b, d]) = layouts.as_deref() else { return Err(format!("`{}` is not three layouts", row.layout)) };
+    Ok(match [a, b, d] == [own_layouts.a, own_layouts.b, own_layouts.d] {
+        true => schedule,
+        false => {
+            let [a, b, d] = [a, b, d].map(Some);
+            schedule.with(Schedule::new().layout_of(LayoutClause { a, b, c: None, d }))
+        }
+    })
 }
 
 /// Spearman's rank correlation: Pearson's of the ranks, equal values sharing theirs. `None` where one side has one rank.

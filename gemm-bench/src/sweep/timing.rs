@@ -2,6 +2,7 @@
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,6 +13,9 @@ use crate::suites::Size;
 use crate::sweep::keep::{Kept, Record};
 use crate::sweep::worker::{Answer, Request};
 use crate::sweep::{Candidate, Failed, Failure, Gpu, target};
+
+/// How often a wait looks whether it is interrupted.
+const GLANCE: Duration = Duration::from_millis(100);
 
 /// How candidates are timed.
 pub struct Timing<'a> {
@@ -27,6 +31,8 @@ pub struct Timing<'a> {
     pub deadline: Instant,
     /// The time limit for one schedule: to compile it, compare its result, and time it.
     pub patience: Duration,
+    /// Once this is true, nothing new is started, and what was started is given up.
+    pub interrupt: &'a AtomicBool,
 }
 
 /// The result of timing.
@@ -71,6 +77,10 @@ pub fn time(
     while !work.open.is_empty() && work.outcome.broken.is_none() && Instant::now() < timing.deadline {
         let before = work.open.len();
         let why = work.turn(timing, kept, &mut |open| progress(all - open))?;
+        if timing.is_interrupted() {
+            work.outcome.broken = Some("interrupted".into());
+            break;
+        }
         // A worker that did not finish a single candidate will not do so the next time either.
         if work.open.len() == before && Instant::now() < timing.deadline {
             work.outcome.broken = Some(why.unwrap_or_else(|| "the worker ended without an answer".into()));
@@ -79,6 +89,12 @@ pub fn time(
     work.outcome.late = work.open.len();
     kept.finish()?;
     Ok(work.outcome)
+}
+
+impl Timing<'_> {
+    fn is_interrupted(&self) -> bool {
+        self.interrupt.load(Ordering::Relaxed)
+    }
 }
 
 impl Work<'_> {
@@ -108,7 +124,12 @@ impl Work<'_> {
         let mut started = None;
         let mut broken = None;
         loop {
-            let (index, outcome) = match worker.answers.recv_timeout(timing.patience) {
+            let answer = worker.answer(timing);
+            // What interrupts this process may have ended the worker as well, which says nothing about its schedule.
+            if answer.is_err() && timing.is_interrupted() {
+                return Ok(None);
+            }
+            let (index, outcome) = match answer {
                 Ok(Answer::Device(name)) => {
                     self.outcome.device = Some(name);
                     continue;
@@ -200,6 +221,18 @@ impl Worker {
             });
         }
         Ok(Worker { child, answers })
+    }
+
+    /// The next answer, unless there is none in time, or waiting for it is interrupted.
+    fn answer(&self, timing: &Timing<'_>) -> Result<Answer, RecvTimeoutError> {
+        let end = Instant::now() + timing.patience;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            match self.answers.recv_timeout(left.min(GLANCE)) {
+                Err(RecvTimeoutError::Timeout) if left > GLANCE && !timing.is_interrupted() => {}
+                answer => return answer,
+            }
+        }
     }
 
     /// Ends a worker that no longer answers; returns the reason.

@@ -97,7 +97,11 @@ fn answer(event: Event) -> Option<Answer> {
         }
         Event::Missing { reason: Reason::Late, .. } => None,
         Event::Missing { schedule, reason, what, .. } => {
-            let how = if reason == Reason::Wrong { Failure::Wrong } else { Failure::Refused };
+            let how = match reason {
+                Reason::Wrong => Failure::Wrong,
+                Reason::Uncompared => Failure::Uncompared,
+                Reason::Refused | Reason::Late => Failure::Refused,
+            };
             Some(Answer::Failed(schedule.parse().ok()?, Failed { how, what }))
         }
         Event::Broken(what) => Some(Answer::Broken(what)),

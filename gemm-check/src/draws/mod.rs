@@ -20,6 +20,7 @@ use ptx_gemm_runtime::interp::{BlockOrder, Checks, Landing, Options, WarpOrder};
 use ptx_gemm_runtime::{CompiledGemm, Device, DeviceError, DeviceKind, Error, InterpreterOptions};
 
 use crate::check::check;
+use crate::compare::Verdict;
 use crate::data::Data;
 use crate::error::CheckError;
 use crate::exec::Orders;
@@ -91,8 +92,8 @@ pub enum Runs<'a> {
 /// The result of a draw that did not fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// The number of products, all of which were right.
-    Right(usize),
+    /// It ran, and none of its products was wrong: the verdict on each.
+    Ran(Vec<Verdict>),
     /// The schedule was rejected by this rule, or because the device does not run its target.
     Refused(&'static str),
     /// Not executed to its end, because a kernel has ended the GPU's context: that of this draw or of another that ran at the
@@ -261,7 +262,10 @@ pub fn execute(draw: &Draw, runs: Runs<'_>) -> Result<Fate, String> {
             return Ok(Fate::Refused(first.rule));
         }
     };
+    let mut verdicts = Vec::new();
     for device in draw.devices(runs, draw.misalign) {
+        // Of the same products.
+        verdicts.clear();
         let gemm = match CompiledGemm::new(&schedule, &device) {
             Err(Error::Device(DeviceError::Target { .. })) if device.kind() != DeviceKind::Interpreter => {
                 return Ok(Fate::Refused("another target"));
@@ -278,12 +282,13 @@ pub fn execute(draw: &Draw, runs: Runs<'_>) -> Result<Fate, String> {
                 Err(CheckError::Runtime(Error::Device(DeviceError::ContextLost { .. }))) => return Ok(Fate::Lost),
                 outcome => outcome.map_err(|e| format!("{}: {e}", told()))?,
             };
-            if !outcome.is_right() {
-                return Err(format!("{}: {outcome:?}", told()));
+            match outcome.verdict() {
+                Verdict::Wrong => return Err(format!("{}: {outcome:?}", told())),
+                verdict => verdicts.push(verdict),
             }
         }
     }
-    Ok(Fate::Right(draw.requests.len()))
+    Ok(Fate::Ran(verdicts))
 }
 
 /// The results of many draws.
@@ -291,8 +296,12 @@ pub fn execute(draw: &Draw, runs: Runs<'_>) -> Result<Fate, String> {
 pub struct Tally {
     /// Draws.
     pub draws: usize,
-    /// Pairs of a schedule and a product that were right.
+    /// Pairs of a schedule and a product that were compared, and were right.
     pub pairs: usize,
+    /// Pairs whose D has no elements.
+    pub empty: usize,
+    /// Pairs none of whose elements could be compared.
+    pub uncompared: usize,
     /// How often each rule rejected a schedule.
     pub refused: BTreeMap<&'static str, usize>,
     /// Draws that were not executed to their end.
@@ -304,7 +313,12 @@ impl Tally {
     pub fn add(&mut self, fate: &Fate) {
         self.draws += 1;
         match fate {
-            Fate::Right(products) => self.pairs += products,
+            Fate::Ran(verdicts) => {
+                let count = |of| verdicts.iter().filter(|verdict| **verdict == of).count();
+                self.pairs += count(Verdict::Right);
+                self.empty += count(Verdict::Empty);
+                self.uncompared += count(Verdict::Uncompared);
+            }
             Fate::Refused(rule) => *self.refused.entry(rule).or_default() += 1,
             Fate::Lost => self.lost += 1,
         }

@@ -93,9 +93,9 @@ pub struct Opinion {
 }
 
 impl Opinion {
-    /// Whether everything agrees.
+    /// Whether everything agrees; false if there was nothing to compare.
     pub fn holds(&self) -> bool {
-        self.interpreter.is_ok() && self.levels.iter().all(Difference::holds)
+        self.elements > 0 && self.interpreter.is_ok() && self.levels.iter().all(Difference::holds)
     }
 }
 

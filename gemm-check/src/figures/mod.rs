@@ -35,6 +35,7 @@ pub use occupancy::Occupancy;
 pub use sass::Loop;
 pub use text::table;
 
+use crate::compare::Verdict;
 use crate::error::CheckError;
 use crate::profile::{Profile, WATCHED, counting, instructions, sample_size};
 use crate::size::Size;
@@ -118,8 +119,10 @@ pub struct Figures {
     pub max_error: f64,
     /// The Frobenius norm of the error, relative to that of D, where operands are split into planes.
     pub relative_error: Option<f64>,
-    /// Whether every element was right.
+    /// Whether the result was compared, and is right.
     pub ok: bool,
+    /// What the comparison says.
+    pub verdict: Verdict,
     /// Advice on bad figures, with the clauses to look at.
     pub advice: Vec<Advice>,
 }
@@ -290,7 +293,8 @@ impl Figures {
             not_assembled: None,
             max_error: profile.max_error,
             relative_error: program.filter(|program| program.walk.is_some()).map(|_| profile.relative_error),
-            ok: profile.is_right,
+            ok: profile.verdict.holds(),
+            verdict: profile.verdict,
             advice: Vec::new(),
         };
         figures.judge(kernel);

@@ -21,13 +21,12 @@ impl fmt::Display for Figures {
     /// The figures with their units, followed by the advice.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [m, n, k] = self.size;
-        let right = if self.ok { "right" } else { "WRONG" };
         writeln!(
             f,
             "{} for {}: {m} x {n} x {k} in {} blocks of {} threads",
             self.entry, self.target, self.blocks, self.threads
         )?;
-        write!(f, "counted by the interpreter; the result is {right}, {:.3} of the bound", self.max_error)?;
+        write!(f, "counted by the interpreter; the result is {}, {:.3} of the bound", self.verdict, self.max_error)?;
         match self.relative_error {
             Some(error) => writeln!(f, ", off by {error:.2e} in the Frobenius norm\n")?,
             None => f.write_str("\n\n")?,

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::{Ladder, Rung};
+use crate::compare::Verdict;
 use crate::figures::table;
 
 /// A column: its head, and its cells.
@@ -25,8 +26,10 @@ const ALWAYS: [Column; 14] = [
     ("warps", |rung| format!("{:.0} %", 100.0 * rung.figures.occupancy.share())),
 ];
 
-const ERROR: Column =
-    ("error", |rung| format!("{:.4}{}", rung.figures.max_error, if rung.figures.ok { "" } else { " WRONG" }));
+const ERROR: Column = ("error", |rung| match rung.figures.verdict {
+    Verdict::Right => format!("{:.4}", rung.figures.max_error),
+    verdict => format!("{:.4} {verdict}", rung.figures.max_error),
+});
 
 const ASSEMBLED: [Column; 4] = [
     ("for", |rung| rung.figures.target.clone()),

@@ -23,7 +23,7 @@ use crate::sizes::{begun_by_one, every_end, filled_once, halved, products, rare,
 use crate::suite::{
     end_requests, exact_requests, nan_requests, packed_alone_requests, peak_requests, plane_requests, rounding_requests,
 };
-use crate::{check, edge_requests, edge_sizes};
+use crate::{check, compare, edge_requests, edge_sizes};
 
 /// How a mutant was found.
 #[derive(Clone, Debug, PartialEq)]
@@ -362,11 +362,21 @@ impl Judge {
     /// Runs mutants until each is found, several at a time; `done` is called for each with the time that it took, in no
     /// particular order.
     pub fn judge_all(&self, mutants: &[Mutant], done: impl Fn(&Mutant, &Verdict, Duration) + Sync) -> Vec<Verdict> {
+        self.judge_while(|| true, mutants, done).into_iter().flatten().collect()
+    }
+
+    /// The same, of those that are begun while a condition holds.
+    pub fn judge_while(
+        &self,
+        going_on: impl Fn() -> bool + Sync,
+        mutants: &[Mutant],
+        done: impl Fn(&Mutant, &Verdict, Duration) + Sync,
+    ) -> Vec<Option<Verdict>> {
         let judged = mutants.par_iter().map(|mutant| {
             let begun = Instant::now();
-            let verdict = self.judge(mutant);
+            let verdict = going_on().then(|| self.judge(mutant))?;
             done(mutant, &verdict, begun.elapsed());
-            verdict
+            Some(verdict)
         });
         judged.collect()
     }
@@ -425,7 +435,13 @@ impl Judge {
                 if d == *right {
                     return Ok(Verdict::Survived);
                 }
-                Ok(if check(gemm, request)?.is_right() { Verdict::OtherBits } else { Verdict::Wrong })
+                Ok(match check(gemm, request)?.verdict() {
+                    compare::Verdict::Wrong => Verdict::Wrong,
+                    // The kernel's own result is another one, whether or not there is a reference.
+                    compare::Verdict::Right | compare::Verdict::Empty | compare::Verdict::Uncompared => {
+                        Verdict::OtherBits
+                    }
+                })
             };
             match run() {
                 Ok(Verdict::Survived) => {}

@@ -10,6 +10,7 @@ use ptx_gemm_runtime::ptx::normal::instructions;
 use ptx_gemm_runtime::{CompiledGemm, Device, Error, InterpreterOptions};
 
 use super::edits::{Edit, EditKind, token_edits};
+use crate::compare::Verdict;
 use crate::error::CheckError;
 use crate::size::Size;
 use crate::{check, edge_requests, edge_sizes};
@@ -23,7 +24,8 @@ pub enum TileVerdict {
     AnotherProgram,
     /// The same instructions, launched in the same way.
     SameKernel,
-    /// It was accepted, but breaks a rule of the interpreter or computes something other than the text says.
+    /// It was accepted, but breaks a rule of the interpreter, computes something other than the text says, or nothing that could
+    /// be compared with that.
     Wrong(String),
 }
 
@@ -89,12 +91,15 @@ impl TileJudge {
         sizes.retain(|size| cost(size) <= MOST);
         sizes.sort_by_key(cost);
         let mut refused = None;
-        let mut ran = false;
+        let mut compared = false;
         for (turn, size) in sizes.into_iter().rev().take(PRODUCTS).enumerate() {
             for request in edge_requests(gemm.kernel(), size, turn) {
                 match check(&gemm, &request) {
-                    Ok(outcome) if outcome.is_right() => ran = true,
-                    Ok(outcome) => return TileVerdict::Wrong(outcome.to_string()),
+                    Ok(outcome) => match outcome.verdict() {
+                        Verdict::Right => compared = true,
+                        Verdict::Empty | Verdict::Uncompared => {}
+                        Verdict::Wrong => return TileVerdict::Wrong(outcome.to_string()),
+                    },
                     Err(CheckError::Runtime(Error::Interpreter(violation))) => {
                         return TileVerdict::Wrong(violation.to_string());
                     }
@@ -102,9 +107,10 @@ impl TileJudge {
                 }
             }
         }
-        match refused {
-            Some(why) if !ran => TileVerdict::Refused(why),
-            _ => TileVerdict::AnotherProgram,
+        match (compared, refused) {
+            (true, _) => TileVerdict::AnotherProgram,
+            (false, Some(why)) => TileVerdict::Refused(why),
+            (false, None) => TileVerdict::Wrong("nothing that it computes could be compared".into()),
         }
     }
 

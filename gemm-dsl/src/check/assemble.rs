@@ -146,6 +146,17 @@ fn params(settings: &Settings) -> Vec<Param> {
     params.iter().map(|param| problem.asked_param(param)).collect()
 }
 
+/// The most characters of a clause that the lines of a program repeat: an epilogue may be as long as a page.
+const SHOWN: usize = 64;
+
+/// A clause as the lines of a program show it: all of it, or its beginning.
+fn shown(clause: String) -> String {
+    match clause.char_indices().nth(SHOWN) {
+        Some(_) => clause.chars().take(SHOWN - 3).chain("...".chars()).collect(),
+        None => clause,
+    }
+}
+
 fn provenance(settings: &Settings, unroll: u32, prefetch: u32) -> Provenance {
     let lanes =
         settings.get(Key::Warp).map_or_else(|| settings.text(Key::Lanes, "lanes(along = n)"), |c| c.to_string());
@@ -157,7 +168,7 @@ fn provenance(settings: &Settings, unroll: u32, prefetch: u32) -> Provenance {
     Provenance {
         types: settings.text(Key::Types, "types(f32)"),
         layout: settings.text(Key::Layout, "layout(a = row, b = row, c = row, d = row)"),
-        epilogue: settings.text(Key::Epilogue, "epilogue(|acc| acc)"),
+        epilogue: shown(settings.text(Key::Epilogue, "epilogue(|acc| acc)")),
         tile: settings.text(Key::Tile, ""),
         thread: match settings.atom {
             Atom::Fma => settings.text(Key::Thread, ""),

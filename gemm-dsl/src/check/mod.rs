@@ -11,6 +11,7 @@ mod conflicts;
 mod contracts;
 mod demands;
 mod emulation;
+mod epilogue;
 mod even;
 mod exchange;
 mod finding;
@@ -96,6 +97,7 @@ fn judge(schedule: &Schedule, question: Question) -> Verdict {
     let mut known = None;
     if let Some(geometry) = &geometry {
         registers::check(&settings, geometry, &mut findings);
+        epilogue::check(&settings, geometry, &mut findings);
         if let Some(block) = assemble::block(&settings) {
             let inputs = access::inputs(&settings, block, geometry, staging.as_ref());
             demands::check(&settings, &inputs, geometry, &mut findings);

@@ -2,7 +2,7 @@
 
 use crate::diagnostic::{Diagnostic, Fix};
 use crate::grammar::Origin;
-use crate::grammar::number::{self, integer};
+use crate::grammar::number::{self, TOO_LARGE, integer};
 use crate::implemented;
 use crate::span::Span;
 use crate::suggest;
@@ -227,6 +227,11 @@ impl<'t> Args<'t> {
 
     /// Reads an integer; `stand_in` is the value of a hole.
     pub fn int_value(&mut self, name: &str, value: &[Token], span: Span, stand_in: u32) -> u32 {
+        self.int_up_to(self.info.largest(name), name, value, span, stand_in)
+    }
+
+    /// The same where the largest value, if there is one, is known better than by the name of the argument.
+    pub fn int_up_to(&mut self, most: Option<u32>, name: &str, value: &[Token], span: Span, stand_in: u32) -> u32 {
         let clause = self.info.name;
         match value {
             [Token { kind: TokenKind::Hole(_), .. }] => {
@@ -236,7 +241,9 @@ impl<'t> Args<'t> {
             [Token { kind: TokenKind::Number(text), .. }] => match integer(text) {
                 Ok(value) => return value,
                 Err((problem, meant)) => {
-                    let message = format!("{clause}: {name} = {} {problem}", abridged(text));
+                    let limit =
+                        most.filter(|_| problem == TOO_LARGE).map_or(String::new(), |most| format!(", at most {most}"));
+                    let message = format!("{clause}: {name} = {} {problem}{limit}", abridged(text));
                     let diagnostic = Diagnostic::error("integer", clause, message);
                     let diagnostic = diagnostic.at(span_of(value));
                     if let Some(meant) = meant {

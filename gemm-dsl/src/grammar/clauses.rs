@@ -7,6 +7,7 @@ use crate::clause::{
 };
 use crate::diagnostic::{Diagnostic, Fix};
 use crate::grammar::args::Args;
+use crate::limits;
 use crate::span::Span;
 use crate::suggest;
 use crate::terms::{Along, Extent2, Fast};
@@ -297,8 +298,8 @@ fn warp_count(args: &mut Args, name: &'static str) -> Option<WarpCount> {
     Some(match args.named(name)? {
         ([count, unit], span) if unit.ident().is_some() => {
             known_name(args, unit, span, "a unit of warps", &["warp", "warps"])?;
-            WarpCount::Warps(args.int_value(name, std::slice::from_ref(count), span, 1))
+            WarpCount::Warps(args.int_up_to(Some(*limits::WARPS.end()), name, std::slice::from_ref(count), span, 1))
         }
-        (value, span) => WarpCount::Groups(args.int_value(name, value, span, 1)),
+        (value, span) => WarpCount::Groups(args.int_up_to(Some(*limits::GROUPS.end()), name, value, span, 1)),
     })
 }

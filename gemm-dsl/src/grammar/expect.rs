@@ -88,7 +88,7 @@ fn contract(args: &mut Args, piece: &[Token]) -> Option<Expectation> {
     if metric.is_fraction() {
         return Some(Expectation { metric, relation: *relation, limit: fraction(args, metric, value) });
     }
-    let number = args.int_value(metric.name(), std::slice::from_ref(value), value.span, 0);
+    let number = args.int_up_to(Some(u32::MAX), metric.name(), std::slice::from_ref(value), value.span, 0);
     Some(Expectation { metric, relation: *relation, limit: (u64::from(number) * unit).into() })
 }
 
@@ -125,6 +125,9 @@ fn fraction(args: &mut Args, metric: Metric, value: &Token) -> Figure {
             args.fail("decimal", message, value.span);
             Figure::from(0)
         }),
-        _ => u64::from(args.int_value(metric.name(), std::slice::from_ref(value), value.span, 0)).into(),
+        _ => {
+            let value = std::slice::from_ref(value);
+            u64::from(args.int_up_to(Some(u32::MAX), metric.name(), value, value[0].span, 0)).into()
+        }
     }
 }

@@ -2,6 +2,9 @@
 
 use crate::token::{Delimiter, Token, TokenKind};
 
+/// What is wrong with a number that no argument can be.
+pub(super) const TOO_LARGE: &str = "is too large";
+
 /// A decimal integer, or what is wrong with it, and what was meant.
 pub(super) fn integer(text: &str) -> Result<u32, (&'static str, Option<String>)> {
     let whole = |digits: &str| digits.replace('_', "").parse::<u32>().ok().map(|value| value.to_string());
@@ -22,7 +25,7 @@ pub(super) fn integer(text: &str) -> Result<u32, (&'static str, Option<String>)>
         });
     }
     let digits: String = text.chars().filter(char::is_ascii_digit).collect();
-    digits.parse().map_err(|_| ("is too large: at most 4294967295", None))
+    digits.parse().map_err(|_| (TOO_LARGE, None))
 }
 
 /// `1e3` as a whole number, if it is one.

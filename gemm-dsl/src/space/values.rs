@@ -25,9 +25,8 @@ pub(super) fn range(tokens: &[Token], clause: &str) -> Option<Result<Vec<u32>, B
     let step_at = rest.iter().position(|token| token.ident() == Some("step")).unwrap_or(rest.len());
     let (last, step) = (&rest[..step_at], rest.get(step_at + 1..));
     let number = |tokens: &[Token], what: &str| match tokens {
-        [Token { kind: TokenKind::Number(text), .. }] => {
-            whole_number(text).ok_or_else(|| fail(format!("{what} of this range, {text}, is not a whole number")))
-        }
+        [Token { kind: TokenKind::Number(text), .. }] => whole_number(text)
+            .ok_or_else(|| fail(format!("{what} of this range, {text}, is not a whole number up to {}", u32::MAX))),
         [] => Err(fail(format!("{what} of this range is missing"))),
         [other, ..] => Err(fail(format!("{what} of this range must be a whole number, got {}", other.describe()))),
     };
@@ -96,8 +95,8 @@ pub(super) fn single(text: &str, tokens: &[Token], group: &Token, clause: &str) 
             "{{{name}}} has one alternative, and is not a choice"
         ))
         .help(format!(
-            "write several, such as `{{64, 128}}`; if `{name}` is a value of Rust code, write the number itself: only gemm! takes \
-             such values"
+            "write several, such as `{{64, 128}}`, or choose `{name}` before: `{{{name}: 64, 128}}`; if it is a value of Rust \
+             code, write the number itself: only gemm! takes such values"
         )),
         _ => error(format!("{{{written}}} has one alternative, and is not a choice"))
             .help(format!("write `{written}`, or several, such as `{{64, 128}}`"))

@@ -244,6 +244,11 @@ pub const WRONG: &[&str] = &[
     "tile(128, 128, 8); thread(8, 8); epilogue(|acc| acc % 2)",
     "tile(128, 128, 8); thread(8, 8); epilogue(|acc| 1e999 * acc)",
     "tile(128, 128, 8); thread(8, 8); epilogue(|acc, c, alpha| 1)",
+    "tile(4294967296, 64, 8); thread(8, 8); vector(99999999999); shared(a = km + swizzle(5000000000))",
+    "tile(128, 128, 8); thread(8, 8); load(cp_async); specialize(producers = 5000000000 warps, consumers = 5000000000)",
+    "tile(128, 128, 8); thread(8, 8); epilogue(|acc| exp(exp(exp(exp(exp(exp(exp(exp(exp(exp(exp(exp(exp(exp(exp(exp(acc)))))))))))))))))",
+    "types(bf16); atom(mma(16, 8, 16)); tile(128, 128, 32); warp(64, 64); epilogue(|acc| silu(silu(silu(silu(silu(silu(acc)))))))",
+    "types(bf16); atom(wgmma(64, 256, 16)); tile(128, 256, 64); load(tma); epilogue(|acc| silu(silu(silu(silu(silu(silu(acc)))))))",
     // Tensor cores and roles.
     "tile(128, 128, 8); thread(8, 8); atom(mma(16, 8, 8))",
     "tile(128, 128, 8); atom(mma(16, 8, 8))",

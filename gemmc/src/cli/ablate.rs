@@ -3,6 +3,7 @@
 use clap::Args;
 use ptx_gemm_check::ablate::PATIENCE;
 
+use super::extent::extent;
 use super::profile::{Wait, seconds};
 use super::{Compile, DeviceName};
 
@@ -14,7 +15,7 @@ pub(crate) struct Ablate {
     #[arg(long, value_parser = DeviceName::parse)]
     pub(crate) device: Option<DeviceName>,
     /// The cube that is timed
-    #[arg(long, value_name = "EXTENT", default_value_t = 4096, requires = "device")]
+    #[arg(long, value_name = "EXTENT", default_value = "4096", value_parser = extent, requires = "device")]
     pub(crate) size: usize,
     /// Start no further measurement after this many seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "300", requires = "device")]

@@ -6,9 +6,11 @@ use clap::Args;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use ptx_gemm::{DType, Target};
 use ptx_gemm_bench::suites::{LayoutPair, Size, Suite};
+use ptx_gemm_draw::Gpu;
 
 use super::DeviceName;
-use super::target::{TARGET, target};
+use super::profile::{milliseconds, whole_seconds};
+use super::target::{GPU, TARGET, gpu, target};
 
 #[derive(Args, Debug)]
 pub(crate) struct Bench {
@@ -18,8 +20,8 @@ pub(crate) struct Bench {
     /// Products of these extents: M, MxNxK or MxNxKxBATCH; several are separated by commas
     #[arg(long, value_parser = Size::parse, value_delimiter = ',')]
     pub(crate) size: Vec<Size>,
-    /// Of the suites only products whose names or extents contain one of these texts, such as Mixtral or 512x
-    #[arg(long, value_name = "TEXT", value_delimiter = ',', requires = "suite")]
+    /// Of the suites, or of --table, only products whose names or extents contain one of these texts, such as Mixtral or 512x
+    #[arg(long, value_name = "TEXT", value_delimiter = ',', conflicts_with = "size")]
     pub(crate) only: Vec<String>,
     /// Type of the elements of A and B
     #[arg(long, default_value = "f32", value_parser = dtype)]
@@ -42,24 +44,24 @@ pub(crate) struct Bench {
     /// Write SUITE.json and SUITE.svg there, each as soon as its suite has ended
     #[arg(long, value_name = "FOLDER")]
     pub(crate) results: Option<PathBuf>,
-    /// Where to run: cuda:N
-    #[arg(long, default_value = "cuda:0", value_parser = DeviceName::parse)]
-    pub(crate) device: DeviceName,
+    /// Where to run: cuda:N [default: cuda:0; every GPU for --suite large]
+    #[arg(long, value_parser = DeviceName::parse)]
+    pub(crate) device: Option<DeviceName>,
     /// The value of an epilogue's scalar called beta; every other scalar is 1, C and vectors are random. The product by
     /// cuBLAS is without an epilogue
     #[arg(long, value_name = "X", default_value_t = 0.0, allow_hyphen_values = true)]
     pub(crate) beta: f64,
     /// Let the GPU rest this long before each sample: a cool GPU has a higher clock than a busy one
-    #[arg(long, value_name = "MS", default_value_t = 0)]
+    #[arg(long, value_name = "MS", default_value = "0", value_parser = milliseconds)]
     pub(crate) rest: u64,
     /// Start no further measurement after this time
-    #[arg(long, value_name = "N", default_value_t = 480)]
+    #[arg(long, value_name = "N", default_value = "480", value_parser = whole_seconds)]
     pub(crate) seconds: u64,
     /// Measure nothing: print a file of results as a table in Markdown, of all its schedules or of --schedules
-    #[arg(long, value_name = "FILE.json", conflicts_with_all = ["suite", "size", "layouts", "results"])]
+    #[arg(long, value_name = "FILE.json", conflicts_with_all = MEASURES)]
     pub(crate) table: Option<PathBuf>,
     /// Of that table only the fastest schedule of each product
-    #[arg(long, requires = "table")]
+    #[arg(long, requires = "table", conflicts_with_all = MEASURES)]
     pub(crate) best: bool,
     /// Instead of that table a line for each number of rows: means over products of the fastest schedules
     #[arg(long, requires = "table", conflicts_with = "beside")]
@@ -68,25 +70,35 @@ pub(crate) struct Bench {
     #[arg(long, requires = "table", value_name = "FILE.json")]
     pub(crate) rows: Option<PathBuf>,
     /// Next to that table the speeds of another file of results, by schedule
-    #[arg(long, requires = "table", value_name = "FILE.json")]
+    #[arg(long, requires = "table", conflicts_with_all = MEASURES, value_name = "FILE.json")]
     pub(crate) beside: Option<PathBuf>,
 }
+
+/// The arguments of a measurement. Those that require --table conflict with them as well: clap does not require an argument that
+/// conflicts with a given one, and would ignore the others.
+const MEASURES: [&str; 10] =
+    ["suite", "size", "types", "layouts", "clauses", "results", "device", "beta", "rest", "seconds"];
+
+/// The arguments of a ladder of cases, for the same reason.
+const COMPILES: [&str; 2] = ["target", "gpu"];
 
 #[derive(Args, Debug)]
 pub(crate) struct Ladder {
     #[arg(long, value_parser = target, help = TARGET)]
     pub(crate) target: Option<Target>,
+    #[arg(long, value_name = "NAME", value_parser = gpu, help = GPU)]
+    pub(crate) gpu: Option<Gpu>,
     /// The steps of a product on the CPU next to libraries, instead of the cases
-    #[arg(long, conflicts_with = "target")]
+    #[arg(long, conflicts_with_all = COMPILES)]
     pub(crate) cpu: bool,
     /// Sizes of the products on the CPU [default: 16 to 65536, as far as memory and --seconds allow]
-    #[arg(long, value_name = "N", value_delimiter = ',', requires = "cpu")]
+    #[arg(long, value_name = "N", value_delimiter = ',', requires = "cpu", conflicts_with_all = COMPILES)]
     pub(crate) sizes: Vec<usize>,
     /// Print a file of results of --cpu as a table, and measure nothing
-    #[arg(long, value_name = "FILE.json", requires = "cpu", conflicts_with_all = ["sizes", "json"])]
+    #[arg(long, value_name = "FILE.json", requires = "cpu", conflicts_with_all = ["target", "gpu", "sizes", "seconds", "json"])]
     pub(crate) table: Option<PathBuf>,
     /// Leave out products on the CPU that are expected to take longer
-    #[arg(long, value_name = "S", default_value_t = 10.0, requires = "cpu")]
+    #[arg(long, value_name = "S", default_value_t = 10.0, requires = "cpu", conflicts_with_all = COMPILES)]
     pub(crate) seconds: f64,
     /// One JSON object on standard output, and nothing else; also written to FILE if there is one
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]

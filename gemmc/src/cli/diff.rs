@@ -4,10 +4,11 @@ use clap::{Args, ValueEnum};
 use ptx_gemm::Target;
 use ptx_gemm_check::differences::Level;
 use ptx_gemm_check::figures::PATIENCE;
+use ptx_gemm_draw::Gpu;
 
 use super::Plain;
 use super::profile::{Wait, seconds};
-use super::target::{TARGET, target};
+use super::target::{GPU, TARGET, gpu, target};
 
 #[derive(Args, Debug)]
 pub(crate) struct Diff {
@@ -26,6 +27,8 @@ pub(crate) struct Diff {
     pub(crate) exit_code: bool,
     #[arg(long, value_parser = target, help = TARGET)]
     pub(crate) target: Option<Target>,
+    #[arg(long, value_name = "NAME", value_parser = gpu, help = GPU)]
+    pub(crate) gpu: Option<Gpu>,
     /// How long to wait for ptxas, in seconds; 0: do not run it
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value_t = Wait(PATIENCE))]
     pub(crate) wait: Wait,

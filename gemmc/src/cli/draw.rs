@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use ptx_gemm_draw::{GPUS, Gpu};
 
 use super::Compile;
 
@@ -24,10 +23,6 @@ pub(crate) struct Draw {
     /// The same as --scheme dark
     #[arg(long, conflicts_with = "scheme")]
     pub(crate) dark: bool,
-    /// Compile for this GPU, and draw the wave and the roofline for it [default: draw them for h200, or for another one that
-    /// runs the target]
-    #[arg(long, value_name = "NAME", value_parser = gpu)]
-    pub(crate) gpu: Option<Gpu>,
     /// Mark the fastest run of a schedule of this name in a file of results of `gemmc bench` on the roofline
     #[arg(long, value_name = "FILE.json")]
     pub(crate) results: Option<PathBuf>,
@@ -45,9 +40,9 @@ pub(crate) enum What {
     Shared,
     /// What each role does over the K-tiles, and what is in each slot
     Pipeline,
-    /// The order of the tiles of D, and those of a wave
+    /// The order of the tiles of D, and those of a wave on --gpu [default: h200, or another one that runs the target]
     Raster,
-    /// Operations per byte, and the speed that they allow
+    /// Operations per byte, and the speed that they allow on --gpu [default: the same]
     Roofline,
 }
 
@@ -91,10 +86,6 @@ fn picture() -> impl TypedValueParser<Value = PathBuf> {
         true => Ok(path),
         false => Err(format!("pictures are SVG or PNG: write {}", path.with_extension("svg").display())),
     })
-}
-
-fn gpu(text: &str) -> Result<Gpu, String> {
-    Gpu::named(text).ok_or_else(|| format!("one of {}", GPUS.map(|gpu| gpu.name).join(", ")))
 }
 
 fn zoom(text: &str) -> Result<f32, String> {

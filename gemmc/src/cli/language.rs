@@ -4,16 +4,45 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use ptx_gemm::Target;
+use ptx_gemm_draw::Gpu;
 
-use super::{Compile, Plain};
+use super::target::{GPU, TARGET, gpu, target};
+use super::{Compile, Plain, Source};
 
 #[derive(Args, Debug)]
 pub(crate) struct Check {
+    /// .gemm and .tile files, names of cases, or `-` for a schedule on standard input
+    #[arg(required_unless_present = "clauses", conflicts_with = "clauses")]
+    pub(crate) sources: Vec<OsString>,
+    /// Clauses, such as 'tile(32, 32, 8); thread(2, 2);'
+    #[arg(short = 'e', long = "clauses", value_name = "CLAUSES", allow_hyphen_values = true)]
+    pub(crate) clauses: Option<String>,
+    #[arg(long, value_parser = target, help = TARGET)]
+    pub(crate) target: Option<Target>,
+    #[arg(long, value_name = "NAME", value_parser = gpu, help = GPU)]
+    pub(crate) gpu: Option<Gpu>,
     #[command(flatten)]
-    pub(crate) compile: Compile,
+    pub(crate) plain: Plain,
     /// Apply the offered fixes that lead to a legal schedule or to fewer errors: to the .gemm file, or printed
-    #[arg(long)]
+    #[arg(long, conflicts_with = "gpu")]
     pub(crate) fix: bool,
+}
+
+impl Check {
+    /// What is to be checked, one by one.
+    pub(crate) fn programs(&self) -> Vec<Compile> {
+        let compile = |source: Option<OsString>| Compile {
+            source: Source { source, clauses: self.clauses.clone() },
+            target: self.target,
+            gpu: self.gpu,
+            plain: Plain { json: self.plain.json },
+        };
+        match self.clauses {
+            Some(_) => vec![compile(None)],
+            None => self.sources.iter().map(|source| compile(Some(source.clone()))).collect(),
+        }
+    }
 }
 
 #[derive(Args, Debug)]

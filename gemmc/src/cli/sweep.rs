@@ -8,6 +8,7 @@ use ptx_gemm::Target;
 use ptx_gemm_bench::sweep::Gpu;
 
 use super::extent::extent;
+use super::profile::whole_seconds;
 use super::target::{TARGET, target};
 use super::{DeviceName, Plain};
 
@@ -56,7 +57,7 @@ pub(crate) struct Sweep {
     #[arg(long, value_name = "N")]
     pub(crate) top: Option<usize>,
     /// Start no further timing after this time
-    #[arg(long, value_name = "N", default_value_t = 480)]
+    #[arg(long, value_name = "N", default_value = "480", value_parser = whole_seconds)]
     pub(crate) seconds: u64,
     /// Keep the results in this file, line by line, and continue from those that it has
     #[arg(long, value_name = "FILE")]
@@ -65,7 +66,9 @@ pub(crate) struct Sweep {
     #[arg(long, value_name = "FILE.csv")]
     pub(crate) csv: Option<PathBuf>,
     /// Judge nothing: compare the estimates with files of results of `gemmc bench`, by rank
-    #[arg(long, value_name = "FILE.json", value_delimiter = ',', conflicts_with_all = ["source", "clauses", "device", "keep", "csv"])]
+    #[arg(long, value_name = "FILE.json", value_delimiter = ',', conflicts_with_all = [
+        "source", "clauses", "m", "n", "k", "batch", "target", "sample", "seed", "device", "top", "seconds", "keep", "csv",
+    ])]
     pub(crate) against: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) plain: Plain,
@@ -79,5 +82,6 @@ pub(crate) struct SweepWorker {
 }
 
 fn gpu(text: &str) -> Result<Gpu, String> {
-    Gpu::find(text).ok_or_else(|| format!("one of {}", Gpu::ALL.map(|gpu| gpu.name).join(", ")))
+    let names = || Gpu::all().iter().map(|gpu| gpu.name.as_str()).collect::<Vec<_>>().join(", ");
+    Gpu::find(text).cloned().ok_or_else(|| format!("one of {}", names()))
 }

@@ -2,15 +2,16 @@
 
 use ptx_gemm::{Device, Target};
 use ptx_gemm_bench::Program;
+use ptx_gemm_bench::session::Reason;
 use ptx_gemm_bench::suites::{Named, Size};
-use ptx_gemm_bench::timing::time;
+use ptx_gemm_bench::timing::{Untimed, time};
 use ptx_gemm_check::ablate::{Ablated, ablate};
 use ptx_gemm_check::figures::{Figures, Measure, table};
 use ptx_gemm_check::ladder::Timing;
 use serde_json::{Value, json};
 
 use crate::cli::Ablate;
-use crate::commands::profile::{assembler, opened};
+use crate::commands::profile::{assembler, opened, status_of};
 use crate::reply::{Failure, Reply, Status};
 use crate::source::{self, Loaded};
 
@@ -18,7 +19,7 @@ use crate::source::{self, Loaded};
 const SAME: &str = "=";
 
 /// Times of the unchanged schedule and of its variants.
-type Times = Vec<Result<Timing, String>>;
+type Times = Vec<Result<Timing, Untimed>>;
 
 pub(crate) fn run(args: &Ablate) -> Result<Reply, Failure> {
     let (loaded, gpu) = opened(&args.compile, args.device)?;
@@ -30,8 +31,10 @@ pub(crate) fn run(args: &Ablate) -> Result<Reply, Failure> {
     let assembler = assembler(args.wait.0);
     let (own, all) = ablate(&schedule, Some(plan.target), assembler.as_ref(), args.wait.0)?;
     let times = gpu.map(|gpu| measured(&gpu, args, plan.target, &schedule, &all)).unwrap_or_default();
-    let wrong = !own.ok || all.iter().any(|one| one.figures.as_ref().is_ok_and(|figures| !figures.ok));
-    let status = if wrong { Status::Wrong } else { Status::Fine };
+    let verdicts = all.iter().filter_map(|one| one.figures.as_ref().ok()).map(|figures| figures.verdict);
+    let counted = verdicts.chain([own.verdict]).map(Status::from);
+    let timed = times.iter().filter_map(|timing| timing.as_ref().err()).map(status_of);
+    let status = counted.chain(timed).fold(Status::Fine, Status::worse);
     let json = json!({
         "name": name,
         "target": plan.target.to_string(),
@@ -53,13 +56,14 @@ fn measured(gpu: &Device, args: &Ablate, target: Target, schedule: &ptx_gemm::Sc
     let variants = indices.iter().map(|&index| named(((index + 1).to_string(), &all[index].variant.schedule)));
     let size = Size { m: args.size, n: args.size, k: args.size, batch: 1 };
     let timed = time(gpu, own.chain(variants).collect(), size, args.seconds.0);
-    let mut times: Times = vec![Err("illegal".into()); all.len() + 1];
+    let illegal = Untimed { reason: Reason::Refused, what: "illegal".into() };
+    let mut times: Times = vec![Err(illegal); all.len() + 1];
     let places = std::iter::once(0).chain(indices.iter().map(|index| index + 1));
     places.zip(timed.timings).for_each(|(place, timing)| times[place] = timing);
     times
 }
 
-fn variant(one: &Ablated, timing: Option<&Result<Timing, String>>) -> Value {
+fn variant(one: &Ablated, timing: Option<&Result<Timing, Untimed>>) -> Value {
     let timing = timing.filter(|_| one.figures.is_ok());
     json!({
         "clause": one.variant.clause,
@@ -68,7 +72,7 @@ fn variant(one: &Ablated, timing: Option<&Result<Timing, String>>) -> Value {
         "figures": one.figures.as_ref().ok(),
         "illegal": one.figures.as_ref().err(),
         "timing": timing.and_then(|timing| timing.as_ref().ok()),
-        "not_timed": timing.and_then(|timing| timing.as_ref().err()),
+        "not_timed": timing.and_then(|timing| timing.as_ref().err()).map(ToString::to_string),
     })
 }
 

@@ -1,11 +1,10 @@
 //! `gemmc bench`: schedules and tile programs next to cuBLAS on one GPU.
 
+mod collect;
 mod large;
 
-use std::ffi::OsStr;
 use std::fs;
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
@@ -14,7 +13,8 @@ use ptx_gemm::cuda::{CublasLt, Properties};
 use ptx_gemm::{Batch, DType, Device, DeviceKind};
 use serde_json::Value;
 
-use crate::cli::Bench;
+use crate::cli::{Bench, DeviceName};
+use crate::interrupt::Interrupt;
 use crate::progress;
 use crate::reply::{Failure, Format, Reply, Status, complain};
 use crate::source::{self, unusable};
@@ -22,13 +22,15 @@ use ptx_gemm_bench::Program;
 use ptx_gemm_bench::markdown::{self, Shown};
 use ptx_gemm_bench::progress::Progress;
 use ptx_gemm_bench::rivals::{Against, Versions};
-use ptx_gemm_bench::rows::{self, Rows};
 use ptx_gemm_bench::session::{self, Event, Order, Orders, Reason, Row};
 use ptx_gemm_bench::suites::{LayoutPair, Named, SIZES, Size, Suite};
-use ptx_gemm_bench::{plot, report};
+use ptx_gemm_bench::{plot, report, spelling};
 
 /// How long a kernel may exceed the deadline before it counts as one that never ends.
 const PATIENCE: Duration = Duration::from_secs(40);
+
+/// How often a wait looks whether it is interrupted.
+const GLANCE: Duration = Duration::from_millis(100);
 
 /// The result of a run.
 struct Results<'a> {
@@ -43,6 +45,7 @@ struct Results<'a> {
     /// The lines on standard output before the table.
     notes: Vec<String>,
     wrong: usize,
+    uncompared: usize,
     /// Measurements for which there was no time left.
     late: usize,
     broken: bool,
@@ -52,6 +55,9 @@ pub(crate) fn run(args: &Bench, format: Format) -> Result<Reply, Failure> {
     if let Some(path) = &args.table {
         return table(path, args);
     }
+    if !args.only.is_empty() && args.suite.is_empty() {
+        return Err(Failure::refused("usage", "--only chooses among the products of --suite or of --table"));
+    }
     if args.suite.contains(&Suite::Large) {
         return large::run(args, format);
     }
@@ -60,7 +66,7 @@ pub(crate) fn run(args: &Bench, format: Format) -> Result<Reply, Failure> {
     if args.suite.is_empty() && args.size.is_empty() {
         return Err(Failure::refused("usage", "nothing to measure: --suite square, or --size 4096"));
     }
-    let device = args.device.open(0)?;
+    let device = args.device.unwrap_or(DeviceName::Cuda(0)).open(0)?;
     let orders = orders(args, &given, &device)?;
     if let Some(folder) = &args.results {
         fs::create_dir_all(folder).map_err(|error| unusable(folder, error))?;
@@ -75,6 +81,7 @@ pub(crate) fn run(args: &Bench, format: Format) -> Result<Reply, Failure> {
         rows: Vec::new(),
         notes: Vec::new(),
         wrong: 0,
+        uncompared: 0,
         late: 0,
         broken: false,
     };
@@ -91,10 +98,17 @@ fn command() -> String {
 
 /// A file of results as a table in Markdown.
 fn table(path: &Path, args: &Bench) -> Result<Reply, Failure> {
-    let results = read(path)?;
+    let mut results = read(path)?;
+    keep_wanted(&mut results, &args.only)
+        .map_err(|what| Failure::refused("usage", format!("{}: {what}", path.display())))?;
     if let Some(rows) = large::rows(&results) {
+        if args.best || args.beside.is_some() {
+            let message = "--best and --beside compare schedules of one GPU, and this is a file of --suite large";
+            return Err(Failure::refused("usage", message));
+        }
+        are_there(path, &results, &args.schedules)?;
         if let Some(all) = &args.rows {
-            collect(all, path, &results)?;
+            collect::collect(all, path, &results)?;
         }
         if let Some(picture) = &args.plot {
             let device = results["device"].as_str().unwrap_or_default();
@@ -113,19 +127,20 @@ fn table(path: &Path, args: &Bench) -> Result<Reply, Failure> {
     }
     let table = if args.means { markdown::means } else { markdown::table };
     let text = table(&results, shown).ok_or_else(none)?;
-    let absent = markdown::absent(&results, &args.schedules);
-    if !absent.is_empty() {
-        let known = markdown::names(&results).join(", ");
-        let message = format!("{}: no results of {}", path.display(), absent.join(", "));
-        let help = Some(format!("it has {known}"));
-        return Err(Failure::Other { clause: "schedules", message, help, status: Status::Refused });
+    are_there(path, &results, &args.schedules)?;
+    if let (Some(path), Some(beside)) = (&args.beside, &beside)
+        && !markdown::has_common_rows(&results, shown, beside)
+    {
+        let message =
+            format!("{} has no row of the same schedule, product and types: nothing to compare", path.display());
+        return Err(Failure::Other { clause: "beside", message, help: None, status: Status::Uncompared });
     }
     if let Some(picture) = &args.plot {
         let (rows, _) = report::read(&results).ok_or_else(none)?;
         draw(picture, rows.first().map_or("", |row| row.suite.as_str()), &results)?;
     }
     if let Some(rows) = &args.rows {
-        collect(rows, path, &results)?;
+        collect::collect(rows, path, &results)?;
     }
     let results = markdown::shown(&results, shown).ok_or_else(none)?;
     if let Some(copy) = args.json.as_deref().filter(|copy| *copy != Path::new("-")) {
@@ -134,23 +149,37 @@ fn table(path: &Path, args: &Bench) -> Result<Reply, Failure> {
     Ok(Reply::fine(text, results))
 }
 
-/// Adds the rows of a file of results to a file of all rows, which may be new.
-fn collect(rows: &Path, path: &Path, results: &Value) -> Result<(), Failure> {
-    let refused = |path: &Path, why: String| Failure::refused("file", format!("{}: {why}", path.display()));
-    let mut all = match fs::read_to_string(rows) {
-        Ok(text) => Rows::read(&text).map_err(|why| refused(rows, why))?,
-        Err(error) if error.kind() == ErrorKind::NotFound => Rows::default(),
-        Err(error) => return Err(unusable(rows, error)),
-    };
-    let parts: Vec<&OsStr> = path.iter().rev().take(2).collect();
-    let name = parts.into_iter().rev().collect::<PathBuf>().with_extension("");
-    all.add(&name.display().to_string(), results, rows::named).map_err(|why| refused(path, why))?;
-    source::write(rows, all.text())
-}
-
+/// A file of results, with one spelling of its types.
 fn read(path: &Path) -> Result<Value, Failure> {
     let text = fs::read_to_string(path).map_err(|error| unusable(path, error))?;
-    serde_json::from_str(&text).map_err(|error| unusable(path, error))
+    let mut results = serde_json::from_str(&text).map_err(|error| unusable(path, error))?;
+    spelling::unify(&mut results);
+    Ok(results)
+}
+
+/// Refuses names of schedules that a file has no results of.
+fn are_there(path: &Path, results: &Value, schedules: &[String]) -> Result<(), Failure> {
+    let absent = markdown::absent(results, schedules);
+    if absent.is_empty() {
+        return Ok(());
+    }
+    let known = markdown::names(results).join(", ");
+    let message = format!("{}: no results of {}", path.display(), absent.join(", "));
+    let help = Some(format!("it has {known}"));
+    Err(Failure::Other { clause: "schedules", message, help, status: Status::Refused })
+}
+
+/// Leaves only the rows of products asked for; an error says that there are none.
+fn keep_wanted(results: &mut Value, only: &[String]) -> Result<(), String> {
+    let Some(rows) = results["rows"].as_array_mut().filter(|_| !only.is_empty()) else { return Ok(()) };
+    let is_wanted = |row: &Value| {
+        let extent = |name: &str| row[name].as_u64().map(|extent| extent as usize);
+        let size =
+            || Some(Size { m: extent("m")?, n: extent("n")?, k: extent("k")?, batch: extent("batch").unwrap_or(1) });
+        size().is_some_and(|size| wanted(only, row["suite"].as_str().unwrap_or_default(), size))
+    };
+    rows.retain(is_wanted);
+    if rows.is_empty() { Err(format!("no product is called {}", only.join(" or "))) } else { Ok(()) }
 }
 
 fn orders(args: &Bench, given: &[Named], device: &Device) -> Result<Orders, Failure> {
@@ -168,7 +197,8 @@ fn orders(args: &Bench, given: &[Named], device: &Device) -> Result<Orders, Fail
         suites.push(Order { suite: name.into(), sizes, schedules, left_out });
     };
     for suite in &args.suite {
-        let sizes: Vec<Size> = suite.sizes().into_iter().filter(|size| wanted(&args.only, *suite, *size)).collect();
+        let sizes: Vec<Size> =
+            suite.sizes().into_iter().filter(|size| wanted(&args.only, suite.name(), *size)).collect();
         if sizes.is_empty() {
             let message = format!("no product of {} is called {}", suite.name(), args.only.join(" or "));
             return Err(Failure::refused("usage", message));
@@ -191,8 +221,8 @@ fn orders(args: &Bench, given: &[Named], device: &Device) -> Result<Orders, Fail
 }
 
 /// Whether a product of a suite is one of those asked for.
-fn wanted(only: &[String], suite: Suite, size: Size) -> bool {
-    let name = Suite::product(suite.name(), size).unwrap_or_default();
+fn wanted(only: &[String], suite: &str, size: Size) -> bool {
+    let name = Suite::product(suite, size).unwrap_or_default();
     // As an argument has them, and as tables have them.
     let extents = [format!("{}x{}x{}", size.m, size.n, size.k), size.to_string()];
     let called = |text: &String| name.contains(text) || extents.iter().any(|extents| extents.contains(text));
@@ -248,20 +278,32 @@ impl Results<'_> {
     /// Receives the session's events, until it ends or stops answering.
     fn collect(&mut self, orders: Orders) -> Result<(), Failure> {
         let end = orders.deadline + PATIENCE;
+        let interrupt = Interrupt::watch();
         self.bar.set_length(self.progress.total() as u64);
         self.say(&format!("{}\n{}\n", self.device, report::heading()));
         let events = session::start(orders);
         loop {
-            match events.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            let left = end.saturating_duration_since(Instant::now());
+            match events.recv_timeout(left.min(GLANCE)) {
                 Ok(event) => self.take(event)?,
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
+                Err(RecvTimeoutError::Timeout) if interrupt.came() => return self.stop("interrupted"),
+                Err(RecvTimeoutError::Timeout) if left > GLANCE => {}
                 Err(RecvTimeoutError::Timeout) => {
-                    self.note("the GPU did not answer in time: a kernel that does not end?".into());
-                    self.broken = true;
-                    return self.suites().into_iter().try_for_each(|suite| self.save(suite));
+                    return self.stop("the GPU did not answer in time: a kernel that does not end?");
                 }
             }
+            if interrupt.came() {
+                return self.stop("interrupted");
+            }
         }
+    }
+
+    /// Ends with the rows so far.
+    fn stop(&mut self, why: &str) -> Result<(), Failure> {
+        self.note(why.into());
+        self.broken = true;
+        self.suites().into_iter().try_for_each(|suite| self.save(suite))
     }
 
     fn take(&mut self, event: Event) -> Result<(), Failure> {
@@ -281,6 +323,10 @@ impl Results<'_> {
                     Reason::Wrong => {
                         self.wrong += 1;
                         self.note(format!("WRONG: {suite}: {schedule}{size}: {what}"));
+                    }
+                    Reason::Uncompared => {
+                        self.uncompared += 1;
+                        self.note(format!("NOT COMPARED: {suite}: {schedule}{size}: {what}"));
                     }
                     Reason::Refused => self.note(format!("refused: {suite}: {schedule}{size}: {what}")),
                     Reason::Late => self.late += 1,
@@ -360,10 +406,12 @@ impl Results<'_> {
             text.push_str(&format!("{} measurements not begun: the {seconds} s were up (--seconds)\n", self.late));
         }
         text.push_str(&self.summary());
-        let status = match (self.wrong, self.broken, self.rows.is_empty()) {
+        let status = match (self.wrong, self.uncompared, self.broken) {
             (1.., ..) => Status::Wrong,
-            (0, true, _) | (0, _, true) => Status::Refused,
-            _ => Status::Fine,
+            (0, _, true) => Status::Refused,
+            (0, 1.., false) => Status::Uncompared,
+            (0, 0, false) if self.rows.is_empty() => Status::Refused,
+            (0, 0, false) => Status::Fine,
         };
         Ok(Reply { text, json, status })
     }
@@ -442,7 +490,7 @@ mod tests {
     fn products_are_chosen_by_their_names_or_extents() {
         let chosen = |suite: Suite, texts: &[&str]| {
             let only: Vec<String> = texts.iter().map(ToString::to_string).collect();
-            suite.sizes().into_iter().filter(|size| wanted(&only, suite, *size)).count()
+            suite.sizes().into_iter().filter(|size| wanted(&only, suite.name(), *size)).count()
         };
         assert_eq!(chosen(Suite::Llm, &[]), 72);
         assert_eq!(chosen(Suite::Llm, &["Mixtral", "DeepSeek"]), 3 * (2 + 6));

@@ -5,14 +5,44 @@ mod fix;
 
 use serde_json::json;
 
-use crate::cli::Check;
-use crate::reply::{Failure, Format, Reply, contract, diagnostic, styled};
+use crate::cli::{Check, Compile};
+use crate::reply::{Failure, Format, Reply, Status, complain, contract, diagnostic, styled};
 use crate::source;
 
-pub(crate) fn run(Check { compile, fix }: &Check, format: Format) -> Result<Reply, Failure> {
-    if *fix {
-        return fix::run(compile, format);
+pub(crate) fn run(args: &Check, format: Format) -> Result<Reply, Failure> {
+    let programs = args.programs();
+    let each = |compile: &Compile| if args.fix { fix::run(compile, format) } else { checked(compile) };
+    match programs.as_slice() {
+        [one] => each(one),
+        several => Ok(all(several, each, format)),
     }
+}
+
+/// Several programs, each with its own answer, whatever is wrong with the others.
+fn all(programs: &[Compile], each: impl Fn(&Compile) -> Result<Reply, Failure>, format: Format) -> Reply {
+    let (mut text, mut list, mut status) = (String::new(), Vec::new(), Status::Fine);
+    for compile in programs {
+        let name = compile.source.source.as_ref().map_or("-e".into(), |name| name.to_string_lossy());
+        let (mut json, one) = match each(compile) {
+            Ok(reply) => {
+                reply.text.lines().for_each(|line| text.push_str(&format!("{name}: {line}\n")));
+                (reply.json, reply.status)
+            }
+            Err(failure) => {
+                if format == Format::Text {
+                    complain(&failure.text());
+                }
+                (json!({ "ok": false, "errors": failure.errors() }), failure.status())
+            }
+        };
+        json["name"] = name.into();
+        list.push(json);
+        status = status.worse(one);
+    }
+    Reply { text, json: json!({ "programs": list }), status }
+}
+
+fn checked(compile: &Compile) -> Result<Reply, Failure> {
     let loaded = source::load(compile)?;
     let (target, notes) = (loaded.target(), loaded.notes()?);
     let mut text = styled(&notes);

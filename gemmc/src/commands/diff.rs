@@ -111,8 +111,9 @@ fn side(argument: &str, args: &Diff) -> Result<Side, Failure> {
         false => Source { source: Some(argument.into()), clauses: None },
     };
     // A tile program names its target itself.
-    let target = args.target.filter(|_| path.extension().is_none_or(|extension| extension != "tile"));
-    let loaded = source::load(&Compile { source, target, plain: Plain { json: args.plain.json } })?;
+    let is_free = path.extension().is_none_or(|extension| extension != "tile");
+    let (target, gpu) = (args.target.filter(|_| is_free), args.gpu.filter(|_| is_free));
+    let loaded = source::load(&Compile { source, target, gpu, plain: Plain { json: args.plain.json } })?;
     let kernel = loaded.kernel()?;
     let assembler = assembler(args.wait.0);
     let how = How { assembler: assembler.as_ref(), patience: args.wait.0, ..How::default() };

@@ -4,17 +4,17 @@ use std::fs;
 use std::path::Path;
 
 use ptx_gemm_bench::report;
-use ptx_gemm_draw::{DrawError, GPUS, Gpu, Measured, Picture, Scheme, Subject, What, draw, png};
+use ptx_gemm_draw::{DrawError, Gpu, Measured, Picture, Scheme, Subject, What, draw};
 use serde_json::{Value, json};
 
 use crate::cli;
-use crate::reply::{Failure, Reply, Status};
+use crate::reply::{Failure, Reply};
 use crate::source::{self, Loaded, unusable};
 
 pub(crate) fn run(args: &cli::Draw) -> Result<Reply, Failure> {
     let as_png = cli::ends_in(&args.output, "png");
     let scheme = scheme(args, as_png)?;
-    let loaded = source::load_for(&args.compile, args.gpu.map(|gpu| gpu.capability))?;
+    let loaded = source::load(&args.compile)?;
     let (name, clauses) = match &loaded {
         Loaded::Schedule { schedule, name, .. } => {
             let lines: Vec<String> = schedule.to_string().lines().map(str::to_string).collect();
@@ -35,27 +35,28 @@ pub(crate) fn run(args: &cli::Draw) -> Result<Reply, Failure> {
     };
     let picture = draw(&subject, &what, scheme).map_err(failure)?;
     let bytes = match as_png {
-        true => png(&picture.svg, args.zoom).map_err(failure)?,
+        true => as_pixels(&picture.svg, args.zoom)?,
         false => picture.svg.clone().into_bytes(),
     };
     source::write(&args.output, bytes)?;
     Ok(reply(args, &loaded, &picture))
 }
 
+#[cfg(feature = "png")]
+fn as_pixels(svg: &str, zoom: f32) -> Result<Vec<u8>, Failure> {
+    ptx_gemm_draw::png(svg, zoom).map_err(failure)
+}
+
+#[cfg(not(feature = "png"))]
+fn as_pixels(_: &str, _: f32) -> Result<Vec<u8>, Failure> {
+    Err(Failure::refused("usage", "this gemmc draws SVG: write to a file.svg, or build it with `--features png`"))
+}
+
 /// The requested GPU, or one that runs the program.
 fn gpu(args: &cli::Draw, loaded: &Loaded) -> Result<Gpu, Failure> {
     let target = loaded.target();
-    let found = args.gpu.or_else(|| Gpu::for_target(target));
-    found.filter(|gpu| target.runs_on(gpu.capability)).ok_or_else(|| {
-        let able: Vec<&str> = GPUS.iter().filter(|gpu| target.runs_on(gpu.capability)).map(|gpu| gpu.name).collect();
-        let asked = args.gpu.map_or("no GPU that is known", |gpu| gpu.title);
-        Failure::Other {
-            clause: "gpu",
-            message: format!("{asked} does not run code for {target}"),
-            help: Some(format!("--gpu takes {}", able.join(", "))).filter(|_| !able.is_empty()),
-            status: Status::Refused,
-        }
-    })
+    let found = args.compile.gpu.or_else(|| Gpu::for_target(target));
+    found.ok_or_else(|| source::other_gpu("a GPU that is known", target))
 }
 
 /// A PNG has one scheme.

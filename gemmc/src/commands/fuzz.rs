@@ -12,6 +12,7 @@ use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use crate::cli::Fuzz;
+use crate::interrupt::Interrupt;
 use crate::progress;
 use crate::reply::{Failure, Format, Reply, Status};
 
@@ -47,7 +48,9 @@ pub(crate) fn run(args: &Fuzz, format: Format) -> Result<Reply, Failure> {
     let (mut tally, mut failures) = (Tally::default(), Vec::new());
     let (mut seed, mut last) = (args.seed, args.seed);
     let (dead, mut at_fault) = (AtomicBool::new(false), Vec::new());
-    while tally.pairs < pairs && start.elapsed() < limit && failures.len() < ENOUGH && !dead.load(Ordering::Relaxed) {
+    let interrupt = Interrupt::watch();
+    let going_on = |dead: &AtomicBool| !dead.load(Ordering::Relaxed) && !interrupt.came();
+    while tally.pairs < pairs && start.elapsed() < limit && failures.len() < ENOUGH && going_on(&dead) {
         let batch = next(&mut seed, args.with.as_deref(), rayon::current_num_threads() * PER_THREAD)?;
         let fates = batch.par_iter().with_max_len(1).map(|seed| match dead.load(Ordering::Relaxed) {
             true => None,
@@ -85,16 +88,25 @@ pub(crate) fn run(args: &Fuzz, format: Format) -> Result<Reply, Failure> {
         bar.set_position(done);
     }
     bar.finish_and_clear();
+    let status = match failures.is_empty() && at_fault.is_empty() {
+        false => Status::Wrong,
+        true if interrupt.came() => Status::Refused,
+        true if tally.pairs == 0 => Status::Uncompared,
+        true => Status::Fine,
+    };
     let report = json!({
-        "ok": failures.is_empty() && at_fault.is_empty(),
+        "ok": status == Status::Fine,
         "device": device.to_string(),
         "first_seed": args.seed,
         "last_seed": last,
         "draws": tally.draws + failures.len(),
         "pairs": tally.pairs,
+        "empty": tally.empty,
+        "not_compared": tally.uncompared,
         "refused": tally.refused,
         "failures": failures,
         "lost": at_fault,
+        "interrupted": interrupt.came(),
         "seconds": start.elapsed().as_secs(),
         "command": command(args),
     });
@@ -108,6 +120,19 @@ pub(crate) fn run(args: &Fuzz, format: Format) -> Result<Reply, Failure> {
         tally.refusals(),
         failures.len()
     );
+    if tally.empty > 0 {
+        text.push_str(&format!("{} more pairs have no elements of D\n", tally.empty));
+    }
+    if tally.uncompared > 0 {
+        let why = "their data leave every element undefined, or without a bound";
+        text.push_str(&format!("{} more pairs were not compared: {why}\n", tally.uncompared));
+    }
+    if interrupt.came() {
+        text.push_str("interrupted\n");
+    }
+    if tally.pairs == 0 {
+        text.push_str("NOT COMPARED: no draw led to a product with elements to compare\n");
+    }
     let again =
         |seed: &Value| format!("seed {seed} again: gemmc fuzz --seed {seed} --count 1 --device {}\n", args.device);
     text.extend(failures.iter().map(|failure| again(&failure["seed"])));
@@ -117,7 +142,6 @@ pub(crate) fn run(args: &Fuzz, format: Format) -> Result<Reply, Failure> {
         );
         text.extend(at_fault.iter().map(|seed| again(&json!(seed))));
     }
-    let status = if failures.is_empty() && at_fault.is_empty() { Status::Fine } else { Status::Wrong };
     Ok(Reply { text, json: report, status })
 }
 

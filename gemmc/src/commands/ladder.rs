@@ -2,6 +2,7 @@
 //! a product on the CPU.
 
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use ptx_gemm::cuda::Queue;
@@ -14,11 +15,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::cli;
+use crate::commands::profile::status_of;
 use crate::progress;
 use crate::reply::{Failure, Format, Reply, Status};
 use crate::source;
 use ptx_gemm_bench::suites::{Named, Size};
-use ptx_gemm_bench::timing::time;
+use ptx_gemm_bench::timing::{Untimed, time};
 use ptx_gemm_bench::{Program, cpu, report};
 
 /// The cube that is timed on a GPU.
@@ -35,8 +37,13 @@ pub(crate) fn run(args: &cli::Ladder, format: Format) -> Result<Reply, Failure> 
         return on_the_cpu(args, format);
     }
     let gpu = Device::best().ok().filter(|device| matches!(device.kind(), DeviceKind::Cuda(_)));
-    let timer = |case: &Case, kernel: &Kernel| timed(gpu.as_ref()?, case, kernel);
-    let capability = gpu.as_ref().and_then(|gpu| gpu.limits().target).map(|target| target.capability);
+    let untimed = Mutex::new(Vec::new());
+    let timer = |case: &Case, kernel: &Kernel| {
+        let timing = timed(gpu.as_ref()?, case, kernel)?;
+        timing.map_err(|why| untimed.lock().unwrap_or_else(PoisonError::into_inner).push((case.name, why))).ok()
+    };
+    let asked = args.gpu.map(|gpu| gpu.capability);
+    let capability = asked.or_else(|| gpu.as_ref().and_then(|gpu| gpu.limits().target).map(|target| target.capability));
     let climb = Climb { target: args.target, gpu: capability, assembler: Assembler::find(), timer: Some(&timer) };
     let bar = progress::bar(0, format);
     let ladder = climb.run(|done, all, case| {
@@ -45,7 +52,8 @@ pub(crate) fn run(args: &cli::Ladder, format: Format) -> Result<Reply, Failure> 
         bar.set_message(case.to_string());
     })?;
     bar.finish_and_clear();
-    reply(&ladder, args, gpu.as_ref().and_then(peak))
+    let untimed = untimed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    reply(&ladder, args, gpu.as_ref().and_then(peak), &untimed)
 }
 
 /// The steps of a product on the CPU, next to libraries.
@@ -104,7 +112,12 @@ fn steps(steps: Steps, args: &cli::Ladder) -> Result<Reply, Failure> {
         source::write(path, cpu::plot(&rows))?;
         text.push_str(&format!("\nwrote {}\n", path.display()));
     }
-    Ok(Reply { text, json, status: if ok { Status::Fine } else { Status::Wrong } })
+    let status = match (ok, rows.is_empty()) {
+        (false, _) => Status::Wrong,
+        (true, true) => Status::Refused,
+        (true, false) => Status::Fine,
+    };
+    Ok(Reply { text, json, status })
 }
 
 /// The peak of a GPU in f32, in TFLOP/s.
@@ -113,15 +126,20 @@ fn peak(gpu: &Device) -> Option<f64> {
     properties.ok().map(report::peak)
 }
 
-/// Times one case next to cuBLAS; `None` where there is no GPU, or the case cannot be timed there.
-fn timed(gpu: &Device, case: &Case, kernel: &Kernel) -> Option<Timing> {
+/// Times one case next to cuBLAS, or says why it cannot.
+fn timed(gpu: &Device, case: &Case, kernel: &Kernel) -> Option<Result<Timing, Untimed>> {
     let program = Program::Schedule(source::for_target(&case.schedule().ok()?, kernel.target()));
     let size = Size { m: EXTENT, n: EXTENT, k: EXTENT, batch: 1 };
     let timings = time(gpu, vec![Named { name: case.name.into(), program }], size, BUDGET).timings;
-    timings.into_iter().next()?.ok()
+    timings.into_iter().next()
 }
 
-fn reply(ladder: &Ladder, args: &cli::Ladder, peak: Option<f64>) -> Result<Reply, Failure> {
+fn reply(
+    ladder: &Ladder,
+    args: &cli::Ladder,
+    peak: Option<f64>,
+    untimed: &[(&str, Untimed)],
+) -> Result<Reply, Failure> {
     let json = serde_json::to_value(ladder).map_err(|error| Failure::refused("json", error.to_string()))?;
     let mut text = ladder.to_string();
     // `--json` alone means standard output, which the reply takes care of.
@@ -132,7 +150,11 @@ fn reply(ladder: &Ladder, args: &cli::Ladder, peak: Option<f64>) -> Result<Reply
         source::write(path, ptx_gemm_draw::ladder(ladder, peak, Scheme::Auto))?;
         text.push_str(&format!("\nwrote {}\n", path.display()));
     }
-    let status = if ladder.rungs.iter().all(|rung| rung.figures.ok) { Status::Fine } else { Status::Wrong };
+    for (case, why) in untimed {
+        text.push_str(&format!("{case} was not timed: {why}\n"));
+    }
+    let counted = ladder.rungs.iter().map(|rung| Status::from(rung.figures.verdict));
+    let status = counted.chain(untimed.iter().map(|(_, why)| status_of(why))).fold(Status::Fine, Status::worse);
     Ok(Reply { text, json, status })
 }
 

@@ -70,14 +70,12 @@ fn schedule(compile: &cli::Compile) -> Result<Schedule, Failure> {
     if let Some(case) = case(DEFAULT).filter(|_| !named) {
         return Ok(case.schedule()?);
     }
-    let Loaded::Schedule { schedule, .. } = source::load(compile)? else {
+    let Loaded::Schedule { schedule, plan, .. } = source::load(compile)? else {
         let message = "a large product is divided by changing its schedule, and a .tile file has none";
         return Err(Failure::refused("large", message));
     };
-    Ok(match compile.target {
-        Some(target) => source::for_target(&schedule, target),
-        None => schedule,
-    })
+    let asked = compile.target.or(compile.gpu.map(|_| plan.target));
+    Ok(asked.map_or(schedule.clone(), |target| source::for_target(&schedule, target)))
 }
 
 /// The value of each scalar of the epilogue: as given, or else 0 for `beta` and 1 for the others.
@@ -312,15 +310,13 @@ fn measured(
     json["failed"] = run.failures.iter().map(|failure| json!(failure.device)).collect();
     let mut status = Status::Fine;
     if let Some(checked) = checked {
-        let ok = checked.max_error <= 1.0;
-        status = if ok { Status::Fine } else { Status::Wrong };
+        let verdict = checked.verdict();
+        status = verdict.into();
         text.push_str(&format!(
             "checked    {} elements, {} of them sums by random vectors; largest error {:.6} of the bound\n{}\n",
-            checked.compared,
-            checked.sums,
-            checked.max_error,
-            if ok { "right" } else { "WRONG" }
+            checked.compared, checked.sums, checked.max_error, verdict
         ));
+        json["verdict"] = json!(verdict);
         json["max_error"] = json!(checked.max_error.min(f64::MAX));
         json["compared"] = json!(checked.compared);
     }

@@ -18,8 +18,9 @@ use serde_json::{Value, json};
 
 use self::tally::{Fate, Kept, Tally, write_table};
 use crate::cli::{Faults, Mutants};
+use crate::interrupt::Interrupt;
 use crate::progress;
-use crate::reply::{Failure, Format, Reply};
+use crate::reply::{Failure, Format, Reply, Status};
 use crate::source;
 
 /// The minimum number of faults per kernel in a full run, if the kernel has as many.
@@ -35,16 +36,20 @@ pub(crate) fn run(args: &Mutants, format: Format) -> Result<Reply, Failure> {
         None => cases().chain(tuned()).map(|case| case.name.into()).collect(),
     };
     let (mut rows, count) = (Vec::new(), names.len());
-    for name in names {
+    let interrupt = Interrupt::watch();
+    let mut whole = 0;
+    for name in names.into_iter().take_while(|_| !interrupt.came()) {
         let (loaded, name) = (source::load_named(&name)?, name.to_string_lossy().into_owned());
         let tally = match args.level {
-            Faults::Ptx => of_kernel(&name, loaded.kernel()?, args, format)?,
-            Faults::Tile => Some(of_program(&name, loaded.ir(Level::Tile)?, args, format)?),
+            Faults::Ptx => of_kernel(&name, loaded.kernel()?, args, (format, &interrupt))?,
+            Faults::Tile => Some(of_program(&name, loaded.ir(Level::Tile)?, args, (format, &interrupt))?),
         };
+        whole += usize::from(!interrupt.came());
         rows.extend(tally.map(|tally| (name, tally)));
     }
     let total = Tally::of_all(rows.iter().map(|(_, tally)| tally));
-    if let Some(path) = &args.table {
+    let left = count - whole;
+    if let Some(path) = args.table.as_ref().filter(|_| left == 0) {
         let about = about(args, path, rows.len(), count);
         let shows = |name: &str| MECHANISMS.iter().find(|mechanism| mechanism.case == name).map(|known| known.shows);
         let shows = |name: &str| shows(name).filter(|_| args.mechanisms);
@@ -53,7 +58,13 @@ pub(crate) fn run(args: &Mutants, format: Format) -> Result<Reply, Failure> {
             Faults::Tile => write_table(path, &about, &PROGRAM_COLUMNS, (&rows, &total), shows, program_row)?,
         }
     }
-    Ok(total.reply())
+    let mut reply = total.reply();
+    if left > 0 {
+        reply.text.push_str(&format!("interrupted: {left} of {count} kernels were not judged, or only in part\n"));
+        reply.status = reply.status.worse(Status::Refused);
+    }
+    reply.json["left"] = left.into();
+    Ok(reply)
 }
 
 fn known_kind(level: Faults, kind: &str) -> Result<(), Failure> {
@@ -67,7 +78,12 @@ fn known_kind(level: Faults, kind: &str) -> Result<(), Failure> {
     Err(Failure::refused("kind", format!("`{kind}` is not a kind of fault; there are {}", known.join(", "))))
 }
 
-fn of_kernel(name: &str, kernel: Arc<Kernel>, args: &Mutants, format: Format) -> Result<Option<Tally>, Failure> {
+fn of_kernel(
+    name: &str,
+    kernel: Arc<Kernel>,
+    args: &Mutants,
+    (format, interrupt): (Format, &Interrupt),
+) -> Result<Option<Tally>, Failure> {
     let kept = Kept(args.keep.as_deref());
     if args.kept && !kept.has(name) {
         return Ok(None);
@@ -82,15 +98,19 @@ fn of_kernel(name: &str, kernel: Arc<Kernel>, args: &Mutants, format: Format) ->
     }
     let judge = Judge::by(kernel, products)?;
     let bar = progress::bar(all.len(), format).with_message(name.to_string());
-    let verdicts = judge.judge_all(&all, |mutant, verdict, time| {
-        if args.all {
-            progress::note(&bar, format!("{verdict}, in {:.1} s: {mutant}", time.as_secs_f64()));
-        }
-        bar.inc(1);
-    });
+    let verdicts = judge.judge_while(
+        || !interrupt.came(),
+        &all,
+        |mutant, verdict, time| {
+            if args.all {
+                progress::note(&bar, format!("{verdict}, in {:.1} s: {mutant}", time.as_secs_f64()));
+            }
+            bar.inc(1);
+        },
+    );
     bar.finish_and_clear();
     let mut tally = Tally::default();
-    for (mutant, verdict) in all.iter().zip(verdicts) {
+    for (mutant, verdict) in all.iter().zip(verdicts).filter_map(|(mutant, verdict)| Some((mutant, verdict?))) {
         let fate = if verdict == Verdict::Survived { Fate::Survived(judge.equivalent(mutant)) } else { Fate::Killed };
         let told = || {
             // With `strassen` a product launches several.
@@ -100,15 +120,21 @@ fn of_kernel(name: &str, kernel: Arc<Kernel>, args: &Mutants, format: Format) ->
         };
         tally.note(mutant.kind.name(), verdict.name(), fate, told);
     }
-    kept.keep(name, of, tally).map(Some)
+    // Figures of some of the faults would be taken for those of all.
+    if interrupt.came() { Ok(Some(tally)) } else { kept.keep(name, of, tally).map(Some) }
 }
 
-fn of_program(name: &str, text: String, args: &Mutants, format: Format) -> Result<Tally, Failure> {
+fn of_program(
+    name: &str,
+    text: String,
+    args: &Mutants,
+    (format, interrupt): (Format, &Interrupt),
+) -> Result<Tally, Failure> {
     let judge = TileJudge::new(text)?;
     let all = chosen(judge.edits(), |edit: &Edit| (0, edit.kind.name()), args);
     let bar = progress::bar(all.len(), format).with_message(name.to_string());
     let mut tally = Tally::default();
-    for edit in &all {
+    for edit in all.iter().take_while(|_| !interrupt.came()) {
         let verdict = judge.judge(edit);
         let (fate, why) = match &verdict {
             TileVerdict::Refused(_) => (Fate::Killed, String::new()),

@@ -1,14 +1,22 @@
 //! `gemmc new NAME`: a crate with a schedule, a program that runs it, and tests of each kind.
 
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{env, fs};
 
 use ptx_gemm::Gemm;
 use ptx_gemm_check::abridge;
 use serde_json::json;
 
 use crate::cli::New;
-use crate::reply::{Failure, Reply};
+use crate::reply::{Failure, Reply, Status};
+
+/// The folder of the workspace that this program was built from; it may be gone by now.
+const BUILT_FROM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+
+const LOCK: &str = "Cargo.lock";
+
+/// Part of the manifest of a crate that is inside another project.
+const WORKSPACE: &str = "\n# It is inside another project, and not a member of that workspace.\n[workspace]\n";
 
 /// The initial schedule of the crate.
 const CLAUSES: &str = include_str!("new/kernel.gemm");
@@ -26,13 +34,22 @@ const FILES: [(&str, &str); 7] = [
 
 pub(crate) fn run(args: &New) -> Result<Reply, Failure> {
     let name = name(&args.folder)?;
-    let source = match &args.path {
+    let here = env::current_dir().unwrap_or_default();
+    let checkout = match (&args.path, args.registry) {
+        (Some(path), _) => Some(checked(path)?),
+        (None, true) => None,
+        (None, false) => Some(found(Path::new(BUILT_FROM), &here).ok_or_else(no_checkout)?),
+    };
+    let source = match &checkout {
         None => format!("version = \"{}\"", release()),
-        Some(checkout) => format!("path = {:?}", checked(checkout)?.to_string_lossy()),
+        Some(checkout) => format!("path = {:?}", checkout.to_string_lossy()),
     };
     if args.folder.exists() {
         return Err(Failure::refused("usage", format!("{} is there already", args.folder.display())));
     }
+    // cargo refuses a crate inside a workspace that does not have it as a member.
+    let inside = here.join(&args.folder).ancestors().skip(1).any(|folder| folder.join("Cargo.toml").exists());
+    let workspace = if inside { WORKSPACE } else { "" };
     let kernel: Gemm = CLAUSES.parse()?;
     let ptx = kernel.ptx(None)?;
     let indented: String = CLAUSES.lines().map(|line| format!("        {line}\n")).collect();
@@ -40,6 +57,7 @@ pub(crate) fn run(args: &New) -> Result<Reply, Failure> {
         ("{{name}}", name.to_string()),
         ("{{crate}}", name.replace('-', "_")),
         ("{{source}}", source),
+        ("{{workspace}}", workspace.to_string()),
         ("{{clauses}}", indented.trim_end().to_string()),
         ("{{snapshot}}", abridge(&ptx)),
     ];
@@ -47,14 +65,40 @@ pub(crate) fn run(args: &New) -> Result<Reply, Failure> {
         let text = values.iter().fold(text.to_string(), |text, (hole, value)| text.replace(hole, value));
         write(&args.folder.join(path), &text)?;
     }
+    let mut files: Vec<&str> = FILES.iter().map(|(path, _)| *path).collect();
+    // The versions that the checkout was tested with, which are here without a network once it was built.
+    if let Some(lock) = checkout.as_ref().and_then(|checkout| fs::read_to_string(checkout.join(LOCK)).ok()) {
+        write(&args.folder.join(LOCK), &lock)?;
+        files.push(LOCK);
+    }
+    let dependency = checkout.as_ref().map_or_else(
+        || format!("ptx-gemm {} on crates.io", release()),
+        |checkout| format!("the checkout of ptx-gemm in {}", checkout.display()),
+    );
     let text = format!(
-        "{} is a crate with a schedule, a program and tests:\n\n    cd {}\n    cargo run\n    cargo test\n\n\
-         `cargo insta review` accepts a changed snapshot (cargo install cargo-insta).\n",
+        "{} is a crate with a schedule, a program and tests. It depends on {dependency}.\n\n    cd {}\n    cargo run\n    \
+         cargo test\n\n`cargo insta review` accepts a changed snapshot (cargo install cargo-insta).\n",
         name,
         args.folder.display()
     );
-    let files: Vec<&str> = FILES.iter().map(|(path, _)| *path).collect();
-    Ok(Reply::fine(text, json!({ "name": name, "folder": args.folder, "files": files })))
+    Ok(Reply::fine(text, json!({ "name": name, "folder": args.folder, "path": checkout, "files": files })))
+}
+
+/// The checkout to depend on: the one that this program was built from, whose kernels are those of this program, or else one around
+/// the current folder.
+fn found(built_from: &Path, here: &Path) -> Option<PathBuf> {
+    [built_from].into_iter().chain(here.ancestors()).find_map(|folder| checked(folder).ok())
+}
+
+fn no_checkout() -> Failure {
+    Failure::Other {
+        clause: "usage",
+        message: "no checkout of ptx-gemm is found, which the crate is to depend on: gemmc was not built from one that is still \
+                  there, and the current folder is not in one"
+            .into(),
+        help: Some("name it with --path DIR; --registry depends on crates.io instead, once ptx-gemm is published".into()),
+        status: Status::Refused,
+    }
 }
 
 /// The name of the crate, which cargo and rustc have to accept.
@@ -93,4 +137,25 @@ fn checked(checkout: &Path) -> Result<PathBuf, Failure> {
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let written = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(path, text));
     written.map_err(|error| Failure::refused("usage", format!("{}: {error}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::{BUILT_FROM, checked, found};
+
+    #[test]
+    fn a_checkout_is_found_where_it_was_built_or_around_the_current_folder() {
+        let own = checked(BUILT_FROM.as_ref()).expect("the tests run in a checkout");
+        let home = tempfile::tempdir().expect("a folder");
+        let other = home.path().join("other");
+        fs::create_dir_all(other.join("deep/in/it")).expect("folders");
+        fs::write(other.join("Cargo.toml"), "[package]\nname = \"ptx-gemm\"\n").expect("written");
+        let other = fs::canonicalize(other).expect("it is there");
+        let gone = home.path().join("gone");
+        assert_eq!(found(BUILT_FROM.as_ref(), &other), Some(own));
+        assert_eq!(found(&gone, &other.join("deep/in/it")), Some(other));
+        assert_eq!(found(&gone, home.path()), None);
+    }
 }

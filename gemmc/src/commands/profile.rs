@@ -7,8 +7,9 @@ use std::time::Duration;
 use ptx_gemm::{Device, DeviceKind, Kernel};
 use ptx_gemm_bench::ncu::{self, Compared, Ncu};
 use ptx_gemm_bench::roofline::Roofline;
+use ptx_gemm_bench::session::Reason;
 use ptx_gemm_bench::suites::{Named, Size};
-use ptx_gemm_bench::timing::{Timed, time};
+use ptx_gemm_bench::timing::{Timed, Untimed, time};
 use ptx_gemm_check::figures::{Assembler, Figures, How};
 use ptx_gemm_check::ladder::Timing;
 use ptx_gemm_check::{Size as Extents, dram_bytes, formula_bytes, sample_size};
@@ -66,12 +67,13 @@ pub(crate) fn run(args: &Profile) -> Result<Reply, Failure> {
     let mut json = serde_json::to_value(&figures).map_err(|error| Failure::refused("json", error.to_string()))?;
     json["name"] = loaded.name().into();
     json["assembler"] = assembler.as_ref().map(Assembler::version).into();
+    let mut status = Status::from(figures.verdict);
     if let Some(gpu) = gpu {
-        let (lines, measured) = measured(&gpu, args, loaded, &kernel);
+        let (lines, measured, there) = measured(&gpu, args, loaded, &kernel);
         text.push_str(&lines);
         json["measured"] = measured;
+        status = status.worse(there);
     }
-    let status = if figures.ok { Status::Fine } else { Status::Wrong };
     Ok(Reply { text, json, status })
 }
 
@@ -102,6 +104,7 @@ fn compiles(args: &Profile, sources: &[OsString]) -> Vec<Compile> {
     let compile = |source: Option<OsString>, clauses| Compile {
         source: Source { source, clauses },
         target: args.target,
+        gpu: args.gpu,
         plain: Plain { json: args.plain.json },
     };
     match &args.clauses {
@@ -121,14 +124,27 @@ fn sized(args: &Profile, kernel: &Kernel) -> Option<Extents> {
     (asked && fma <= MOST_FMA).then_some(size)
 }
 
+/// What a missing time means for the answer of a command that wants times among other figures.
+pub(crate) fn status_of(why: &Untimed) -> Status {
+    match why.reason {
+        Reason::Wrong => Status::Wrong,
+        Reason::Uncompared => Status::Uncompared,
+        Reason::Refused | Reason::Late => Status::Fine,
+    }
+}
+
 /// Time, share of cuBLAS, and the roofline.
-fn measured(gpu: &Device, args: &Profile, loaded: Loaded, kernel: &Arc<Kernel>) -> (String, Value) {
+fn measured(gpu: &Device, args: &Profile, loaded: Loaded, kernel: &Arc<Kernel>) -> (String, Value, Status) {
     let [m, n, k] = [args.m, args.n, args.k].map(|extent| extent.unwrap_or(EXTENT));
     let named = Named { name: loaded.name().into(), program: loaded.program() };
     let Timed { properties, timings } = time(gpu, vec![named], Size { m, n, k, batch: 1 }, BUDGET);
-    let Some(Ok(timing)) = timings.first() else {
-        let why = timings.into_iter().find_map(Result::err).unwrap_or_default();
-        return (format!("\n{gpu}: not timed: {why}\n"), json!({ "device": gpu.to_string(), "error": why }));
+    let timing = match timings.first() {
+        Some(Ok(timing)) => timing,
+        Some(Err(why)) => {
+            let json = json!({ "device": gpu.to_string(), "error": why.to_string() });
+            return (format!("\n{gpu}: not timed: {why}\n"), json, status_of(why));
+        }
+        None => return (format!("\n{gpu}: not timed\n"), json!({ "device": gpu.to_string() }), Status::Refused),
     };
     let Timing { ms, noise, cublas_ms, .. } = timing;
     let mut text = format!("\n{gpu}: {m} x {n} x {k}\n");
@@ -157,7 +173,7 @@ fn measured(gpu: &Device, args: &Profile, loaded: Loaded, kernel: &Arc<Kernel>) 
             json["roofline"][name] = roofline.json(intensity, timing.tflops());
         }
     }
-    (text, json)
+    (text, json, Status::Fine)
 }
 
 /// The interpreter's counts next to the hardware's.

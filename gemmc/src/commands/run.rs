@@ -4,14 +4,18 @@ use std::time::Duration;
 
 use indicatif::ProgressBar;
 use ptx_gemm::{Batch, CompiledGemm, Problem};
-use ptx_gemm_check::{Data, Leading, Outcome, Output, Request, check};
+use ptx_gemm_check::{Data, Leading, Outcome, Output, Request, Verdict, check};
 use serde_json::json;
 
-use crate::cli::Run;
-use crate::reply::{Failure, Format, Reply, Status, contract};
+use crate::cli::{DeviceName, Run};
+use crate::reply::{Failure, Format, Reply, contract};
 use crate::source;
 
 pub(crate) fn run(args: &Run, format: Format) -> Result<Reply, Failure> {
+    if args.misalign > 0 && matches!(args.device, DeviceName::Cuda(_)) {
+        let message = "--misalign is for the interpreter: memory of a GPU is aligned";
+        return Err(Failure::refused("usage", message));
+    }
     let (loaded, device) = source::load_on(&args.compile, || Ok(args.device.open(args.misalign)?))?;
     let gemm = loaded.on(&device)?;
     let batch = gemm.problem().batch;
@@ -55,6 +59,14 @@ fn unambiguous(args: &Run, problem: &Problem) -> Result<(), Failure> {
             format!("{argument} is about C, which the epilogue does not read: epilogue(|acc, c| acc + c) does");
         return Err(Failure::refused("argument", message));
     }
+    if let (true, Some(ldc), Some(ldd)) = (args.in_place, args.ldc, args.ldd)
+        && ldc != ldd
+    {
+        let message = format!(
+            "--in-place makes C and D one matrix, which cannot have --ldc {ldc} and --ldd {ldd}: write one of them"
+        );
+        return Err(Failure::refused("argument", message));
+    }
     let (types, layouts) = (&problem.types, &problem.layouts);
     if args.in_place && (types.c, layouts.c) != (types.d, layouts.d) {
         let message = format!(
@@ -68,6 +80,8 @@ fn unambiguous(args: &Run, problem: &Problem) -> Result<(), Failure> {
 
 fn request(args: &Run, problem: &Problem) -> Request {
     let scalars = scalars(args);
+    // In place there is one matrix, whichever of its names is used.
+    let d = args.ldd.or(args.ldc.filter(|_| args.in_place));
     Request {
         m: args.m,
         n: args.n,
@@ -76,7 +90,7 @@ fn request(args: &Run, problem: &Problem) -> Request {
         others: args.group.clone(),
         gap: 0,
         multiple: 1,
-        leading: Leading { a: args.lda, b: args.ldb, c: args.ldc, d: args.ldd },
+        leading: Leading { a: args.lda, b: args.ldb, c: args.ldc, d },
         data: match (args.exact, args.special) {
             (true, _) => Data::Exact,
             (false, true) => Data::Special,
@@ -101,7 +115,7 @@ fn watched<T>(format: Format, work: impl FnOnce() -> T) -> T {
 }
 
 fn reply(request: &Request, gemm: &CompiledGemm, outcome: &Outcome) -> Reply {
-    let (run, ok) = (&outcome.run, outcome.is_right());
+    let (run, verdict) = (&outcome.run, outcome.verdict());
     let Request { m, n, k, batch, others, .. } = request;
     let time_ms = run.time.as_secs_f64() * 1e3;
     let entry = run.entry.as_deref().unwrap_or("none, there is nothing to compute");
@@ -111,17 +125,19 @@ fn reply(request: &Request, gemm: &CompiledGemm, outcome: &Outcome) -> Reply {
         0 | 1 => format!("in {} blocks", run.blocks),
         products => format!("by {products} products, the last one in {} blocks", run.blocks),
     };
-    text.push_str(&format!("size       {m} x {n} x {k}{more}: {} elements {blocks}\n", outcome.compared));
+    text.push_str(&format!("size       {m} x {n} x {k}{more}: {} elements {blocks}\n", outcome.elements()));
     if run.products > 1 {
         let (launches, bytes) = (run.launches, run.workspace_bytes);
         text.push_str(&format!("launches   {launches}, with a workspace of {bytes} bytes\n"));
     }
-    text.push_str(&format!("max error  {:.6} of the bound\n", outcome.max_error));
+    if outcome.compared > 0 {
+        text.push_str(&format!("max error  {:.6} of the bound\n", outcome.max_error));
+    }
     text.push_str(&format!("time       {time_ms:.3} ms\n"));
     for note in &run.notes {
         text.push_str(&format!("note       {note}\n"));
     }
-    text.push_str(&if ok { "right\n".to_string() } else { format!("WRONG: {outcome}\n") });
+    text.push_str(&told(outcome));
     let worst = outcome.worst.map(|worst| {
         json!({ "row": worst.row, "col": worst.col, "got": number(worst.got), "expected": number(worst.expected),
             "bound": number(worst.bound) })
@@ -137,7 +153,11 @@ fn reply(request: &Request, gemm: &CompiledGemm, outcome: &Outcome) -> Reply {
         "k": k,
         "batch": batch,
         "group": others.iter().map(|size| [size.m, size.n, size.k]).collect::<Vec<_>>(),
-        "ok": ok,
+        "ok": verdict.holds(),
+        "verdict": verdict,
+        "elements": outcome.elements(),
+        "compared": outcome.compared,
+        "not_compared": outcome.left_out(),
         "max_error": outcome.max_error.min(f64::MAX),
         "bound": 1,
         "time_ms": time_ms,
@@ -151,7 +171,26 @@ fn reply(request: &Request, gemm: &CompiledGemm, outcome: &Outcome) -> Reply {
         "notes": run.notes,
         "contracts": contracts,
     });
-    Reply { text, json, status: if ok { Status::Fine } else { Status::Wrong } }
+    Reply { text, json, status: verdict.into() }
+}
+
+/// The verdict, and what it does not cover.
+fn told(outcome: &Outcome) -> String {
+    let verdict = outcome.verdict();
+    match (verdict, outcome.left_out()) {
+        (Verdict::Wrong, _) => format!("{verdict}: {outcome}\n"),
+        (Verdict::Right | Verdict::Empty, None) => format!("{verdict}\n"),
+        (Verdict::Right | Verdict::Empty, Some(left_out)) => {
+            format!("not compared {left_out}\n{verdict}, where compared\n")
+        }
+        (Verdict::Uncompared, left_out) => {
+            let help = match outcome.undefined {
+                0 => "a smaller -k has a bound, and --exact compares integers without one",
+                _ => "other scalars (--set NAME=X) or other data (--seed N) divide by something else",
+            };
+            format!("{verdict}: {}\nhelp: {help}\n", left_out.unwrap_or_default())
+        }
+    }
 }
 
 /// JSON has no infinities and no NaN: these are strings.

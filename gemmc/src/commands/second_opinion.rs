@@ -27,12 +27,15 @@ pub(crate) fn run(args: &SecondOpinion) -> Result<Reply, Failure> {
     let read = |path: &Path| fs::read_to_string(path).map_err(|error| failed(path, error.to_string()));
     let mut text = String::new();
     let mut pairs = Vec::new();
-    let mut broken = 0;
+    let (mut broken, mut uncompared) = (0, 0);
     for (launch, paths) in launches_of(folder).map_err(|error| failed(folder, error.to_string()))? {
         let file = LaunchFile::parse(&read(&launch)?).map_err(|error| failed(&launch, error))?;
         for ptx in paths {
             let opinion = second_opinion(&read(&ptx)?, &file, gpu).map_err(|error| failed(&ptx, error.to_string()))?;
-            broken += usize::from(!opinion.holds());
+            match opinion.elements {
+                0 => uncompared += 1,
+                _ => broken += usize::from(!opinion.holds()),
+            }
             let (launch, ptx) = (file_name(&launch), file_name(&ptx));
             text.push_str(&told(&launch, &ptx, &opinion));
             pairs.push(as_json(&launch, &ptx, &opinion));
@@ -43,8 +46,11 @@ pub(crate) fn run(args: &SecondOpinion) -> Result<Reply, Failure> {
         return Err(failed(folder, what.into()));
     }
     text.push_str(&format!("{} pairs on {device}, {broken} of them disagree\n", pairs.len()));
+    if uncompared > 0 {
+        text.push_str(&format!("NOT COMPARED: {uncompared} of them, which show no element of any buffer\n"));
+    }
     let maps = gpu.map(|gpu| MapOpinion::on_gpu(gpu, SEED, MAPS)).transpose()?;
-    let reply = conclude(text, &device.to_string(), pairs, broken, maps.as_ref());
+    let reply = conclude(text, &device.to_string(), pairs, (broken, uncompared), maps.as_ref());
     if let Some(path) = &args.out {
         let written = fs::write(path, serde_json::to_string_pretty(&reply.json).unwrap_or_default() + "\n");
         written.map_err(|error| failed(path, error.to_string()))?;
@@ -52,13 +58,23 @@ pub(crate) fn run(args: &SecondOpinion) -> Result<Reply, Failure> {
     Ok(reply)
 }
 
-fn conclude(mut text: String, device: &str, pairs: Vec<Value>, broken: usize, maps: Option<&MapOpinion>) -> Reply {
+fn conclude(
+    mut text: String,
+    device: &str,
+    pairs: Vec<Value>,
+    (broken, uncompared): (usize, usize),
+    maps: Option<&MapOpinion>,
+) -> Reply {
     if let Some(maps) = maps {
         text.push_str(&maps_told(maps));
     }
-    let ok = broken == 0 && maps.is_none_or(MapOpinion::holds);
-    let json = json!({ "ok": ok, "device": device, "pairs": pairs, "tensor_maps": maps.map(maps_as_json) });
-    Reply { text, json, status: if ok { Status::Fine } else { Status::Wrong } }
+    let status = match broken == 0 && maps.is_none_or(MapOpinion::holds) {
+        false => Status::Wrong,
+        true if uncompared > 0 => Status::Uncompared,
+        true => Status::Fine,
+    };
+    let json = json!({ "ok": status == Status::Fine, "device": device, "pairs": pairs, "tensor_maps": maps.map(maps_as_json) });
+    Reply { text, json, status }
 }
 
 fn maps_told(maps: &MapOpinion) -> String {
@@ -177,7 +193,7 @@ mod tests {
 
     fn with(driver: impl Fn(&TensorMapArgs) -> bool) -> Reply {
         let Ok(maps) = MapOpinion::of(&random_tensor_maps(1, 1000), |args| Ok::<bool, Infallible>(driver(args)));
-        conclude("1 pairs\n".into(), "a driver", vec![json!({})], 0, Some(&maps))
+        conclude("1 pairs\n".into(), "a driver", vec![json!({})], (0, 0), Some(&maps))
     }
 
     #[test]

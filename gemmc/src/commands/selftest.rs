@@ -22,12 +22,14 @@ use claims::{Answer, Claim};
 use half::{bf16, f16};
 use ptx_gemm::cuda::CudaStatus;
 use ptx_gemm::{CompiledGemm, Device, DeviceKind, Element, Error, Kernel, Layout, Schedule};
+use ptx_gemm_check::part::Part;
 use ptx_gemm_check::{
     Request, Size, cases, check, edge_requests, edge_sizes, netlib, quick_requests, quick_sizes, rereads_tma, tuned,
 };
 use serde_json::{Value, json};
 
 use crate::cli::Selftest;
+use crate::interrupt::Interrupt;
 use crate::progress;
 use crate::reply::{Failure, Format, Reply, Status};
 
@@ -41,6 +43,8 @@ const NETLIB: [Grid; 3] = [("netlib sgemm", grid::<f32>), ("netlib bf16", grid::
 struct Row {
     name: String,
     products: usize,
+    /// Elements that were compared.
+    compared: usize,
     worst: f64,
     time: Duration,
     /// A description of each wrong product.
@@ -62,18 +66,19 @@ pub(crate) fn run(args: &Selftest, format: Format) -> Result<Reply, Failure> {
         return Err(nothing(args, &device));
     }
     let bar = progress::bar(all, format);
+    let interrupt = Interrupt::watch();
     let mut rows = Vec::new();
-    for (name, schedule) in schedules {
+    for (name, schedule) in schedules.into_iter().take_while(|_| !interrupt.came()) {
         bar.set_message(name.clone());
         rows.push(edges(name, schedule, &device, args.quick));
         bar.inc(1);
     }
-    for (name, grid) in grids {
+    for (name, grid) in grids.into_iter().take_while(|_| !interrupt.came()) {
         bar.set_message(name);
         rows.push(grid(&device, name));
         bar.inc(1);
     }
-    let tested = tests.into_iter().map(|(name, test)| {
+    let tested = tests.into_iter().take_while(|_| !interrupt.came()).map(|(name, test)| {
         bar.set_message(name);
         let claim = Claim::test(name, test);
         bar.inc(1);
@@ -81,7 +86,8 @@ pub(crate) fn run(args: &Selftest, format: Format) -> Result<Reply, Failure> {
     });
     let claims: Vec<Claim> = tested.collect();
     bar.finish_and_clear();
-    Ok(reply(&device, &rows, &claims))
+    let left = all - rows.len() - claims.len();
+    Ok(reply(&device, &rows, &claims, left))
 }
 
 /// Why nothing matches: the requested test may need a GPU, or be left out by `--quick`.
@@ -167,7 +173,7 @@ fn of_a_gpu(device: &Device, ordinal: usize) -> [(&'static str, Test<'_>); 15] {
 fn edges(name: String, schedule: Result<Schedule, Error>, device: &Device, quick: bool) -> Row {
     let start = Instant::now();
     let (wrong, left) = (Vec::new(), Vec::new());
-    let mut row = Row { name, products: 0, worst: 0.0, time: Duration::ZERO, wrong, left };
+    let mut row = Row { name, products: 0, compared: 0, worst: 0.0, time: Duration::ZERO, wrong, left };
     let compiled = schedule.and_then(|schedule| CompiledGemm::new(&schedule, device));
     match compiled {
         Ok(gemm) => {
@@ -190,8 +196,9 @@ fn edges(name: String, schedule: Result<Schedule, Error>, device: &Device, quick
 }
 
 impl Row {
-    /// A test that never runs an entry says nothing about it.
+    /// A test that never runs an entry says nothing about it, and neither does one that compares nothing.
     fn unseen(&mut self) {
+        self.wrong.extend((self.compared == 0).then(|| "no element was compared".into()));
         let left = std::mem::take(&mut self.left);
         self.wrong.extend(left.into_iter().map(|entry| format!("entry `{entry}` was never run")));
     }
@@ -201,6 +208,7 @@ impl Row {
         self.products += 1;
         match check(gemm, request) {
             Ok(outcome) => {
+                self.compared += outcome.compared;
                 self.worst = self.worst.max(outcome.max_error);
                 self.left.retain(|entry| Some(entry) != outcome.run.entry.as_ref());
                 if !outcome.is_right() {
@@ -224,17 +232,21 @@ fn grid<T: Element>(device: &Device, name: &str) -> Row {
         .parse()?;
         CompiledGemm::new(&schedule, device)
     };
-    let (products, worst, wrong) = match netlib::run::<T>(kernel) {
+    let (products, compared, worst, wrong) = match netlib::run::<T>(Part::All, kernel) {
         Ok(summary) => {
             let wrong = summary.failures.iter().map(|(call, what)| format!("{call:?}: {what}")).collect();
-            (summary.calls, summary.worst_ratio / netlib::THRESHOLD, wrong)
+            (summary.calls, summary.compared, summary.worst_ratio / netlib::THRESHOLD, wrong)
         }
-        Err(error) => (0, 0.0, vec![error.to_string()]),
+        Err(error) => (0, 0, 0.0, vec![error.to_string()]),
     };
-    Row { name: name.into(), products, worst, time: start.elapsed(), wrong, left: Vec::new() }
+    let mut row = Row { name: name.into(), products, compared, worst, time: Duration::ZERO, wrong, left: Vec::new() };
+    row.unseen();
+    row.time = start.elapsed();
+    row
 }
 
-fn reply(device: &Device, rows: &[Row], claims: &[Claim]) -> Reply {
+/// `left` of the tests were not begun.
+fn reply(device: &Device, rows: &[Row], claims: &[Claim], left: usize) -> Reply {
     let mut text = format!("{device}\n");
     // Not a table of comfy-table: what is wrong with a case is written below its row.
     if !rows.is_empty() {
@@ -254,17 +266,44 @@ fn reply(device: &Device, rows: &[Row], claims: &[Claim]) -> Reply {
     }
     claims.iter().for_each(|claim| claim.line(&mut text));
     let ok = rows.iter().all(|row| row.wrong.is_empty()) && claims.iter().all(Claim::holds);
-    text.push_str(if ok { "\nall right\n" } else { "\nWRONG\n" });
-    let json = json!({ "device": device.to_string(), "ok": ok, "rows": list,
+    let nothing = rows.is_empty() && claims.iter().all(Claim::is_skipped);
+    let status = match (ok, left) {
+        (false, _) => Status::Wrong,
+        (true, 1..) => Status::Refused,
+        (true, 0) if nothing => Status::Uncompared,
+        (true, 0) => Status::Fine,
+    };
+    text.push_str(&match status {
+        Status::Wrong => "\nWRONG\n".to_string(),
+        Status::Uncompared => "\nNOT COMPARED: everything was skipped\n".into(),
+        _ if left > 0 => format!("\nright so far; interrupted, {left} not begun\n"),
+        _ => "\nall right\n".into(),
+    });
+    let json = json!({ "device": device.to_string(), "ok": status == Status::Fine, "left": left, "rows": list,
         "claims": claims.iter().map(Claim::json).collect::<Vec<_>>() });
-    Reply { text, json, status: if ok { Status::Fine } else { Status::Wrong } }
+    Reply { text, json, status }
 }
 
 #[cfg(test)]
 mod tests {
     use ptx_gemm::Device;
 
-    use super::{edges, kinds};
+    use super::claims::{Claim, Trouble};
+    use super::{edges, kinds, reply};
+    use crate::reply::Status;
+
+    /// What this machine cannot show is not right, if there is nothing else.
+    #[test]
+    fn skipped_claims_alone_are_no_success() {
+        let device = Device::interpreter();
+        let skipped = || Claim::test("skipped", || Err(Trouble::Skipped("no second GPU".into())));
+        let fine = || Claim::test("fine", || Ok("seen".into()));
+        let status = |claims: &[Claim], left| reply(&device, &[], claims, left).status;
+        assert_eq!(status(&[skipped()], 0), Status::Uncompared);
+        assert_eq!(status(&[skipped(), fine()], 0), Status::Fine);
+        assert_eq!(status(&[fine()], 2), Status::Refused);
+        assert_eq!(status(&[Claim::test("wrong", || Err(Trouble::Wrong("no".into())))], 0), Status::Wrong);
+    }
 
     #[test]
     fn every_kind_is_right() {

@@ -102,7 +102,7 @@ fn with_carry(op: &Carry, [a, b, c]: [u128; 3], carry: u128) -> (u64, u64) {
     let (a, b, c) = (a & ones, b & ones, c & ones);
     let sum = match op.of {
         CarryOf::Add => a + b + carry,
-        // The flag has one meaning in every chain: a carry out of a + !b + 1, which is the absence of a borrow.
+        // The flag has one meaning in every chain: the carry out of a + !b + 1, which means that there was no borrow.
         CarryOf::Sub if op.takes => a + (!b & ones) + carry,
         CarryOf::Sub => a + (!b & ones) + 1,
         CarryOf::MadLo => ((a * b) & ones) + c + carry,
@@ -135,7 +135,7 @@ pub(super) fn flush(ty: Type, bits: u32) -> u32 {
     }
 }
 
-/// Replaces the smallest normal number by zero if it was subnormal before it was rounded.
+/// Replaces the smallest normal number by zero if the exact result was subnormal before rounding.
 fn flush_rounded(inexact: &Inexact, ty: Type, bits: u32, sources: [u64; 3]) -> u32 {
     let half = |shift: u32| {
         let part = bits >> shift & 0xffff;
@@ -179,7 +179,7 @@ fn relu(ty: Type, bits: u32) -> u32 {
         Type::Bf16x2 => half(bits & 0xffff, 0x7f80) | half(bits >> 16, 0x7f80) << 16,
         Type::S16x2 => [0, 16].map(|at| if bits >> at & 0x8000 != 0 { 0 } else { bits & 0xffff << at }).iter().sum(),
         Type::S32 => bits & !((bits as i32 >> 31) as u32),
-        // Measured on an H200: that of the conversion.
+        // Measured on an H200: it is the NaN of the conversion.
         Type::Tf32 if f32::from_bits(bits).is_nan() => bits,
         _ if f32::from_bits(bits).is_nan() => nan::canonical(Type::F32) as u32,
         _ if bits >> 31 != 0 => 0,

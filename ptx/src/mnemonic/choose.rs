@@ -1,10 +1,10 @@
-//! The third direction of a mnemonic's description: every choice of its modifiers, one after another.
+//! Lists every choice of an opcode's modifiers, one after another: the third use of a mnemonic's description.
 
 use super::walk::Modifiers;
 use crate::matrix::Shape;
 use crate::names::Word;
 
-/// Shapes of matrix multiplications: each has all that occur with one of the others.
+/// Representative shapes of matrix multiplications: any other shape takes the same types as one of these.
 const SHAPES: &[Shape] = &[
     Shape::new(8, 8, 4),
     Shape::new(8, 8, 16),

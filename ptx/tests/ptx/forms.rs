@@ -1,4 +1,5 @@
-//! Every form of the instruction table: its mnemonic is read as it is written, and ptxas takes what the verifier takes.
+//! Every form of the instruction table: its mnemonic is read as it is written, and ptxas accepts what the verifier
+//! accepts.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -31,7 +32,7 @@ fn entry(name: &str, form: &Form) -> String {
         Field::Sink => "_".into(),
         Field::Constant(value) => value.to_string(),
         Field::Fraction => "0f3F000000".into(),
-        Field::Elsewhere => "elsewhere".into(),
+        Field::Other => "elsewhere".into(),
     });
     let text = format!("{} {};", form.mnemonic, operands.collect::<Vec<_>>().join(", "));
     format!(".visible .entry {name}() {{\n{declared}{text}\nret;\n}}\n")
@@ -72,14 +73,14 @@ fn ptxas_takes_every_form() {
         println!("PTXAS is not set: the forms are not assembled");
         return;
     };
-    let forms: Vec<Form> = all().filter(|form| !form.operands.contains(&Field::Elsewhere)).collect();
+    let forms: Vec<Form> = all().filter(|form| !form.operands.contains(&Field::Other)).collect();
     for target in ["sm_90a", "sm_100a"] {
         // Some rules are about operands, which the verifier knows.
         let takes = |form: &&Form| verify(&parse(&module(target, &[form]).0).expect("it parses")).is_ok();
         let only = |form: &&Form| target == "sm_100a" || matches!(form.op, Opcode::Wgmma { .. });
         let forms: Vec<&Form> = forms.iter().filter(only).filter(takes).collect();
         let (mut text, lines) = module(target, &forms);
-        // The last instruction is an error, so that ptxas only reads.
+        // The last instruction is an error, so that ptxas parses the text and does not compile it.
         let last = text.lines().count() + 2;
         text.push_str(".visible .entry last() {\nnonsense;\n}\n");
         let mut child = Command::new(&ptxas)

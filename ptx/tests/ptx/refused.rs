@@ -225,7 +225,7 @@ fn wrong_matrix_and_asynchronous_instructions() {
             ("mbarrier.try_wait.parity.relaxed.cta.shared.b64 %p0, [%r0], 1;", "needs .version 8.6"),
             (
                 "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes.multicast::cluster [%r0], [%rd0], 16, [%r1], 1;",
-                "there is no bulk copy between these state spaces",
+                "a bulk copy cannot connect these state spaces",
             ),
             (
                 "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r0], [%rd0], 24, [%r1];",

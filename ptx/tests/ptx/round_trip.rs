@@ -76,7 +76,7 @@ fn every_statement_has_its_line() {
     }
 }
 
-/// NVIDIA's own assembler: `PTXAS` names it, or several, separated by colons, of which the first is used.
+/// NVIDIA's own assembler. `PTXAS` names it, or several, separated by colons; the first is used.
 pub fn ptxas() -> Option<String> {
     let ptxas = std::env::var_os("PTXAS")?;
     ptxas.to_string_lossy().split(':').next().map(str::to_owned)

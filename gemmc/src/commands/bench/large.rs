@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use ptx_gemm::{DType, Device, Schedule};
 use ptx_gemm_bench::Program;
 use ptx_gemm_bench::large::{self, Event, Order, Row, suits};
-use ptx_gemm_bench::suites::{Named, Suite};
+use ptx_gemm_bench::suites::{Named, Size, Suite};
 use serde_json::{Value, json};
 
-use super::{command, given};
+use super::{command, given, wanted};
 use crate::cli::Bench;
 use crate::progress;
 use crate::reply::{Failure, Format, Reply, Status, complain};
@@ -27,7 +27,13 @@ pub(super) fn run(args: &Bench, format: Format) -> Result<Reply, Failure> {
     if !args.layouts.is_empty() {
         return refused("--suite large has row-major matrices");
     }
+    if args.device.is_some() || args.rest > 0 {
+        return refused("--suite large is measured on every GPU at once, without rests");
+    }
     let Some(sizes) = cubes(args) else { return refused("--suite large has cubes: --size 16384") };
+    if sizes.is_empty() {
+        return Err(Failure::refused("usage", format!("no product of large is called {}", args.only.join(" or "))));
+    }
     let schedules = schedules(args)?;
     let devices = devices()?;
     let bar = progress::bar(0, format);
@@ -47,7 +53,9 @@ pub(super) fn run(args: &Bench, format: Format) -> Result<Reply, Failure> {
 
 /// The extents that are asked for; `None` if they are not of cubes.
 fn cubes(args: &Bench) -> Option<Vec<usize>> {
-    let sizes = if args.size.is_empty() { Suite::Large.sizes() } else { args.size.clone() };
+    let suite = Suite::Large;
+    let all = || suite.sizes().into_iter().filter(|size| wanted(&args.only, suite.name(), *size)).collect();
+    let sizes: Vec<Size> = if args.size.is_empty() { all() } else { args.size.clone() };
     sizes.iter().map(|size| (size.m == size.n && size.n == size.k && size.batch == 1).then_some(size.m)).collect()
 }
 

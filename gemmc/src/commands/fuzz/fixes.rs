@@ -24,9 +24,13 @@ pub(super) fn run(args: &Fuzz, format: Format) -> Result<Reply, Failure> {
     bar.finish_and_clear();
     let last = seed.wrapping_sub(1);
     let total = fixes.total();
-    let ok = total.no_better == 0;
+    let status = match (total.no_better, total.offered) {
+        (1.., _) => Status::Wrong,
+        (0, 0) => Status::Uncompared,
+        (0, _) => Status::Fine,
+    };
     let json = json!({
-        "ok": ok,
+        "ok": status == Status::Fine,
         "first_seed": args.seed,
         "last_seed": last,
         "total": total,
@@ -34,7 +38,6 @@ pub(super) fn run(args: &Fuzz, format: Format) -> Result<Reply, Failure> {
         "command": format!("gemmc fuzz --fixes --seed {} --count {count}", args.seed),
     });
     keep(args, &json)?;
-    let status = if ok { Status::Fine } else { Status::Wrong };
     Ok(Reply { text: text(&fixes, args.seed, last), json, status })
 }
 

@@ -140,7 +140,14 @@ impl Tally {
         text.push_str(&format!("{} equivalent, {} unexplained\n", self.equivalent(), self.unexplained));
         let json = json!({ "killed": self.killed, "total": self.total(), "legal": self.legal,
             "unexplained": self.unexplained, "kinds": self.found, "survivors": self.survivors });
-        let status = if self.unexplained == 0 { Status::Fine } else { Status::Wrong };
+        let status = match (self.unexplained, self.total()) {
+            (1.., _) => Status::Wrong,
+            (0, 0) => Status::Uncompared,
+            (0, _) => Status::Fine,
+        };
+        if status == Status::Uncompared {
+            text.push_str("NOT COMPARED: there is no such fault to plant\n");
+        }
         Reply { text, json, status }
     }
 }

@@ -2,29 +2,29 @@
 
 use crate::options::WarpOrder;
 
-/// Logarithm of the longest random turn: it has one instruction less than two to the power of this.
+/// Logarithm of the longest random turn, which has one instruction less than two to the power of this.
 const LONGEST: u64 = 12;
 
 /// A warp is held up for at most this many rounds, in case the others wait for it by writing.
 const LONGEST_HOLD: u32 = 256;
-/// Most instructions of the turn of another one meanwhile, in case it waits for a plain load.
-const TURN_OF_OTHERS: u64 = 1 << LONGEST;
+/// Most instructions per turn of another warp meanwhile, in case it waits with a plain load.
+const TURN_WHILE_HELD: u64 = 1 << LONGEST;
 
-/// The turns of one cluster.
+/// Schedules the warps of one cluster.
 #[derive(Debug, Default)]
-pub(crate) struct Turns {
+pub(crate) struct Scheduler {
     order: WarpOrder,
     /// Warps in the order of this round.
     warps: Vec<usize>,
     random: u64,
-    /// The warp that is held up, and for how many rounds it has been.
+    /// The warp that is held up, and the number of rounds since.
     held: Option<usize>,
     rounds: u32,
     /// Length of the longest turn.
     longest: u64,
 }
 
-impl Turns {
+impl Scheduler {
     /// Restarts for cluster `block` with `warps` warps.
     pub(crate) fn reset(&mut self, order: WarpOrder, warps: usize, block: u64, longest: u64) {
         (self.order, self.longest) = (order, longest);
@@ -41,8 +41,8 @@ impl Turns {
         }
     }
 
-    /// Starts a round, in which every warp gets a turn, but for one that is held up. A random order is drawn again each time.
-    /// `quiet`: no warp met others, or wrote something, in the last round.
+    /// Starts a round, in which every warp gets a turn, except one that is held up. A random order is drawn again each
+    /// time. `quiet`: no warp synchronised with others, or wrote something, in the last round.
     pub(crate) fn begin_round(&mut self, quiet: bool) {
         match self.order {
             WarpOrder::Seeded(_) => {
@@ -66,7 +66,7 @@ impl Turns {
         self.held == Some(warp)
     }
 
-    /// The warp that has turn number `turn` of this round.
+    /// The warp with turn number `turn` of this round.
     pub(crate) fn warp(&self, turn: usize) -> usize {
         self.warps[turn]
     }
@@ -76,7 +76,7 @@ impl Turns {
     pub(crate) fn length(&mut self) -> u64 {
         match self.order {
             WarpOrder::RunToBarrier => self.longest,
-            WarpOrder::Late(_) => self.longest.min(TURN_OF_OTHERS),
+            WarpOrder::Late(_) => self.longest.min(TURN_WHILE_HELD),
             WarpOrder::Forward | WarpOrder::Backward => 1,
             WarpOrder::Seeded(_) => {
                 let most = 1 << (1 + self.next_random() % LONGEST);

@@ -23,6 +23,8 @@
 //!
 //! # How far to trust it
 //!
+//! Schedules with `wgmma` have a model of their own, `tensor.rs`.
+//!
 //! It is an estimate for ranking, and does not model the assembler running out of registers, the order of multiply-adds
 //! (`order`), reads that the assembler merges, or the power budget. Compared with the times in `bench/results/h200`, by
 //! Spearman's rank correlation of estimated and measured times:
@@ -38,21 +40,23 @@
 //! | ladder | 55 | 0.98 | 0.98 |
 //! | square | 165 | 1.00 | 0.94 |
 
+mod tensor;
+
 use std::fmt;
 
-use ptx_gemm::Plan;
-use ptx_gemm::builder::Atom;
-use ptx_gemm_dsl::plan::{OperandPlan, STREAM_DEPTH, Variant};
+use ptx_gemm_dsl::Layout;
+use ptx_gemm_dsl::clause::Atom;
+use ptx_gemm_dsl::plan::{OperandPlan, Plan, STREAM_DEPTH, Variant};
 use ptx_gemm_dsl::sample::{SAMPLE_TILES, Sample};
 use ptx_gemm_dsl::terms::{Fast, Operands, Reduce, Tail};
 use ptx_gemm_dsl::types::{DType, Orientation};
 use serde::{Deserialize, Serialize};
 
-use crate::suites::Size;
-use crate::sweep::gpu::Gpu;
+use crate::gpu::Gpu;
+use crate::size::Size;
 
 /// The version of the model: stored estimates of another version are not used.
-pub const MODEL: u32 = 4;
+pub const MODEL: u32 = 5;
 
 /// Bytes of a sector of global memory, and of a line of the first-level cache.
 const SECTOR: f64 = 32.0;
@@ -112,6 +116,8 @@ pub enum Bound {
     L2,
     /// Memory.
     Dram,
+    /// The rate of operations that the power limit allows.
+    Power,
     /// Latency that too few blocks hide.
     Latency,
     /// Accumulators without registers.
@@ -126,6 +132,7 @@ impl fmt::Display for Bound {
             Bound::Shared => "shared",
             Bound::L2 => "l2",
             Bound::Dram => "dram",
+            Bound::Power => "power",
             Bound::Latency => "latency",
             Bound::Spills => "spills",
         })
@@ -136,8 +143,8 @@ impl fmt::Display for Bound {
 ///
 /// # Errors
 ///
-/// Returns why it does not run there: `tail(none)` and extents that its tile does not divide, or another GPU's
-/// instructions.
+/// Returns why it does not run there: `tail(none)` and extents that its tile does not divide, another GPU's instructions,
+/// or matrices that exceed its memory.
 pub fn estimate(plan: &Plan, size: Size, gpu: &Gpu) -> Result<Estimate, Unsuited> {
     if !plan.target.runs_on(gpu.capability) {
         let message = format!("code for {} does not run on an {}", plan.target, gpu.name);
@@ -148,6 +155,12 @@ pub fn estimate(plan: &Plan, size: Size, gpu: &Gpu) -> Result<Estimate, Unsuited
     if plan.tail == Tail::None && extents.iter().any(|(size, tile)| !size.is_multiple_of((*tile).max(1) as usize)) {
         let message = format!("tail(none) takes multiples of {} x {} x {}, not {size}", block.m, block.n, block.k);
         return Err(Unsuited { rule: "size", message });
+    }
+    let bytes = size.bytes(plan.problem.asked().types);
+    if bytes > gpu.memory_bytes.into() {
+        let (needed, has) = (bytes as f64 / 1e9, gpu.memory_bytes as f64 / 1e9);
+        let message = format!("the matrices of {size} take {needed:.4} GB, and an {} has {has} GB", gpu.name);
+        return Err(Unsuited { rule: "memory", message });
     }
     // Extents of the product that is computed, as the plan is of it.
     let Size { m, n, .. } = size;
@@ -188,7 +201,7 @@ pub struct Unsuited {
 fn entry(plan: &Plan, size: Size) -> &Variant {
     let leading = |operand: &OperandPlan, own: usize| if operand.global_fast == Fast::K { size.k } else { own };
     let layouts = plan.problem.layouts;
-    let d = if layouts.d == ptx_gemm::Layout::Row { size.n } else { size.m };
+    let d = if layouts.d == Layout::Row { size.n } else { size.m };
     let fits = |variant: &&Variant| {
         let inputs = [(&plan.a, size.m, variant.a.width), (&plan.b, size.n, variant.b.width)];
         let loaded = inputs.into_iter().filter(|(operand, ..)| !plan.pack.contains(&operand.side));
@@ -244,8 +257,8 @@ impl Model<'_> {
     fn estimate(&self) -> Estimate {
         let Model { plan, size, gpu, sample, .. } = self;
         let parts = plan.split_k.map_or(1, |split| split.parts.max(1));
-        let tiles = size.m.div_ceil(plan.block.m as usize) * size.n.div_ceil(plan.block.n as usize);
-        let blocks = (tiles * size.batch) as f64 * f64::from(parts);
+        let tiles = [size.m.div_ceil(plan.block.m as usize), size.n.div_ceil(plan.block.n as usize), size.batch];
+        let blocks = tiles.iter().map(|&count| count as f64).product::<f64>() * f64::from(parts);
         let k_tiles = (size.k as f64 / f64::from(plan.block.k.max(1)) / f64::from(parts)).ceil().max(1.0);
         let k_tiles = k_tiles * self.planes().turns;
         let resident = plan.resident_blocks(self.variant);
@@ -281,9 +294,14 @@ impl Model<'_> {
         if memory > cycles {
             bound.0 = Bound::Dram;
         }
+        let mut ms = cycles.max(memory) / gpu.clock_ghz / 1e6;
+        if matches!(plan.atom, Atom::Wgmma(..)) {
+            let (variant, size, planes) = (self.variant, self.size, self.planes());
+            (ms, bound.0) = tensor::Product { plan, variant, size, planes, gpu }.time();
+        }
         let per_fma = |figure: u64| figure as f64 / sample.fma.max(1) as f64;
         Estimate {
-            ms: (cycles.max(memory) + self.packing()) / gpu.clock_ghz / 1e6 + gpu.launch_us / 1e3,
+            ms: ms + self.packing() / gpu.clock_ghz / 1e6 + gpu.launch_us / 1e3,
             bound: bound.0,
             resident_blocks: resident,
             waves: blocks / per_wave,
@@ -426,7 +444,7 @@ impl Model<'_> {
         let (plan, gpu, Size { m, n, k, batch }) = (self.plan, self.gpu, self.size);
         let launch = gpu.launch_us * 1e3 * gpu.clock_ghz + 2.0 * gpu.latencies[0];
         let cycles = |operand: &OperandPlan, own: usize| {
-            let elements = (own * k * batch) as f64;
+            let elements = own as f64 * k as f64 * batch as f64;
             if let Some(emulate) = &plan.emulate {
                 let launches = if emulate.by.factor() == DType::F16 { 2.0 } else { 1.0 };
                 let planes = f64::from(emulate.by.planes() * emulate.by.factor().bytes());
@@ -447,10 +465,6 @@ impl Model<'_> {
 
     /// Cycles in which memory delivers every operand once.
     fn memory(&self) -> f64 {
-        let Size { m, n, k, batch } = self.size;
-        let types = self.plan.problem.types;
-        let bytes = |elements: usize, bytes: u32| elements as f64 * f64::from(bytes);
-        let all = bytes(m * k, types.a.bytes()) + bytes(k * n, types.b.bytes()) + bytes(m * n, types.d.bytes());
-        batch as f64 * all / self.gpu.dram_bytes_per_clock
+        self.size.bytes(self.plan.problem.types) as f64 / self.gpu.dram_bytes_per_clock
     }
 }

@@ -1,0 +1,110 @@
+//! Which part of a long list a run of the tests tries: the representatives each time, and a tenth of the rest, another one
+//! each time.
+//!
+//! `PTX_GEMM_PART` chooses: a number for its last digit's tenth, `all` for everything; 0 where it is not set. `.ci/run`
+//! takes the number of commits, so that ten landings try everything; `.ci/full` takes all.
+
+use std::env;
+
+use crate::Case;
+
+/// How many parts there are.
+const PARTS: usize = 10;
+
+/// The kernels that each show one mechanism. These are tried each time, and their mutants are judged before a release.
+pub const MECHANISMS: [&str; 28] = [
+    "naive",
+    "vectorized",
+    "double_buffered",
+    "conflict_free",
+    "warp_tiled",
+    "direct_4x4_i32",
+    "shared_deep",
+    "producer_warp",
+    "vectorized_bf16",
+    "nn_64x64_split4",
+    "mma_turing",
+    "mma_pipelined",
+    "mma_f16",
+    "mma_async",
+    "tma_ring",
+    "tma_store",
+    "tma_persistent",
+    "tma_stream_k",
+    "wgmma",
+    "wgmma_c",
+    "wgmma_pingpong",
+    "wgmma_cluster",
+    "wgmma_lent",
+    "wgmma_exchange",
+    "bf16_even64x64",
+    "grouped_wgmma",
+    "emulate_f16x3",
+    "strassen",
+];
+
+/// A part of every long list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Everything.
+    All,
+    /// A tenth, by its number.
+    Tenth(usize),
+}
+
+impl Part {
+    /// The part that `PTX_GEMM_PART` names. It is printed, so that a failed test says how to repeat it.
+    ///
+    /// # Panics
+    /// If it names none: a run that silently tries another part proves nothing.
+    pub fn of_this_run() -> Part {
+        let part = match env::var("PTX_GEMM_PART") {
+            Err(_) => Part::Tenth(0),
+            Ok(text) if text == "all" => Part::All,
+            Ok(text) => match text.parse::<usize>() {
+                Ok(number) => Part::Tenth(number % PARTS),
+                Err(_) => panic!("PTX_GEMM_PART is a number or `all`, not `{text}`"),
+            },
+        };
+        match part {
+            Part::All => println!("PTX_GEMM_PART=all"),
+            Part::Tenth(number) => println!("PTX_GEMM_PART={number}"),
+        }
+        part
+    }
+
+    /// Whether this part has the element with this index.
+    pub fn has(self, index: usize) -> bool {
+        match self {
+            Part::All => true,
+            Part::Tenth(number) => index % PARTS == number,
+        }
+    }
+
+    /// The elements of a list that this part has.
+    pub fn of<T>(self, all: impl IntoIterator<Item = T>) -> impl Iterator<Item = T> {
+        all.into_iter().enumerate().filter(move |(index, _)| self.has(*index)).map(|(_, element)| element)
+    }
+
+    /// The cases among these that each show a mechanism, and those of this part.
+    pub fn of_cases(self, all: impl IntoIterator<Item = Case>) -> impl Iterator<Item = Case> {
+        let all = all.into_iter().enumerate();
+        all.filter(move |(index, case)| MECHANISMS.contains(&case.name) || self.has(*index)).map(|(_, case)| case)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MECHANISMS, Part};
+    use crate::{case, cases};
+
+    #[test]
+    fn ten_parts_are_everything() {
+        for name in MECHANISMS {
+            assert!(case(name).is_some(), "{name}");
+        }
+        let parts: usize = (0..10).map(|number| Part::Tenth(number).of(cases()).count()).sum();
+        assert_eq!(parts, cases().len());
+        assert!(Part::Tenth(3).of_cases(cases()).any(|case| case.name == "naive"));
+    }
+}
