@@ -21,7 +21,7 @@ use ptx_gemm_dsl::plan::Plan;
 use ptx_gemm_dsl::target::Target;
 use ptx_gemm_ptx::module::{Entry, Module, Variable};
 
-/// A level whose text an observer may see.
+/// A level with text that an observer may see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     /// [`tile::Module`].
@@ -69,7 +69,7 @@ pub fn compile_observed(plan: &Plan, observer: Option<Observer<'_>>) -> Result<C
 /// Compiles the text of a `.tile` file.
 ///
 /// # Errors
-/// Everything that the parser finds wrong, or, if it finds nothing, the first rule that the programs break; each with
+/// Everything that the parser finds wrong, or, if it finds nothing, the first rule that the programs break, each with
 /// its line and column.
 pub fn compile_text(text: &str, observer: Option<Observer<'_>>) -> Result<Compiled, TextErrors> {
     let (programs, positions) = tile::parse::parse(text)?;
@@ -85,7 +85,7 @@ pub fn compile_programs(programs: &tile::Module, observer: Option<Observer<'_>>)
     compile_with(programs, Vec::new(), observer)
 }
 
-/// The same, with lines for the end of the header, about what launches the module.
+/// The same, with extra lines at the end of the header about the launch of the module.
 fn compile_with(
     programs: &tile::Module,
     launched_by: Vec<String>,
@@ -96,7 +96,7 @@ fn compile_with(
     tile::verify::module(programs)?;
     let observed = observer.is_some();
     for (index, program) in programs.entries.iter().enumerate() {
-        // This verifies the program, and so what it packs.
+        // This verifies the program, and with it the operands that it packs.
         let lowered = entry(program, observed).map_err(|violation| violation.in_entry(index))?;
         for pack in &program.packs {
             if module.entries.iter().any(|entry| entry.name == pack.kernel(&program.problem)) {

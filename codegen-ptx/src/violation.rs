@@ -29,13 +29,13 @@ pub enum Site {
     Arrival,
     /// A named barrier.
     Barrier(usize),
-    /// What the groups of a role have in turn.
+    /// An ordered barrier of a role's groups.
     Turn(usize),
     /// A set of accumulators.
     Accumulator(usize),
     /// A role.
     Role(usize),
-    /// What the blocks of a cluster do when their roles have ended.
+    /// The cluster reduction after the roles.
     Exchange,
     /// A statement: its role, then its index in each body, outermost first. Within `steps`, the fetches come first, and
     /// the multiply after them.

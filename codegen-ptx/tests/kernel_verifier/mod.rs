@@ -193,7 +193,7 @@ fn structure() {
     refused(ASYNC, "an asynchronous copy of 12 bytes", |kernel| {
         first(kernel, |op| edit!(op, Op::CopyAsync { bytes, .. } => *bytes = 12));
     });
-    refused(STAGED, "an outer product whose accumulators do not match", |kernel| {
+    refused(STAGED, "the accumulators of an outer product do not match", |kernel| {
         first(kernel, |op| edit!(op, Op::Outer { a, .. } => a.truncate(1)));
     });
     refused(STAGED, "an accumulator appears twice", |kernel| {
@@ -240,7 +240,7 @@ fn control() {
     refused(STAGED, "a barrier of 32 threads that threads 0..64 reach", |kernel| {
         first(kernel, |op| edit!(op, Op::Barrier => *op = Op::NamedBarrier { number: 1, threads: 32 }));
     });
-    refused(STAGED, "there is no barrier 16", |kernel| {
+    refused(STAGED, "a block has no barrier 16", |kernel| {
         first(kernel, |op| edit!(op, Op::Barrier => *op = Op::NamedBarrier { number: 16, threads: 64 }));
     });
     // A loop that threads leave at different times.
@@ -463,7 +463,7 @@ fn fields_are_read_from_records() {
         refused(clauses, "is not a field of a record", |kernel| {
             first(kernel, |op| edit!(op, Op::Field { index, .. } => *index = 0));
         });
-        refused(clauses, "there is no parameter 99", |kernel| {
+        refused(clauses, "the kernel has no parameter 99", |kernel| {
             first(kernel, |op| edit!(op, Op::Field { index, .. } => *index = 99));
         });
         refused(clauses, "is not the address of a record", |kernel| {
