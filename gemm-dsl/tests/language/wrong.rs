@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use ptx_gemm_dsl::{Diagnostics, Fix, Schedule, Target};
+use ptx_gemm_dsl::diagnostic::Edit;
+use ptx_gemm_dsl::{Diagnostics, Schedule, Target};
 
 /// Schedules with at least one error or note each.
 pub const WRONG: &[&str] = &[
@@ -448,11 +449,11 @@ fn every_wrong_schedule_is_told_why() {
         writeln!(all, "{text}").unwrap();
         for diagnostic in &said {
             let at = diagnostic.span.map_or("-".into(), |span| format!("{}:{}", span.line, span.column));
-            let fix = match &diagnostic.fix {
+            let fix = match diagnostic.fix.as_ref().map(|fix| &fix.edit) {
                 None => String::new(),
-                Some(Fix::Spell(text)) => format!(" [write {text}]"),
-                Some(Fix::Set(text)) => format!(" [use {text}]"),
-                Some(Fix::Remove(name)) => format!(" [drop {name}]"),
+                Some(Edit::Spell(text)) => format!(" [write {text}]"),
+                Some(Edit::Set(text)) => format!(" [use {text}]"),
+                Some(Edit::Remove(name)) => format!(" [drop {name}]"),
             };
             let severity = if said.errors().any(|error| error == diagnostic) { "" } else { "note: " };
             writeln!(all, "  {at} {}: {severity}{diagnostic}{fix}", diagnostic.clause).unwrap();

@@ -10,8 +10,8 @@ use crate::reply::{Failure, Format, Reply, contract, diagnostic, styled};
 use crate::source;
 
 pub(crate) fn run(Check { compile, fix }: &Check, format: Format) -> Result<Reply, Failure> {
-    if *fix {
-        return fix::run(compile, format);
+    if let Some(fixes) = fix {
+        return fix::run(compile, *fixes, format);
     }
     let loaded = source::load(compile)?;
     let (target, notes) = (loaded.target(), loaded.notes()?);
