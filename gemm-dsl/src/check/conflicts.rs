@@ -47,6 +47,7 @@ fn twice(schedule: &Schedule, findings: &mut Findings) {
             subject: String::new(),
             depends: KeySet::default(),
             candidates: Vec::new(),
+            last_resorts: Vec::new(),
         };
         finding.set(&first.clause, format!("keep one of them: {}", first.clause));
         finding.set(&item.clause, format!("keep one of them: {}", item.clause));

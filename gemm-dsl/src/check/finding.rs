@@ -19,6 +19,8 @@ pub(super) struct Finding {
     pub depends: KeySet,
     /// Changes that may repair it, best first, each with its help text.
     pub candidates: Vec<(Edit, String)>,
+    /// The same where none of those does.
+    pub last_resorts: Vec<(Edit, String)>,
 }
 
 impl Finding {
@@ -54,6 +56,12 @@ impl Finding {
         self
     }
 
+    /// Proposes clauses for the case that no other proposal works.
+    pub fn last_resort(&mut self, clauses: impl ToString, help: impl Into<String>) -> &mut Finding {
+        self.last_resorts.push((Edit::Set(clauses.to_string()), help.into()));
+        self
+    }
+
     /// The help text if no proposal works.
     pub fn otherwise(&mut self, help: impl Into<String>) -> &mut Finding {
         self.diagnostic.help = Some(help.into());
@@ -80,6 +88,7 @@ impl Findings {
             subject: String::new(),
             depends,
             candidates: Vec::new(),
+            last_resorts: Vec::new(),
         })
     }
 

@@ -75,6 +75,15 @@ struct Choice {
     tried: Option<usize>,
 }
 
+/// What the proposals for an error come to.
+enum Found {
+    /// The state after the best one, and its help.
+    Fix(State, Fix, String),
+    /// The help of one that works only after the chosen fixes.
+    Later(String),
+    Nothing,
+}
+
 impl Course<'_> {
     /// Chooses a fix for an error that is still there.
     fn advance(&mut self, place: usize, scope: Scope) {
@@ -83,17 +92,40 @@ impl Course<'_> {
             return;
         }
         let id = identity(&self.start.errors[place]);
-        let now = self.now.as_ref().unwrap_or(&self.start);
         // Its proposals contain what was changed in the same clause before.
-        let Some(error) = now.errors.iter().find(|error| identity(error) == id) else { return };
+        let Some(error) = self.now().errors.iter().find(|error| identity(error) == id) else { return };
         let chosen = self.choices.iter().filter(|choice| choice.fix.is_some()).count();
         let tried = choice.tried == Some(chosen);
+        let mut found = self.best(&error.candidates, &id, scope, tried);
+        if let Found::Nothing = found {
+            found = self.best(&error.last_resorts, &id, scope, tried);
+        }
+        let choice = &mut self.choices[place];
+        match found {
+            Found::Fix(after, fix, help) => {
+                choice.fix = Some((fix, help));
+                self.now = Some(after);
+            }
+            Found::Later(help) => (choice.tried, choice.later) = (Some(chosen), Some(help)),
+            Found::Nothing => choice.tried = Some(chosen),
+        }
+    }
+
+    /// The state after the chosen fixes.
+    fn now(&self) -> &State {
+        self.now.as_ref().unwrap_or(&self.start)
+    }
+
+    /// The proposal for an error that leaves the fewest errors, of those that `scope` permits; without those that keep what is
+    /// given if these have been tried.
+    fn best(&self, proposals: &[(Edit, String)], id: &Identity, scope: Scope, tried: bool) -> Found {
+        let now = self.now();
         let unknown = self.question.unknown.union(now.schedule.unknown);
         // A replacement for a clause that could not be read would be judged without that clause.
         let known = |edit: &Edit| !edit.sets().meets(unknown);
-        let (mut best, mut later): (Option<(State, Fix, &String)>, _) = (None, None);
-        for (edit, help) in error.candidates.iter().filter(|(edit, _)| known(edit)).take(MAX_TRIES) {
-            let (Some(alone), Some(after)) = (edit.apply(&self.start.schedule), edit.apply(&now.schedule)) else {
+        let mut found = Found::Nothing;
+        for (edit, help) in proposals.iter().filter(|(edit, _)| known(edit)).take(MAX_TRIES) {
+            let [Some(alone), Some(after)] = [&self.start, now].map(|state| edit.apply(&state.schedule)) else {
                 continue;
             };
             let fix = Fix { edit: edit.clone(), changes: changed(&self.start.schedule, &alone) };
@@ -102,29 +134,21 @@ impl Course<'_> {
             if pointless {
                 continue;
             }
-            let Some(after) = now.without(&id, after, self.question) else { continue };
-            if best.as_ref().is_some_and(|(best, ..)| best.errors.len() <= after.errors.len()) {
-                continue;
-            }
-            if chosen > 0 && !self.start.repaired_by(&id, edit, self.question) {
-                later = later.or(keeps.then(|| format!("{help}, after the other fixes")));
-                continue;
-            }
-            let last = after.errors.is_empty();
-            best = Some((after, fix, help));
-            if last {
-                break;
+            let Some(after) = now.without(id, after, self.question) else { continue };
+            match &found {
+                Found::Fix(best, ..) if best.errors.len() <= after.errors.len() => {}
+                _ if self.now.is_none() || self.start.repaired_by(id, edit, self.question) => {
+                    let last = after.errors.is_empty();
+                    found = Found::Fix(after, fix, help.clone());
+                    if last {
+                        break;
+                    }
+                }
+                Found::Nothing if keeps => found = Found::Later(format!("{help}, after the other fixes")),
+                _ => {}
             }
         }
-        let fix = best.map(|(after, fix, help)| (after, (fix, help.clone())));
-        let choice = &mut self.choices[place];
-        match fix {
-            Some((after, fix)) => {
-                choice.fix = Some(fix);
-                self.now = Some(after);
-            }
-            None => (choice.tried, choice.later) = (Some(chosen), later.or(choice.later.take())),
-        }
+        found
     }
 
     /// The fix and the help of an error: its own, or that of another one that repairs both.
@@ -132,9 +156,13 @@ impl Course<'_> {
         let (error, choice) = (&self.start.errors[place], &self.choices[place]);
         let id = identity(error);
         let other = || {
+            // One that repairs both alone may leave this one after those before it.
+            if self.now.as_ref().is_none_or(|now| now.errors.iter().any(|left| identity(left) == id)) {
+                return None;
+            }
             let fixes = self.choices.iter().filter_map(|choice| choice.fix.as_ref());
             let (fix, _) = fixes.into_iter().find(|(fix, _)| self.start.repaired_by(&id, &fix.edit, self.question))?;
-            let own = error.candidates.iter().find(|(edit, _)| *edit == fix.edit);
+            let own = error.candidates.iter().chain(&error.last_resorts).find(|(edit, _)| *edit == fix.edit);
             let several = matches!(&fix.edit, Edit::Set(clauses) if clauses.contains(';'));
             let also = || format!("{} {} this, too", fix.edit, if several { "repair" } else { "repairs" });
             Some((fix.clone(), own.map_or_else(also, |(_, help)| help.clone())))
