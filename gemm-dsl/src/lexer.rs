@@ -6,7 +6,7 @@
 use std::iter::Peekable;
 use std::str::CharIndices;
 
-use crate::diagnostic::{Diagnostic, Fix};
+use crate::diagnostic::Diagnostic;
 use crate::span::Span;
 use crate::token::{Delimiter, MAX_DEPTH, Token, TokenKind};
 
@@ -131,7 +131,7 @@ impl Lexer<'_> {
         self.bump();
         let message = "`#` does not begin a comment";
         let diagnostic = Diagnostic::error("comment", "schedule", message).at(self.since(start));
-        self.errors.push(diagnostic.help("write `//`").fix(Fix::Spell("//".into())));
+        self.errors.push(diagnostic.help("write `//`").spell("//"));
         self.bump_while(|c| c != '\n');
     }
 

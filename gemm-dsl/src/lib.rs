@@ -41,6 +41,7 @@ mod builder;
 mod check;
 mod grammar;
 mod implemented;
+mod instead;
 mod keys;
 mod lexer;
 mod plan_text;

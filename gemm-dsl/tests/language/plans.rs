@@ -1,5 +1,6 @@
 //! Figures of plans.
 
+use ptx_gemm_dsl::diagnostic::Edit;
 use ptx_gemm_dsl::terms::{Operand, Param, Swizzle};
 use ptx_gemm_dsl::{Diagnostics, Plan, Problem, Schedule, Target};
 
@@ -226,7 +227,7 @@ fn the_most_stages_that_fit_are_offered() {
     let with = |stages: u32| Schedule::parse(&format!("{text}; stages({stages})")).unwrap();
     let said = with(60).check().unwrap_err();
     let errors: Vec<_> = said.errors().collect();
-    assert_eq!(errors[0].fix, Some(ptx_gemm_dsl::Fix::Set("stages(3)".into())), "{said}");
+    assert_eq!(errors[0].fix.as_ref().map(|fix| &fix.edit), Some(&Edit::Set("stages(3)".into())), "{said}");
     assert!(with(3).check().is_ok() && with(4).check().is_err());
 }
 

@@ -1,5 +1,7 @@
 //! Every kernel of the net's schedules and of the named cases passes the verifier of kernel IR.
 
+mod legal;
+
 use ptx_gemm_codegen::compile;
 use ptx_gemm_dsl::Schedule;
 
