@@ -8,6 +8,7 @@
 mod convert;
 mod expand;
 mod file;
+mod fragments;
 
 use proc_macro::TokenStream;
 
