@@ -41,6 +41,7 @@ mod builder;
 mod check;
 mod grammar;
 mod implemented;
+mod json;
 mod keys;
 mod lexer;
 mod plan_text;
