@@ -68,18 +68,24 @@ impl Source {
 
     fn level(&mut self, trees: Vec<TokenTree>, depth: u32) -> Result<Vec<Token>, (Box<Diagnostic>, Span)> {
         let mut tokens: Vec<Token> = Vec::with_capacity(trees.len());
-        for tree in trees {
+        let mut trees = trees.into_iter().peekable();
+        while let Some(tree) = trees.next() {
             let start = self.record(tree.span());
             let kind = match tree {
                 TokenTree::Ident(ident) => TokenKind::Ident(ident.to_string()),
-                TokenTree::Punct(punct) => TokenKind::Punct(punct.as_char()),
+                TokenTree::Punct(punct) => {
+                    // `.5` is two tokens of Rust. A base may have a field `.0`, and is at the top level, where no numbers are.
+                    let point = punct.as_char() == '.' && !tokens.last().is_some_and(|last| last.is_punct('.'));
+                    if let Some(digits) = trees.next_if(|next| point && depth > 0 && is_number(next)) {
+                        let end = self.record(digits.span());
+                        tokens.push(Token { kind: TokenKind::Number(format!(".{digits}")), span: start.to(end) });
+                        continue;
+                    }
+                    TokenKind::Punct(punct.as_char())
+                }
                 TokenTree::Literal(literal) => {
                     let text = literal.to_string();
-                    if text.starts_with(|c: char| c.is_ascii_digit()) {
-                        TokenKind::Number(text)
-                    } else {
-                        TokenKind::Other(text)
-                    }
+                    if is_number(&literal.into()) { TokenKind::Number(text) } else { TokenKind::Other(text) }
                 }
                 TokenTree::Group(group) => {
                     // The braces of `expect { .. }` are the language's; all others hold a value.
@@ -131,6 +137,10 @@ impl Source {
     }
 }
 
+fn is_number(tree: &TokenTree) -> bool {
+    matches!(tree, TokenTree::Literal(literal) if literal.to_string().starts_with(|c: char| c.is_ascii_digit()))
+}
+
 /// True if groups are nested more than `limit` deep. Rust's grammar is parsed recursively, so the depth must be
 /// bounded.
 fn deeper(stream: TokenStream, limit: u32) -> bool {
@@ -166,7 +176,8 @@ impl VisitMut for Parenthesize {
         visit_mut::visit_type_mut(self, ty);
         if let Type::Group(group) = ty {
             let elem = std::mem::replace(&mut *group.elem, Type::Verbatim(TokenStream::new()));
-            *ty = Type::Paren(TypeParen { attrs: Vec::new(), paren_token: Paren(Span::mixed_site()), elem: elem.into() });
+            *ty =
+                Type::Paren(TypeParen { attrs: Vec::new(), paren_token: Paren(Span::mixed_site()), elem: elem.into() });
         }
     }
 
