@@ -15,6 +15,7 @@ mod violation;
 
 pub use tile::interface::Interface;
 pub use tile::text::{TextError, TextErrors};
+use violation::Source;
 pub use violation::Violation;
 
 use ptx_gemm_dsl::plan::Plan;
@@ -63,7 +64,7 @@ pub type Observer<'a> = &'a mut dyn FnMut(Level, &str);
 pub fn compile_observed(plan: &Plan, observer: Option<Observer<'_>>) -> Result<Compiled, Violation> {
     let programs = tile::build::build(plan);
     let compiled = compile_with(&programs, header::launched_by(plan), observer);
-    compiled.map_err(|v| v.with_text(tile::print::print(&programs)))
+    compiled.map_err(|violation| violation.made_of(Source::Schedule).with_text(tile::print::print(&programs)))
 }
 
 /// Compiles the text of a `.tile` file.
@@ -126,7 +127,7 @@ fn compile_with(
     observe(&mut observer, Level::Ptx, || ptx.clone());
     ptx_gemm_ptx::verify::verify(&module).map_err(|violations| {
         let all: Vec<String> = violations.iter().map(ToString::to_string).collect();
-        Violation::new("PTX", all.join("; ")).with_text(ptx.clone())
+        Violation::new("PTX", all.join("; ")).made_of(Source::Programs).with_text(ptx.clone())
     })?;
     Ok(Compiled { ptx, module, programs: programs.clone(), interface })
 }
@@ -148,7 +149,8 @@ fn entry(program: &tile::Program, observed: bool) -> Result<Lowered, Violation> 
 /// The passes over a lowered kernel.
 fn finish(mut kernel: kernel::Kernel, target: Target, observed: bool) -> Result<Lowered, Violation> {
     kernel::dead::run(&mut kernel);
-    let verified = kernel::verify::verify(&kernel).map_err(|v| v.with_text(kernel::print::print(&kernel)))?;
+    let verified = kernel::verify::verify(&kernel)
+        .map_err(|violation| violation.made_of(Source::Programs).with_text(kernel::print::print(&kernel)))?;
     Ok(Lowered {
         entry: emit::emit(&verified, target),
         shared: emit::shared_variable(&kernel).filter(|variable| variable.is_extern),

@@ -42,6 +42,7 @@ mod check;
 mod grammar;
 mod implemented;
 mod instead;
+mod json;
 mod keys;
 mod lexer;
 mod plan_text;

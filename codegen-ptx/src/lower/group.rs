@@ -82,6 +82,7 @@ impl<'a> Lowering<'a> {
             self.b.origin(note, "the next products are added to these");
             self.b.assign(&started, Expr::Const(1));
         }
+        self.has_products[acc] = true;
         Ok(())
     }
 

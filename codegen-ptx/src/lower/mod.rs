@@ -54,7 +54,7 @@ use crate::Violation;
 use crate::kernel::build::Builder;
 use crate::kernel::{self, Expr, Kernel, Locality, Origin, Reg};
 use crate::tile::{
-    Accumulator, Division, Instruction, Map, Note, Op, Program, ReadC, Role, SWIZZLE_PERIOD, Stager, Statement, verify,
+    Accumulator, Division, Map, Note, Op, Program, ReadC, Role, SWIZZLE_PERIOD, Stager, Statement, verify,
 };
 use arguments::Args;
 use expression::Dropping;
@@ -123,6 +123,7 @@ pub fn lower(program: &Program) -> Lowered<Kernel> {
         parity_of_c: None,
         notified: Vec::new(),
         started: vec![None; program.accumulators.len()],
+        has_products: vec![false; program.accumulators.len()],
         multiplying: None,
         more_products: false,
         multiplied_columns: None,
@@ -177,6 +178,8 @@ struct Lowering<'a> {
     notified: Vec<Reg>,
     /// wgmma `scale-d` per accumulator set: 0 for a tile's first product, then 1.
     started: Vec<Option<Expr>>,
+    /// Sets that have products wherever the statement being lowered runs; of others it depends on k.
+    has_products: Vec<bool>,
     /// The accumulators to which the previous statement has started to add products.
     multiplying: Option<usize>,
     /// Whether the next statement also multiplies.
@@ -433,6 +436,13 @@ impl<'a> Lowering<'a> {
     fn promote(&mut self, from: usize, into: usize, rest: Option<usize>, note: &Note) {
         self.b.origin(note, "add one set of accumulators to the other");
         let index = from;
+        let started = self.started[index].clone();
+        // Without products since the last promotion, sets that the next ones overwrite hold those of before.
+        let unsure = started.clone().filter(|_| !self.has_products[index]);
+        let some = unsure.map(|started| self.b.set_reg(started.ge(1u32)));
+        if some.is_some() {
+            self.b.open();
+        }
         let rest = rest.map(|rest| self.acc[rest].clone());
         let (from, into) = (self.acc[from].clone(), self.acc[into].clone());
         match rest {
@@ -448,10 +458,15 @@ impl<'a> Lowering<'a> {
                 }
             }
         }
-        match self.started[index].clone() {
+        match started {
             // The next products overwrite them.
             Some(started) => self.b.assign(&started, Expr::Const(0)),
             None => self.b.push(kernel::Op::Clear { dst: from }),
+        }
+        self.has_products[index] = false;
+        if let Some(some) = some {
+            let then = self.b.close();
+            self.b.branch(some, then, Vec::new());
         }
     }
 
@@ -491,14 +506,10 @@ impl<'a> Lowering<'a> {
     fn clear(&mut self, acc: usize) {
         let dst = self.acc[acc].clone();
         self.b.push(kernel::Op::Clear { dst });
-        let overwritten = self.program.walk.is_some()
-            && self.program.statements().iter().any(|statement| match &statement.op {
-                Op::Steps { multiply, .. } => multiply.acc == acc && matches!(multiply.by, Instruction::Wgmma { .. }),
-                _ => false,
-            });
+        self.has_products[acc] = false;
         match self.started[acc].clone() {
             Some(started) => self.b.assign(&started, Expr::Const(0)),
-            None if overwritten => self.started[acc] = Some(self.b.variable(Expr::Const(0), 1)),
+            None if self.program.overwrites(acc) => self.started[acc] = Some(self.b.variable(Expr::Const(0), 1)),
             None => {}
         }
     }

@@ -70,6 +70,7 @@ impl<'a> Lowering<'a> {
             self.unscoped(statement);
         }
         let other = self.b.close();
+        self.has_products.fill(false);
         self.b.origin(note, "is there anything to sum over?");
         self.b.branch(some, then, other);
         Ok(())
@@ -318,6 +319,7 @@ impl<'a> Lowering<'a> {
         pipeline.in_loop = true;
         self.b.origin(note, "over the K-tiles");
         self.b.open();
+        self.has_products.fill(false);
         self.stage(work_tile, pipeline, body)?;
         self.b.origin(note, "K left after this tile");
         let rem = pipeline.rem.clone();
@@ -350,7 +352,9 @@ impl<'a> Lowering<'a> {
         let goes_on = self.b.set(Expr::Not(Box::new(whole)).and(more));
         let ends = self.b.set_reg(Expr::Not(Box::new(goes_on)));
         self.b.open();
+        let before = self.has_products.clone();
         self.stage(work_tile, pipeline, body)?;
+        self.has_products.iter_mut().zip(before).for_each(|(has, had)| *has &= had);
         self.b.assign(&so_far, Expr::Const(0));
         let then = self.b.close();
         self.b.branch(ends, then, Vec::new());

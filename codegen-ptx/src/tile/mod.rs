@@ -310,6 +310,16 @@ impl Program {
         Some(pairs * (walk.chunk / self.block.k.max(1)))
     }
 
+    /// Whether the first products of a chunk of k overwrite what a set of accumulators has, as those of warp groups do; others are
+    /// added to it.
+    pub fn overwrites(&self, acc: usize) -> bool {
+        let by_group = |statement: &&Statement| match &statement.op {
+            Op::Steps { multiply, .. } => multiply.acc == acc && matches!(multiply.by, Instruction::Wgmma { .. }),
+            _ => false,
+        };
+        self.walk.is_some() && self.statements().iter().any(by_group)
+    }
+
     /// The pair of planes that a statement multiplies, by its number in the walk, if a slot has all planes.
     pub fn pair_of(&self, fetches: &[(Fetch, Note)]) -> Option<usize> {
         let plane = |side| {

@@ -59,8 +59,11 @@ fn refused(clauses: &str, message: &str, change: impl FnOnce(&mut Kernel)) {
     let before = kernel.clone();
     change(&mut kernel);
     assert_ne!(before, kernel, "the kernel did not change");
-    let reason = verify(&kernel).map(drop).expect_err("the change is accepted").reason();
-    assert!(reason.contains(message), "{reason}");
+    let violation = verify(&kernel).map(drop).expect_err("the change is accepted");
+    assert!(violation.reason().contains(message), "{}", violation.reason());
+    // The compiler has not made the change, and is not to blame.
+    let said = violation.to_string();
+    assert_eq!(said, format!("the kernel IR verifier found {}", violation.reason()));
 }
 
 /// Changes a statement if it matches the pattern.

@@ -66,6 +66,20 @@ fn undeclared_names_are_declared_at_once() {
     );
 }
 
+/// Rust has `1.` and no `.5`, other languages have both.
+#[test]
+fn a_point_has_digits_on_one_side() {
+    let read = |text: &str| Schedule::parse(&format!("{GOOD} {text}")).unwrap();
+    assert_eq!(read("epilogue(|acc| acc*.5+1.-.5e-1*2.)"), read("epilogue(|acc| acc * 0.5 + 1 - 0.05 * 2)"));
+    assert_eq!(
+        read("expect { loads_per_fma <= .5; max_error <= 1. }"),
+        read("expect { loads_per_fma <= 0.5; max_error <= 1 }")
+    );
+    for wrong in ["acc * .", "acc * . 5", "acc * .x", "acc..5", "acc.5"] {
+        assert!(Schedule::parse(&format!("{GOOD} epilogue(|acc| {wrong})")).is_err(), "{wrong}");
+    }
+}
+
 /// Only words that work are suggested.
 #[test]
 fn functions_that_are_suggested_work() {

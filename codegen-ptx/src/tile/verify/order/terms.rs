@@ -61,22 +61,15 @@ impl Block<'_> {
     }
 
     pub(super) fn promote(&mut self, t: usize, from: usize, into: usize) -> Check {
-        let asynchronous = self.threads[t].nodes.iter().any(
-            |node| matches!(node.op, Op::Steps { multiply, .. } if multiply.acc == from && is_asynchronous(node.op)),
-        );
         self.fresh(t, into)?;
         let terms = &mut self.threads[t].terms;
-        let added = terms[from].clone();
-        // Tensor cores of warp groups overwrite the accumulators with their first products instead of adding to zeros.
-        if asynchronous && added.as_ref().is_some_and(|added| added.iter().all(|count| *count == 0)) {
-            return Err(self.fault("accumulators are promoted that have no products yet"));
-        }
-        match (added, &mut terms[into]) {
+        // Those of tensor cores keep their values until the next products overwrite them, and are promoted once.
+        match (terms[from].clone(), &mut terms[into]) {
             (Some(added), Some(sum)) => {
                 sum.iter_mut().zip(&added).for_each(|(sum, added)| *sum += added);
                 terms[from] = Some(vec![0; added.len()]);
                 // Accumulators of tensor cores keep their values until the next products overwrite them.
-                self.threads[t].stale[from] = asynchronous;
+                self.threads[t].stale[from] = self.program.overwrites(from);
                 Ok(())
             }
             _ => Err(self.fault("a set of accumulators is promoted before it is cleared")),
