@@ -69,7 +69,16 @@ pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
         let whole = clause.to_string();
         match clause {
             Clause::Types(t) if [t.all, t.a, t.b, t.acc, t.c, t.d].iter().flatten().any(|dtype| !works(dtype)) => {
-                lacks(whole, &["types(f32)", "types(bf16)", "types(f32); atom(fma); thread(8, 8)"]);
+                let integers = [t.all, t.a, t.b].iter().flatten().all(|dtype| dtype.is_integer());
+                // With the depth that instructions of 16-bit types have.
+                let as_deep = clauses.iter().find_map(|clause| match clause {
+                    Clause::Atom(Atom::Mma(..)) => Some("types(bf16); atom(mma(16, 8, 16))".into()),
+                    Clause::Atom(Atom::Wgmma(m, n, _)) => Some(format!("types(bf16); atom(wgmma({m}, {n}, 16))")),
+                    _ => None,
+                });
+                let natural = if integers { "types(i32)" } else { "types(f32)" };
+                let as_deep = as_deep.as_deref().unwrap_or("types(bf16)");
+                lacks(whole, &[natural, "types(f32)", "types(bf16)", as_deep, "types(f32); atom(fma); thread(8, 8)"]);
             }
             // Their approximations are of f32.
             Clause::Epilogue(epilogue) if sums_in(DType::F64) => {
