@@ -86,8 +86,10 @@ pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
         let whole = clause.to_string();
         match clause {
             Clause::Types(t) if [t.all, t.a, t.b, t.acc, t.c, t.d].iter().flatten().any(|dtype| !works(dtype)) => {
-                // The narrowest that tensor cores have; or threads multiply.
-                let types = [DType::F32, DType::Bf16, DType::F16].into_iter();
+                // The natural ones of threads, the narrowest that tensor cores have; or threads multiply.
+                let integers = [t.all, t.a, t.b].iter().flatten().all(|dtype| dtype.is_integer());
+                let natural = integers.then_some(DType::I32);
+                let types = natural.into_iter().chain([DType::F32, DType::Bf16, DType::F16]);
                 let types = types.flat_map(|dtype| instead::with_type(dtype, atom, tile));
                 let plain = by_threads().map(|text| format!("types(f32); {text}"));
                 lacks(whole, types.chain(plain).collect());

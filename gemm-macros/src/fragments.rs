@@ -108,12 +108,7 @@ impl Piece {
 }
 
 /// True if the tokens of a fragment bind as a unit between `before` and `after`.
-fn reads_the_same(
-    inner: &[TokenTree],
-    before: Option<&TokenTree>,
-    after: Option<&TokenTree>,
-    among: Among,
-) -> bool {
+fn reads_the_same(inner: &[TokenTree], before: Option<&TokenTree>, after: Option<&TokenTree>, among: Among) -> bool {
     if is_operand(inner) {
         return true;
     }

@@ -42,7 +42,8 @@ fn the_best_is_printed_as_clauses_that_compile() {
     let checked = Command::new(env!("CARGO_BIN_EXE_gemmc")).args(["check", "-e", best]).output().expect("gemmc starts");
     assert_eq!(checked.status.code(), Some(0), "{best}");
     let json: Value = serde_json::from_str(&answers(&[SPACE, "--json"])).expect("one object");
-    assert_eq!(json["ok"], true);
+    assert_eq!((&json["ok"], &json["combinations"]), (&true.into(), &96.into()));
+    assert!(json["candidates"][0]["index"].is_u64(), "{json}");
     assert_eq!(json["judged"], 96);
     let legal = json["legal"].as_u64().expect("a count");
     let illegal: u64 =

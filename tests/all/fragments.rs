@@ -98,7 +98,7 @@ macro_rules! expressions {
             both!($e * acc + $f),
             both!($e - $f),
             both!(-$e),
-            both!(- -$e * $f),
+            both!(--$e * $f),
             both!(acc - -$e),
             both!(-max($e, $f) * $e),
             both!(clamp(acc, $f - $e, $e * $f) - $e),
@@ -132,7 +132,7 @@ macro_rules! kinds {
         agree([
             both!(acc - $l * c),
             both!(-$l),
-            both!(- -$l - $l),
+            both!(--$l - $l),
             both!($l / $i - $t),
             both!(-$i * $l),
             both!(acc / $t * $p),
@@ -155,6 +155,12 @@ macro_rules! scaled {
     };
 }
 
+macro_rules! with_a_hole {
+    ($e:expr) => {
+        gemm! { tile(2, 2, 2); thread(1, 1); epilogue(|acc| acc * $e - {0.5f32 * $e}) }
+    };
+}
+
 macro_rules! function {
     ($epilogue:expr, $name:pat, $body:expr, $vector:path, $axis:ident, $scalar:ty) => {
         [
@@ -173,6 +179,7 @@ fn epilogues_read_as_they_were_meant() {
     assert_eq!(epilogue(scaled!(-2)), "epilogue(|acc| acc * -2);");
     assert_eq!(epilogue(scaled!(2)), "epilogue(|acc| acc * 2);");
     assert_eq!(epilogue(scaled!(max(acc, 0) + 1)), "epilogue(|acc| acc * (max(acc, 0) + 1));");
+    assert_eq!(epilogue(with_a_hole!(1.0 + 2.0).unwrap()), "epilogue(|acc| acc * (1 + 2) - 1.5);");
     let written = function!(|acc, x| x * (acc + 1), beta, acc + beta * 2, bias, n, gain).map(epilogue);
     assert_eq!(
         written,
@@ -210,7 +217,22 @@ macro_rules! clauses {
 #[test]
 fn clauses_take_fragments_of_every_kind() {
     let passed = clauses!(
-        vector(4), tile, 64, 8, f32, col, mk + pad(4), 4, fma, 1, shared, 96, threads = 288, cp_async, stages(3), (1),
+        vector(4),
+        tile,
+        64,
+        8,
+        f32,
+        col,
+        mk + pad(4),
+        4,
+        fma,
+        1,
+        shared,
+        96,
+        threads = 288,
+        cp_async,
+        stages(3),
+        (1),
         thread
     );
     let written = gemm! {
@@ -243,12 +265,15 @@ macro_rules! holes {
             (gemm! { tile({twice!($e)}, {2 * -$l}, 8); thread(1, 1) }?, [twice!($e), 2 * -$l]),
             (
                 gemm! { tile({$path(&$e) - $l}, {match $e { x @ $p => x, _ => 4 }}, 8); thread(1, 1) }?,
-                [$path(&$e) - $l, match $e { x @ $p => x, _ => 4 }],
+                [
+                    $path(&$e) - $l,
+                    match $e {
+                        x @ $p => x,
+                        _ => 4,
+                    },
+                ],
             ),
-            (
-                gemm! { tile($b, { $e as $t - <$t>::from(1u8) }, 8); thread(1, 1) }?,
-                [$b, $e as $t - <$t>::from(1u8)],
-            ),
+            (gemm! { tile($b, { $e as $t - <$t>::from(1u8) }, 8); thread(1, 1) }?, [$b, $e as $t - <$t>::from(1u8)]),
         ]
     };
 }

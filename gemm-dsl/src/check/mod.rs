@@ -146,8 +146,8 @@ fn not_implemented(schedule: &Schedule, findings: &mut Findings) {
             finding.remove(&name, format!("leave {name} out"));
         }
         for text in missing.instead {
-            let verb = if text.contains(';') { "are" } else { "is" };
-            finding.set(&text, format!("{text} {verb}"));
+            let verb = if text.contains(';') { "work" } else { "works" };
+            finding.set(&text, format!("{text} {verb} today"));
         }
     }
 }

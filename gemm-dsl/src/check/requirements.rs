@@ -58,17 +58,21 @@ pub(super) fn all(settings: &Settings) -> Vec<Requirement> {
             need(Key::Atom, format!("mma({m}, {n}, {k})"), Target::SM_80, &[shallow, &plain].concat());
         }
         Atom::Wgmma(..) => {
-            let k = settings.factor(Side::A).mma_depth();
-            let smaller = format!("atom(mma(16, 8, {k}))");
-            let of_warps = format!("{smaller}; warp(64, 64)");
-            let instead: Vec<&str> = [smaller.as_str(), of_warps.as_str()].into_iter().chain(plain).collect();
+            let of_warps = by_warps(settings);
+            let instead: Vec<&str> = of_warps.iter().map(String::as_str).chain(plain).collect();
             need(Key::Atom, "wgmma".into(), Target::SM_90A, &instead);
         }
     }
     match settings.load {
         Load::Registers => {}
         Load::CpAsync => need(Key::Load, "cp_async".into(), Target::SM_80, &["load(registers)"]),
-        Load::Tma => need(Key::Load, "tma".into(), Target::SM_90, &["load(cp_async)", "load(registers)"]),
+        Load::Tma => {
+            // `wgmma` reads what TMA has copied, so a target without the one has no use for the other.
+            let of_warps = if let Atom::Wgmma(..) = settings.atom { by_warps(settings) } else { Vec::new() };
+            let others = ["load(cp_async)", "load(registers)"].into_iter();
+            let instead: Vec<&str> = others.chain(of_warps.iter().map(String::as_str)).collect();
+            need(Key::Load, "tma".into(), Target::SM_90, &instead);
+        }
     }
     if settings.pace == Pace::Free {
         need(Key::Pace, "pace(free)".into(), Target::SM_80, &["pace(tile)"]);
@@ -87,4 +91,20 @@ pub(super) fn all(settings: &Settings) -> Vec<Requirement> {
         need(Key::Store, "store(tma)".into(), Target::SM_90, &["store(staged)", "store(direct)"]);
     }
     list
+}
+
+/// What multiplies in place of `wgmma`: the instructions of a warp, with what a warp computes and with copies that every target
+/// with them has.
+fn by_warps(settings: &Settings) -> Vec<String> {
+    const REGISTERS: [&str; 2] = ["; load(registers)", "; load(registers); stages(2)"];
+    let dtype = settings.factor(Side::A);
+    let copies = ["", "; load(cp_async)", "; load(cp_async); stages(2)"].into_iter().chain(REGISTERS);
+    let mut loads: Vec<(u32, &str)> = copies.map(|load| (dtype.mma_depth(), load)).collect();
+    if dtype == DType::F16 {
+        // Turing has products that are half as deep.
+        loads.extend(REGISTERS.map(|load| (8, load)));
+    }
+    let warps = ["", "; warp(64, 64)", "; warp(64, 32)", "; warp(32, 32)", "; warp(16, 8)"];
+    let of_warp = |(depth, load)| warps.map(|warp| format!("atom(mma(16, 8, {depth})){warp}{load}"));
+    loads.into_iter().flat_map(of_warp).collect()
 }

@@ -397,7 +397,7 @@ fn unknown_argument(info: &Info, name: &str) -> Diagnostic {
 }
 
 /// From the first to the last of these tokens.
-fn span_of(tokens: &[Token]) -> Span {
+pub(super) fn span_of(tokens: &[Token]) -> Span {
     let nowhere = Span { start: 0, end: 0, line: 0, column: 0 };
     tokens.first().zip(tokens.last()).map_or(nowhere, |(first, last)| first.span.to(last.span))
 }

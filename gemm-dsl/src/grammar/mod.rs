@@ -187,17 +187,33 @@ impl Parsed {
             }
             let message = format!("expected the name of a clause, got {}", head.describe());
             self.error(Diagnostic::error("clause-name", "schedule", message).at(head.span));
-            if matches!(&head.kind, TokenKind::Group(_, inner) if next_clause(inner, 0) < inner.len()) {
+            let extends =
+                |inner: &[Token]| matches!(inner, [first, second, ..] if first.is_punct('.') && second.is_punct('.'));
+            if matches!(&head.kind, TokenKind::Group(_, inner) if extends(inner) || next_clause(inner, 0) < inner.len())
+            {
                 // Whatever is missing may be in there.
                 self.unknown = KeySet::all();
             }
             return next_clause(tokens, 1);
         };
-        let (group, taken) = match tokens.get(1).map(|token| &token.kind) {
-            Some(TokenKind::Group(Delimiter::Paren | Delimiter::Brace, inner)) => (Some(inner.as_slice()), 2),
+        let (group, taken) = match &tokens[1..] {
+            [Token { kind: TokenKind::Group(Delimiter::Paren | Delimiter::Brace, inner), .. }, ..] => {
+                (Some(inner.as_slice()), 2)
+            }
+            // `stages = 3` and `tile = (64, 64, 8)`: read as `stages(3)` and `tile(64, 64, 8)`.
+            [equals, Token { kind: TokenKind::Group(Delimiter::Paren, inner), .. }] if equals.is_punct('=') => {
+                (Some(inner.as_slice()), tokens.len())
+            }
+            [equals, value @ ..] if equals.is_punct('=') && !value.is_empty() => (Some(value), tokens.len()),
             _ => (None, 1),
         };
         let span = head.span.to(tokens[taken - 1].span);
+        if let (Some(info), Some(value)) = (find(name), group.filter(|_| taken > 2)) {
+            let message = format!("{} takes its arguments in parentheses", info.name);
+            let spelling = format!("{}({})", info.name, number::text(value));
+            let diagnostic = Diagnostic::error("brackets", info.name, message).help(format!("write {spelling}"));
+            self.error(diagnostic.fix(Fix::Spell(spelling)).at(span));
+        }
         let braces = matches!(tokens.get(1).map(|t| &t.kind), Some(TokenKind::Group(Delimiter::Brace, _)));
         self.written.push(Written { name: name.into(), key: find(name).map(|info| info.key), span });
         match find(name) {
@@ -257,8 +273,9 @@ impl Parsed {
         }
         let (clause, outcome) = read(near, span, self.origin, group, braces);
         if outcome.lost || clause.is_none() {
+            // Under another name the arguments are others as well.
             self.meant.push(near.key);
-            return self.error(diagnostic.help(format!("did you mean `{}`?", near.name)));
+            return self.error(diagnostic.help(format!("did you mean `{}`? write {}", near.name, near.signature)));
         }
         let fix = Fix::of(Some(near.key), Edit::Spell(near.name.into()));
         self.error(diagnostic.meant(near.name).fix(fix));
