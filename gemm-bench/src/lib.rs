@@ -23,6 +23,7 @@ pub mod progress;
 pub mod report;
 pub mod rivals;
 pub mod roofline;
+pub mod rows;
 pub mod session;
 pub mod spelling;
 pub mod suites;

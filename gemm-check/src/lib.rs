@@ -37,6 +37,7 @@ mod given;
 pub mod integer;
 pub mod ladder;
 mod landmarks;
+pub mod mechanisms;
 mod memory;
 pub mod mutants;
 pub mod netlib;

@@ -1,11 +1,15 @@
 //! What README.md and docs/*.md show of gemmc is what gemmc says: commands parse, sessions and pictures are repeated, and times quoted
-//! in the text are those of the files of results.
+//! in the text are those that were measured.
 // The sessions use GNU sed.
 #![cfg(target_os = "linux")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+
+use ptx_gemm_bench::rows::Rows;
+use ptx_gemm_bench::suites::Size;
+use serde_json::json;
 
 const GEMMC: &str = env!("CARGO_BIN_EXE_gemmc");
 
@@ -189,21 +193,23 @@ fn every_link_leads_somewhere() {
     }
 }
 
-/// The rows of files of results, the earlier of which count where two have the same. Of an H200's and an H100's file of one
-/// name, the H200's is the earlier one; each row has the names of its GPU and of its file.
-fn results(files: &[&str]) -> Vec<serde_json::Value> {
-    let folders = |name: &&str| ["h200", "h100"].map(|gpu| root().join(format!("bench/results/{gpu}/{name}.json")));
-    let mut rows = Vec::new();
-    for path in files.iter().flat_map(folders).filter(|path| path.exists()) {
-        let file = fs::read_to_string(&path).expect("results");
-        let file: serde_json::Value = serde_json::from_str(&file).expect("JSON");
-        rows.extend(file["rows"].as_array().expect("rows").iter().cloned().map(|mut row| {
-            row["device"] = file["device"].clone();
-            row["file"] = path.display().to_string().into();
-            row
-        }));
-    }
-    rows
+/// The rows of runs in the file of all rows, the earlier of which count where two have the same. Of an H200's and an H100's run of
+/// one name, the H200's is the earlier one; each row has the names of its GPU and of its run.
+fn results(runs: &[&str]) -> Vec<serde_json::Value> {
+    let all = fs::read_to_string(root().join("bench/results/rows.json")).expect("all rows");
+    let all = Rows::read(&all).expect("a file of rows");
+    let names = runs.iter().flat_map(|name| ["h200", "h100"].map(|gpu| format!("{gpu}/{name}")));
+    let of_run = |name: String| {
+        let rows = all.iter().filter(move |row| row.run.name == name);
+        rows.map(|row| {
+            let Size { m, n, k, batch } = row.size;
+            let (schedule, types, device, run) = (row.schedule, row.types, &row.run.device, &row.run.name);
+            let tflops = row.size.operations() / row.ms / 1e9;
+            json!({"schedule": schedule, "types": types, "m": m, "n": n, "k": k, "batch": batch, "ms": row.ms,
+                "ratio": row.of_cublas, "tflops": tflops, "device": device, "file": run})
+        })
+    };
+    names.flat_map(of_run).collect()
 }
 
 /// The cube that a sentence about a time is about, unless it says otherwise.
@@ -315,6 +321,7 @@ fn times_in_the_tutorial_are_the_measured_ones() {
     let rows = results(&[
         "ladder",
         "ladder_bf16",
+        "square_bf16_2",
         "square_bf16",
         "skinny_bf16",
         "decode_bf16_2",
@@ -323,11 +330,13 @@ fn times_in_the_tutorial_are_the_measured_ones() {
         "stream_k_bf16",
         "square",
     ]);
-    let errors = results(&["../interpreter/accuracy"]);
+    let errors = fs::read_to_string(root().join("bench/results/interpreter/accuracy.json")).expect("errors");
+    let errors: serde_json::Value = serde_json::from_str(&errors).expect("JSON");
+    let errors = errors["rows"].as_array().expect("rows");
     let text = fs::read_to_string(root().join("docs/tutorial.md")).expect("the tutorial");
     let mut count = 0;
     let lines = text.lines().map(|line| {
-        let said = sentence(&rows, line).or_else(|| errors_sentence(&errors, line));
+        let said = sentence(&rows, line).or_else(|| errors_sentence(errors, line));
         count += usize::from(said.is_some());
         said.unwrap_or_else(|| line.to_string())
     });

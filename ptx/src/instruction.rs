@@ -379,18 +379,38 @@ impl Opcode {
 pub struct Note(Arc<Purpose>);
 
 /// The content of a [`Note`].
-#[derive(Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, Eq)]
 pub struct Purpose {
     /// The clause, as canonical text.
     pub clause: Arc<str>,
     /// What the instruction does for it.
     pub what: Arc<str>,
+    /// The number of the place in a compiler that wrote the instruction. It is not printed, a parsed note has none, and
+    /// notes that differ in it alone are equal.
+    pub site: Option<u16>,
+}
+
+impl PartialEq for Purpose {
+    fn eq(&self, other: &Purpose) -> bool {
+        (&self.clause, &self.what) == (&other.clause, &other.what)
+    }
+}
+
+impl std::hash::Hash for Purpose {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        (&self.clause, &self.what).hash(state);
+    }
 }
 
 impl Note {
     /// A note from its two parts.
     pub fn new(clause: impl Into<Arc<str>>, what: impl Into<Arc<str>>) -> Note {
-        Note(Arc::new(Purpose { clause: clause.into(), what: what.into() }))
+        Note(Arc::new(Purpose { clause: clause.into(), what: what.into(), site: None }))
+    }
+
+    /// The same of an instruction that a certain place of a compiler wrote.
+    pub fn at(clause: impl Into<Arc<str>>, what: impl Into<Arc<str>>, site: u16) -> Note {
+        Note(Arc::new(Purpose { clause: clause.into(), what: what.into(), site: Some(site) }))
     }
 
     /// True if both share one allocation; equal notes need not.

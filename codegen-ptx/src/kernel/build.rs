@@ -4,6 +4,7 @@ use super::{
     Access, Address, Expr, Family, FamilyInfo, Guard, Kernel, Locality, Math, Memory, Op, Origin, OriginId, Reg, Stmt,
     Type, Value,
 };
+use crate::origin::Site;
 use ptx_gemm_dsl::terms::Reads;
 
 /// Builds one [`Kernel`].
@@ -67,12 +68,25 @@ impl Builder {
 
     /// Sets the clause and purpose of the statements that follow.
     pub fn origin(&mut self, clause: &str, what: &str) {
+        self.set_origin(None, clause, what);
+    }
+
+    /// The same for statements that tools recognise by the place that wrote them.
+    pub fn origin_at(&mut self, site: Site, clause: &str, what: &str) {
+        self.set_origin(Some(site as u16), clause, what);
+    }
+
+    fn set_origin(&mut self, site: Option<u16>, clause: &str, what: &str) {
         let origins = &mut self.kernel.origins;
         // Passes alternate between a few origins, mostly recent ones.
-        let known = origins.iter().rposition(|origin| &*origin.what == what && &*origin.clause == clause);
+        let same = |origin: &Origin| &*origin.what == what && &*origin.clause == clause && origin.site == site;
+        let known = origins.iter().rposition(same);
         let index = known.unwrap_or(origins.len());
         if known.is_none() {
-            origins.push(Origin::new(clause, what));
+            origins.push(match site {
+                Some(site) => Origin::at(clause, what, site),
+                None => Origin::new(clause, what),
+            });
         }
         self.origin = OriginId(index as u32);
     }

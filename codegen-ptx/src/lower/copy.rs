@@ -15,6 +15,7 @@ use super::shared::SharedAddress;
 use super::source::Source;
 use super::{Lowered, Lowering, WorkTile, broken, index, letter};
 use crate::kernel::{Access, Address, Dim, Expr, Guard, Math, Memory, Op, Reach, Reg, Value};
+use crate::origin::Site;
 use crate::tile::{Buffer, Mover, Note};
 
 /// How a tile is divided into chunks.
@@ -101,7 +102,7 @@ impl Lowering<'_> {
         let side = tile.side;
         let bytes = self.program.element(side).bytes();
         let note = self.program.block_note.clone();
-        self.b.origin(&note, &format!("address of this thread's part of {}", letter(side)));
+        self.b.origin_at(Site::PartToCopy, &note, &format!("address of this thread's part of {}", letter(side)));
         let Source { base, row_bytes, fast: global_fast, plane_bytes } = self.source(work_tile, side)?;
         let chunks = Chunks::of(&tile, global_fast, widths, self.threads);
         let own = work_tile.own(side).0.clone();
@@ -257,7 +258,7 @@ impl Lowering<'_> {
         let other = self.b.close();
         let names = operands.iter().map(|(copies, _)| letter(copies.side)).collect::<Vec<_>>().join(" and ");
         if let Some((_, note)) = operands.first() {
-            self.b.origin(note, &format!("{names}: the widest accesses if the K-tile lies inside"));
+            self.b.origin_at(Site::CopyPath, note, &format!("{names}: the widest accesses if the K-tile lies inside"));
         }
         self.b.branch(full, then, other);
         Ok(())
@@ -265,7 +266,7 @@ impl Lowering<'_> {
 
     /// Advances an operand's pointers to the next K-tile.
     pub(super) fn advance(&mut self, copies: &Copies, note: &Note) {
-        self.b.origin(note, &format!("{}: advance to the next K-tile", letter(copies.side)));
+        self.b.origin_at(Site::NextKTile, note, &format!("{}: advance to the next K-tile", letter(copies.side)));
         self.move_by(copies, &copies.advance);
     }
 

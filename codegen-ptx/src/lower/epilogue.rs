@@ -16,6 +16,7 @@ use ptx_gemm_dsl::types::Layout;
 use super::expression::{Element, per_row};
 use super::{Lowered, Lowering, WorkTile, broken};
 use crate::kernel::{Access, Address, Expr, Guard, Locality, Math, Memory, Op, Reg, Value};
+use crate::origin::Site;
 use crate::tile::{Map, Note, ReadC, Stager};
 
 /// One dimension of the thread's part of the tile.
@@ -160,7 +161,7 @@ impl Lowering<'_> {
                     false => self.lines(&held, &rows, &cols, &d, c.as_ref(), reads_c, &vectors, Some(&edge))?,
                 }
                 let at_edge = self.b.close();
-                self.b.origin(note, "the widest accesses if the tile lies inside D");
+                self.b.origin_at(Site::StorePath, note, "the widest accesses if the tile lies inside D");
                 self.b.branch(interior, inside, at_edge);
             }
         }
@@ -220,7 +221,8 @@ impl Lowering<'_> {
         width: u32,
         note: &Note,
     ) -> Lowered<Plane> {
-        self.b.origin(note, &format!("address of this thread's part of {op:?}"));
+        let site = if op == Operand::C { Site::PartOfC } else { Site::PartOfD };
+        self.b.origin_at(site, note, &format!("address of this thread's part of {op:?}"));
         let bytes = self.bytes(op);
         let base = self.matrix(work_tile, op)?;
         let ld = self.wide_arg(&Param::Ld(op))?;
@@ -263,7 +265,7 @@ impl Lowering<'_> {
         let vectors = &self.program.problem.epilogue.vectors;
         let mut out = Vec::new();
         for (i, vector) in vectors.iter().enumerate() {
-            self.b.origin(note, &format!("address of this thread's part of {}", vector.name));
+            self.b.origin_at(Site::PartOfVector, note, &format!("address of this thread's part of {}", vector.name));
             let base = self.wide_arg(&Param::Vector(i))?;
             let start = if per_row(vector.axis) { &rows.start } else { &cols.start };
             let address = self.b.set(base + start.clone().wide() * bytes);
@@ -273,7 +275,7 @@ impl Lowering<'_> {
     }
 
     fn edge(&mut self, inner: &Axis) -> Edge {
-        self.b.origin(&self.program.tail_note, "which elements of a line lie inside D");
+        self.b.origin_at(Site::ElementsInside, &self.program.tail_note, "which elements of a line lie inside D");
         let inside = |i| (inner.local.clone() + inner.position(i)).lt(inner.rem.clone());
         let inner = (0..inner.count()).map(|i| self.b.set_reg(inside(i))).collect();
         Edge { inner }
@@ -294,7 +296,7 @@ impl Lowering<'_> {
             let axis = axes[usize::from(!per_row(vector.axis))];
             let regs = self.b.fresh_many(self.families.vector, axis.positions.len());
             for (i, reg) in regs.iter().enumerate() {
-                self.b.origin(note, &format!("element of {}", vector.name));
+                self.b.origin_at(Site::LoadVector, note, &format!("element of {}", vector.name));
                 let position = axis.position(i as u32);
                 let guard = if at_edge {
                     self.b.constant(*reg, 0.0);
@@ -376,7 +378,7 @@ impl Lowering<'_> {
 
     /// The predicate of each element of line `o`: whether it is inside D.
     fn line_guards(&mut self, edge: &Edge, outer: &Axis, o: u32) -> Vec<Reg> {
-        self.b.origin(&self.program.tail_note, "which elements of this line lie inside D");
+        self.b.origin_at(Site::LineInside, &self.program.tail_note, "which elements of this line lie inside D");
         let ok = self.b.set((outer.local.clone() + outer.position(o)).lt(outer.rem.clone()));
         edge.inner.iter().map(|inner| self.b.set_reg(ok.clone().and(Expr::Reg(*inner, 1)))).collect()
     }
@@ -396,7 +398,7 @@ impl Lowering<'_> {
         let width = if guards.is_some() || !same_order { 1 } else { c.width };
         let (mut at, mut last) = (line.clone(), 0);
         for e in (0..inner.count()).step_by(width as usize) {
-            self.b.origin(note, "elements of C");
+            self.b.origin_at(Site::LoadC, note, "elements of C");
             let offset = if same_order {
                 inner.position(e) * c.bytes
             } else {
@@ -446,7 +448,7 @@ impl Lowering<'_> {
         let Target::Stage { width } = d else { return Err(broken("C is read in the stage of a D that is not there")) };
         let raw = self.pool_c(inner.positions.len(), 0);
         for (dst, position) in raw.chunks(*width as usize).zip(inner.positions.iter().step_by(*width as usize)) {
-            self.b.origin(note, "elements of C in shared memory");
+            self.b.origin_at(Site::LoadStagedC, note, "elements of C in shared memory");
             let guard = self.guarded(dst, reads);
             let address = self.stage_address(line.clone(), (inner.local.clone(), *position))?;
             let (memory, locality, reads) = (Memory::Shared, Locality::Unknown, Reads::Movable);
@@ -483,7 +485,7 @@ impl Lowering<'_> {
         };
         for e in (0..inner.count()).step_by(width as usize) {
             self.values_used = 0;
-            self.b.origin(&held.note, "value of D");
+            self.b.origin_at(Site::ValueOfD, &held.note, "value of D");
             let mut src = Vec::new();
             for e in e..e + width {
                 let (i, j, c) = operands(e);
@@ -496,13 +498,13 @@ impl Lowering<'_> {
             let position = inner.position(e);
             match (d, base) {
                 (Target::Global(plane), Some(base)) => {
-                    self.b.origin(&held.note, "store D");
+                    self.b.origin_at(Site::StoreElement, &held.note, "store D");
                     let guard = guards.map(|g| Guard { pred: g[e as usize], expect: true });
                     let address = Address { base, offset: i64::from(position * plane.bytes) };
                     self.b.push(Op::Store { memory: Memory::Global(plane.access), src, address, guard });
                 }
                 _ => {
-                    self.b.origin(&held.note, "D's tile in shared memory");
+                    self.b.origin_at(Site::StagedTile, &held.note, "D's tile in shared memory");
                     let address = self.stage_address(line.clone(), (inner.local.clone(), position))?;
                     self.b.push(Op::Store { memory: Memory::Shared, src, address, guard: None });
                 }

@@ -12,6 +12,7 @@ use ptx_gemm_dsl::types::Layout;
 use super::scheduler::Units;
 use super::{Lowered, Lowering, WorkTile, broken};
 use crate::kernel::{Address, Expr, Guard, Locality, Math, Memory, Op, Reg, Value};
+use crate::origin::Site;
 use crate::tile::{Exchange, Map, Note, ReadC};
 
 impl<'a> Lowering<'a> {
@@ -79,7 +80,7 @@ impl<'a> Lowering<'a> {
         self.b.origin(note, "all blocks of the cluster have left their sums");
         self.b.push(Op::ClusterWait);
         let sums = self.b.fresh_many(self.families.value, exchange.map.elements() as usize);
-        self.b.origin(note, "lines that are not read are zero");
+        self.b.origin_at(Site::UnreadLines, note, "lines that are not read are zero");
         self.b.push(Op::Clear { dst: sums.clone() });
         self.some_threads(adds, |lowering| lowering.add_parts(&work_tile, exchange, &sums, (line, element)))?;
         self.b.origin(note, "this block has read the sums of the others");
@@ -127,7 +128,7 @@ impl<'a> Lowering<'a> {
             Layout::Col => (m0.clone(), start, rem_m.clone(), rem),
         };
         // Even without guards elsewhere, the last share may have fewer lines than its threads.
-        self.b.origin(&program.tail_note, "are there as many lines, and do they lie inside D?");
+        self.b.origin_at(Site::LinesInside, &program.tail_note, "are there as many lines, and do they lie inside D?");
         let (lines, elements) = self.along_lines((rem_m.clone(), rem_n.clone()));
         let whole = lines.ge(held).and(elements.ge(program.lines().elements));
         let interior = Some(self.b.set_reg(whole));
@@ -180,7 +181,7 @@ impl<'a> Lowering<'a> {
         for group in all.chunks(at_once) {
             let mut read = Vec::new();
             for part in group {
-                self.b.origin(note, &format!("sums of part {part}"));
+                self.b.origin_at(Site::SumsOfPart, note, &format!("sums of part {part}"));
                 let block = self.b.set_reg(Expr::Const((*part).into()));
                 let of_part = if *part == 0 { sums.to_vec() } else { self.b.fresh_many(self.families.value, count) };
                 if *part > 0 {

@@ -14,6 +14,7 @@ use super::multiplier::Multiplier;
 use super::stream::{Fragments, GlobalSource, Stream};
 use super::{Lowered, Lowering, WorkTile, broken, letter, misplaced};
 use crate::kernel::{Dim, Expr, Guard, Op as KernelOp, Reach as Extent};
+use crate::origin::Site;
 use crate::tile::{Fetch, Note, Op, Source, Span, Statement};
 
 /// How reads beyond the edge are avoided.
@@ -92,7 +93,7 @@ impl<'a> Lowering<'a> {
         note: &Note,
         steps: u32,
     ) -> Lowered<()> {
-        self.b.origin(note, &format!("{steps} K-steps per round"));
+        self.b.origin_at(Site::Rounds, note, &format!("{steps} K-steps per round"));
         let some = self.b.set_reg(left.clone().ge(steps));
         self.b.open();
         for stream in streams.iter_mut() {
@@ -103,7 +104,7 @@ impl<'a> Lowering<'a> {
             self.step_on(stream, ahead)?;
         }
         self.b.open();
-        self.b.origin(note, "K left after this round");
+        self.b.origin_at(Site::KAfterRound, note, "K left after this round");
         self.b.assign(left, left.clone() - steps);
         let again = self.b.set_reg(left.clone().ge(steps));
         for stream in streams.iter_mut() {
@@ -113,7 +114,7 @@ impl<'a> Lowering<'a> {
         self.step_loop(multiplier, streams, 0..steps, Some(again))?;
         streams.iter_mut().try_for_each(|stream| self.step_on(stream, steps))?;
         let body = self.b.close();
-        self.b.origin(note, &format!("{steps} K-steps per round"));
+        self.b.origin_at(Site::Rounds, note, &format!("{steps} K-steps per round"));
         self.b.push(KernelOp::Loop { body, again });
         for stream in streams.iter_mut().filter(|stream| stream.ahead > 0) {
             let (side, ahead) = (stream.side, stream.ahead);
@@ -151,7 +152,7 @@ impl<'a> Lowering<'a> {
         let (start, rem) = work_tile.own(side);
         let fast = self.program.problem.layouts.fast(side);
         let bytes = self.bytes(side.operand());
-        self.b.origin(note, &format!("addresses of this thread's part of {}", letter(side)));
+        self.b.origin_at(Site::PartInGlobal, note, &format!("addresses of this thread's part of {}", letter(side)));
         let base = self.matrix(work_tile, side.operand())?;
         let ld = self.wide_arg(&Param::Ld(side.operand()))?;
         let ld_bytes = self.b.set(ld * bytes);
@@ -223,7 +224,7 @@ impl<'a> Lowering<'a> {
         }
         let side = stream.side;
         let source = global(stream)?;
-        self.b.origin(&source.note, &format!("{}: advance to the next steps", letter(side)));
+        self.b.origin_at(Site::NextSteps, &source.note, &format!("{}: advance to the next steps", letter(side)));
         let step = match source.fast {
             Fast::K => source.distance(steps),
             Fast::Mn => source.distance(1),
@@ -242,7 +243,11 @@ impl<'a> Lowering<'a> {
         guard: Option<Guard>,
     ) -> Lowered<()> {
         let (group, width, set) = (stream.group as usize, stream.width, stream.set(of));
-        self.b.origin(&stream.note, &format!("{} from global memory, step {of}", letter(stream.side)));
+        self.b.origin_at(
+            Site::LoadStep,
+            &stream.note,
+            &format!("{} from global memory, step {of}", letter(stream.side)),
+        );
         let dst_set = stream.sets[set].clone();
         let source = global(stream)?;
         if source.fast == Fast::Mn && step > 0 {

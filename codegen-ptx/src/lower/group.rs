@@ -15,6 +15,7 @@ use ptx_gemm_dsl::types::Batch;
 use super::pipeline::Pipeline;
 use super::{Lowered, Lowering, broken, letter};
 use crate::kernel::{Expr, GroupShape, Op as KernelOp, Reg};
+use crate::origin::Site;
 use crate::tile::{Buffer, Fetch, Instruction, Note, Op, Source, Statement, WGMMA_DEPTH_BYTES, WGMMA_ROWS};
 
 /// Unit of addresses and distances in a descriptor: 16 bytes.
@@ -67,7 +68,7 @@ impl<'a> Lowering<'a> {
             let at_b: Vec<Reg> = columns_of_b.collect::<Lowered<_>>()?;
             for (row, held) in held.chunks(of_product * parts).enumerate() {
                 let at_a = self.moved(&a, fetches, Side::A, (row as u32 * WGMMA_ROWS, k))?;
-                self.b.origin(note, &format!("multiply, steps {k} to {}", k + depth - 1));
+                self.b.origin_at(Site::TensorCoreProduct, note, &format!("multiply, steps {k} to {}", k + depth - 1));
                 for (acc, b) in held.chunks(of_product).zip(&at_b) {
                     let add = if k == steps.start { add_first } else { add };
                     self.b.push(KernelOp::GroupProduct { acc: acc[..written].to_vec(), a: at_a, b: *b, add, shape });
@@ -112,7 +113,7 @@ impl<'a> Lowering<'a> {
         let index = self.program.buffers.iter().position(|of| of.name == buffer.name).unwrap_or(0);
         let slot = self.program.ring_of(index).and_then(|ring| pipeline.rings[ring].read.clone());
         let slot = slot.ok_or_else(|| broken(format!("{} is not read through a ring", buffer.name)))?;
-        self.b.origin(note, &format!("matrix descriptor of {} in the slot", letter(side)));
+        self.b.origin_at(Site::Descriptor, note, &format!("matrix descriptor of {} in the slot", letter(side)));
         let own = match side {
             Side::A if self.threads > WARP_GROUP => {
                 let group = self.tid.clone() / WARP_GROUP;
@@ -135,7 +136,7 @@ impl<'a> Lowering<'a> {
     /// A descriptor moved to other rows or columns, and along k.
     fn moved(&mut self, descriptor: &Expr, fetches: &[(Fetch, Note)], side: Side, to: (u32, u32)) -> Lowered<Reg> {
         let (buffer, note) = self.described(fetches, side)?;
-        self.b.origin(note, &format!("matrix descriptor of {}, from step {}", letter(side), to.1));
+        self.b.origin_at(Site::Descriptor, note, &format!("matrix descriptor of {}, from step {}", letter(side), to.1));
         let distance = self.distance(buffer, side, to) / UNIT;
         let moved = if distance == 0 { descriptor.clone() } else { descriptor.clone() + u64::from(distance) };
         Ok(self.b.set_reg(moved))

@@ -31,6 +31,7 @@ use super::scheduler::Units;
 use super::stream_k::Run;
 use super::{Lowered, Lowering, broken};
 use crate::kernel::{Compare, Expr, Op, Reg};
+use crate::origin::Site;
 use crate::tile::record::Record;
 use crate::tile::{Division, Statement};
 
@@ -130,7 +131,7 @@ impl<'a> Lowering<'a> {
     /// Divides the tiles that remain after the whole waves.
     fn start_streaming(&mut self, list: &Expr) -> Streaming {
         let note = self.program.scheduler.division_note.clone();
-        self.b.origin(&note, "tiles that the whole waves leave over, which the blocks share");
+        self.b.origin_at(Site::LeftOverTiles, &note, "tiles that the whole waves leave over, which the blocks share");
         let blocks = self.b.set(Expr::Blocks);
         let tiles = self.args.tiles.clone();
         let shared = self.b.set(tiles.clone() % blocks.clone());
@@ -192,7 +193,11 @@ impl<'a> Lowering<'a> {
         self.b.origin(&note, "was it one of the run?");
         let streams = self.b.set_reg(unit.clone().ge(whole.clone()));
         self.b.open();
-        self.b.origin(&note, "the tile before it in the run, for which it walks on from the last whole tile");
+        self.b.origin_at(
+            Site::WalkOn,
+            &note,
+            "the tile before it in the run, for which it walks on from the last whole tile",
+        );
         let first = self.b.set(whole.clone() + run.first_tile.clone());
         let before = unit.clone().max(1u32.into()) - 1u32;
         let more = unit.clone().ge(first + 1u32);
@@ -234,7 +239,7 @@ impl<'a> Lowering<'a> {
             let at = if index == 0 { record.clone() } else { self.b.set(record.clone() + ahead.wide() * bytes) };
             extents.push((self.extent_of(&Param::M, &at)?, self.extent_of(&Param::N, &at)?));
         }
-        self.b.origin(&note, "do they end before the tile?");
+        self.b.origin_at(Site::EndOfProducts, &note, "do they end before the tile?");
         let (mut end, mut beyond, mut count) = (first.clone(), Expr::Const(0), Expr::Const(0));
         let mut passed = Expr::Const(0);
         for (index, (m, n)) in (0u32..).zip(extents) {

@@ -21,6 +21,7 @@ use super::ring::Cursor;
 use super::scheduler::Units;
 use super::{Lowered, Lowering, WorkTile, broken};
 use crate::kernel::{Arrival, Expr, Guard, Op};
+use crate::origin::Site;
 use crate::tile::{self, Lent, Note, Ring, Statement, Writer};
 
 /// The statements at the end of a tile from `settle` to `return`, which run after the start of the next tile.
@@ -143,7 +144,7 @@ impl<'a> Lowering<'a> {
         self.borrowed = std::iter::once(slot).chain(later).collect();
         let ahead = self.cursor(decl, 0, 0).ok_or_else(|| broken("only slots with mbarriers are lent"))?;
         self.set_cursor(&ahead, &cursor);
-        self.b.origin(note, "the last slot is lent, and so are those before it");
+        self.b.origin_at(Site::LastSlotLent, note, "the last slot is lent, and so are those before it");
         for _ in 1..lent.slots {
             self.advance_cursor(&ahead);
         }
@@ -200,7 +201,7 @@ impl<'a> Lowering<'a> {
     }
 
     fn next_slot(&mut self, ring: &Ring, slot: &Expr, cursor: &Cursor, note: &Note) {
-        self.b.origin(note, "advance to the next slot");
+        self.b.origin_at(Site::NextSlot, note, "advance to the next slot");
         self.advance_cursor(cursor);
         self.advance_slot(ring, slot);
     }

@@ -53,6 +53,7 @@ use ptx_gemm_dsl::types::Batch;
 use crate::Violation;
 use crate::kernel::build::Builder;
 use crate::kernel::{self, Expr, Kernel, Locality, Origin, Reg};
+use crate::origin::Site;
 use crate::tile::{
     Accumulator, Division, Map, Note, Op, Program, ReadC, Role, SWIZZLE_PERIOD, Stager, Statement, verify,
 };
@@ -298,7 +299,7 @@ impl<'a> Lowering<'a> {
         self.tid = match role.threads.start {
             0 => Expr::Tid(role.threads.end),
             start => {
-                self.b.origin(&role.note, "index of the thread in its role");
+                self.b.origin_at(Site::ThreadOfRole, &role.note, "index of the thread in its role");
                 self.b.variable(Expr::Tid(role.threads.end) - start, u64::from(role.len()) - 1)
             }
         };
@@ -402,14 +403,14 @@ impl<'a> Lowering<'a> {
         let note = &statement.note;
         match &statement.op {
             Op::Clear { acc } => {
-                self.b.origin(note, "clear the accumulators");
+                self.b.origin_at(Site::ClearAccumulators, note, "clear the accumulators");
                 self.clear(*acc);
             }
             Op::Promote { from, into, rest } => self.promote(*from, *into, *rest, note),
             Op::AddRest { rest, into } => self.add_rest(*rest, *into, note),
             Op::Settle => self.settle(note),
             Op::Retire { steps } => {
-                self.b.origin(note, "wait until the products are complete");
+                self.b.origin_at(Site::RetireProducts, note, "wait until the products are complete");
                 self.b.push(kernel::Op::WaitProducts(*steps));
             }
             Op::Drain => {
@@ -516,7 +517,7 @@ impl<'a> Lowering<'a> {
 
     fn meet(&mut self, barrier: usize, note: &Note) {
         let barrier = &self.program.barriers[barrier];
-        self.b.origin(note, &format!("synchronise the threads of `{}`", barrier.name));
+        self.b.origin_at(Site::Meet, note, &format!("synchronise the threads of `{}`", barrier.name));
         self.meet_in_group(barrier.number, barrier.threads, 0);
     }
 

@@ -10,6 +10,7 @@ use super::{Lowered, Lowering, WorkTile, broken};
 use crate::kernel::expr::UNBOUNDED;
 use crate::kernel::extent::Access;
 use crate::kernel::{Address, Expr, Guard, Locality, Memory, Op, Reg};
+use crate::origin::Site;
 use crate::tile::{Note, Stage, StagePlace, Writer};
 
 /// Most parts of lines that a thread copies at once. Several loads in flight hide the latency of shared memory.
@@ -134,7 +135,7 @@ impl Lowering<'_> {
                         self.b.open();
                         self.write_chunks(work_tile, (width, 1), true, note)?;
                         let at_edge = self.b.close();
-                        self.b.origin(note, "the widest accesses if the tile lies inside D");
+                        self.b.origin_at(Site::StorePath, note, "the widest accesses if the tile lies inside D");
                         self.b.branch(interior, inside, at_edge);
                     }
                 }
@@ -223,13 +224,13 @@ impl Lowering<'_> {
         if plain && threads.is_multiple_of(lines.elements / chunk) && chunks.is_multiple_of(threads) {
             return self.write_column(&part, (turns, at_once), note);
         }
-        self.b.origin(note, "the first part that this thread copies");
+        self.b.origin_at(Site::FirstPart, note, "the first part that this thread copies");
         let tid = self.b.set(self.tid.clone());
         let first = if turns > 1 { self.b.variable(tid, u64::from((passes + at_once) * threads)) } else { tid };
         let left = (turns > 1).then(|| self.b.variable(Expr::Const(u64::from(turns)), u64::from(turns) + 1));
         self.b.open();
         for pass in 0..at_once {
-            self.b.origin(note, "copy a part of a line to D");
+            self.b.origin_at(Site::CopyLine, note, "copy a part of a line to D");
             let index = self.b.set(first.clone() + pass * threads);
             // The minimum also states the bound: the variable may exceed the number of chunks.
             let last = index.clone().min((chunks - 1).into());
@@ -271,14 +272,14 @@ impl Lowering<'_> {
         let (lines, bytes) = (self.program.lines(), self.program.problem.types.d.bytes());
         let per_line = lines.elements / chunk;
         let (apart, pitch) = (self.threads / per_line, self.the_stage()?.pitch);
-        self.b.origin(note, "the first part that this thread copies");
+        self.b.origin_at(Site::FirstPart, note, "the first part that this thread copies");
         let line = self.b.set(self.tid.clone() / per_line);
         let element = self.b.set((self.tid.clone() % per_line) * *chunk);
         let (from, offset) = (self.stage_base(line.clone(), (element.clone(), 0))?, i64::from(self.stage_start()?));
         let to = base.clone() + line.clone().wide() * ld_bytes.clone() + element.clone().wide() * bytes;
         self.b.origin(note, "bytes of D from one of its parts to the next");
         let to_next = self.b.set(ld_bytes.clone() * apart);
-        self.b.origin(note, "the first part that this thread copies");
+        self.b.origin_at(Site::FirstPart, note, "the first part that this thread copies");
         let stride = at_once * apart;
         let bound = from.bound() + u64::from(turns * stride * pitch * bytes);
         let mut place = Place { line, element, from, offset, to: self.b.set(to) };
@@ -293,7 +294,7 @@ impl Lowering<'_> {
         let first = place.clone();
         self.b.open();
         for pass in 0..at_once {
-            self.b.origin(note, "copy a part of a line to D");
+            self.b.origin_at(Site::CopyLine, note, "copy a part of a line to D");
             if pass > 0 {
                 place.to = self.b.set(place.to + to_next.clone());
                 place.line = first.line.clone() + pass * apart;

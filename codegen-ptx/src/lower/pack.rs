@@ -28,6 +28,7 @@ use crate::kernel::expr::UNBOUNDED;
 use crate::kernel::{
     self, Access, Expr, Guard, Holds, Kernel, Locality, MAX_EXTENT, Math, Memory, Op, Origin, Reach, Reg, Value,
 };
+use crate::origin::Site;
 use crate::tile::interface::SCALE_BYTES;
 use crate::tile::{Pack, Planes, Program, VECTOR_BYTES};
 
@@ -198,7 +199,7 @@ impl Packing<'_> {
             self.read_elements(vectors, (&addresses, &values), access);
             return Ok(values);
         }
-        self.b.origin(note, "whole vectors, if the tile is inside and they are aligned");
+        self.b.origin_at(Site::WholeVectors, note, "whole vectors, if the tile is inside and they are aligned");
         let (first, pitch) = &tile.from;
         let inside = tile.own_left.clone().ge(pack.extent).and(tile.k_left.clone().ge(pack.depth));
         let misaligned = first.clone() % VECTOR_BYTES + pitch.clone() % VECTOR_BYTES;
@@ -212,7 +213,7 @@ impl Packing<'_> {
         self.b.open();
         self.read_elements(vectors, (&addresses, &values), access);
         let other = self.b.close();
-        self.b.origin(note, "whole vectors, if the tile is inside and they are aligned");
+        self.b.origin_at(Site::WholeVectors, note, "whole vectors, if the tile is inside and they are aligned");
         self.b.branch(whole, then, other);
         Ok(values)
     }
@@ -225,9 +226,9 @@ impl Packing<'_> {
         access: (Access, Locality),
     ) {
         let (side, note) = (self.pack.side, &self.pack.note);
-        self.b.origin(note, "zeros outside");
+        self.b.origin_at(Site::PackedZeros, note, "zeros outside");
         self.b.push(Op::Clear { dst: values.concat() });
-        self.b.origin(note, &format!("read elements of a tile of {}", letter(side)));
+        self.b.origin_at(Site::PackElements, note, &format!("read elements of a tile of {}", letter(side)));
         let [rows_left, columns_left] = &vectors.left;
         let mut columns = Vec::new();
         for index in 0..vectors.length {
@@ -248,13 +249,13 @@ impl Packing<'_> {
     fn write(&mut self, vectors: &Vectors, values: &[Vec<Reg>], tile: &Tile) -> Lowered<()> {
         let (pack, note) = (self.pack, &self.pack.note);
         let access = self.access(&Param::Packed(pack.side.operand()), tile)?;
-        self.b.origin(note, "this thread's vectors of the copy");
+        self.b.origin_at(Site::PackedVectors, note, "this thread's vectors of the copy");
         let addresses = self.addresses(vectors, &tile.to, self.copied);
         let scales = self.scales(vectors, tile)?;
         let [rows_left, columns_left] = &vectors.left;
         let column = self.b.set(vectors.column.clone().lt(columns_left.clone()));
         for (index, ((vector, address), values)) in vectors.all.iter().zip(&addresses).zip(values).enumerate() {
-            self.b.origin(note, "is the vector inside?");
+            self.b.origin_at(Site::VectorInside, note, "is the vector inside?");
             let inside = vector.row.clone().lt(rows_left.clone()).and(column.clone());
             let guard = Some(Guard { pred: self.b.set_reg(inside), expect: true });
             let mut planes = vec![values.clone()];
@@ -290,7 +291,7 @@ impl Packing<'_> {
         };
         let reach = Reach::new(dim, register(&tile.own_left)?, self.pack.extent);
         let access = (Access { param, reach: [Some(reach), None] }, Locality::Unknown);
-        self.b.origin(&self.pack.note, "scales");
+        self.b.origin_at(Site::ScalesOfVectors, &self.pack.note, "scales");
         let mut scale = |own: Expr| {
             let dst = self.b.fresh(self.values);
             self.b.push(Op::Clear { dst: vec![dst] });

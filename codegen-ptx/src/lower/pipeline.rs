@@ -8,6 +8,7 @@ use super::ring::{Cursor, Kept};
 use super::slot::FragmentBase;
 use super::{Lowered, Lowering, broken};
 use crate::kernel::{Expr, Reg};
+use crate::origin::Site;
 use crate::tile::{self, Note, Ring};
 
 /// The role's state in one ring.
@@ -122,14 +123,14 @@ impl Lowering<'_> {
         let ring = state.ring;
         let variable = in_loop || state.carried;
         if let (Some(cursor), true) = (&state.producer, variable) {
-            self.b.origin(note, "advance to the next slot to fill");
+            self.b.origin_at(Site::NextSlotToFill, note, "advance to the next slot to fill");
             self.advance_cursor(cursor);
         }
         if !in_loop {
             state.ahead += 1;
         }
         if ring.depth > 1 {
-            self.b.origin(note, "advance to the next slot to fill");
+            self.b.origin_at(Site::NextSlotToFill, note, "advance to the next slot to fill");
             if variable {
                 self.advance_slot(ring, write);
             } else {

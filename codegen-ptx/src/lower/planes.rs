@@ -8,6 +8,7 @@ use ptx_gemm_dsl::terms::Side;
 use super::copy::Copies;
 use super::{Lowering, WorkTile, letter};
 use crate::kernel::Expr;
+use crate::origin::Site;
 use crate::tile::Note;
 
 /// The place of a K-tile in the order in which planes are multiplied, in addition to its first k.
@@ -60,7 +61,7 @@ impl Lowering<'_> {
         let Some(walk) = &self.program.walk else { return Expr::Const(0) };
         let plane = |index: usize| if side == Side::A { walk.pairs[index].0 } else { walk.pairs[index].1 };
         let last = walk.pairs.len() - 1;
-        self.b.origin(&walk.note, &format!("plane of {}", letter(side)));
+        self.b.origin_at(Site::PlaneOfPair, &walk.note, &format!("plane of {}", letter(side)));
         // Consecutive pairs with the same plane of this operand need one comparison.
         let changes = (0..last).filter(|index| plane(*index) != plane(index + 1));
         changes.rev().fold(Expr::Const(plane(last).into()), |others, index| {
@@ -103,7 +104,7 @@ impl Lowering<'_> {
     /// planes change.
     pub(super) fn advance_planes(&mut self, walked: &Walked, copies: &[&Copies], note: &Note) {
         let Some(walk) = &self.program.walk else { return };
-        self.b.origin(note, "advance to the next K-tile");
+        self.b.origin_at(Site::NextKTile, note, "advance to the next K-tile");
         let Some((through, next)) = self.advance_place(&walked.k, &walked.place) else { return };
         copies.iter().for_each(|copies| self.advance(copies, note));
         let through = self.b.set_reg(through);

@@ -15,6 +15,7 @@ use super::scheduler::Units;
 use super::{Lowered, Lowering, WorkTile, broken};
 use crate::kernel::expr::UNBOUNDED;
 use crate::kernel::{Access, Address, Compare, Expr, Locality, Math, Memory, Op, Reg, Value};
+use crate::origin::Site;
 use crate::tile::interface::{FLAG_BYTES, WORKSPACE_ALIGN};
 use crate::tile::{Division, Note, Statement};
 
@@ -50,7 +51,7 @@ impl<'a> Lowering<'a> {
             Division::Parts(parts) => parts,
         };
         let threads = self.threads;
-        self.b.origin(note, "this thread's flag and its partial sums");
+        self.b.origin_at(Site::FlagOfPart, note, "this thread's flag and its partial sums");
         let workspace = self.wide_arg(&Param::Workspace)?;
         let flags_of = threads * FLAG_BYTES;
         let flag_of = work_tile.tile.clone().wide() * flags_of + (self.tid.clone() * FLAG_BYTES).wide();

@@ -21,6 +21,7 @@ use crate::kernel::{
     self, Access, Address, Dim, Expr, Guard, Holds, Kernel, Locality, MAX_EXTENT, Math, Memory, Op, Origin, Reach,
     Value,
 };
+use crate::origin::Site;
 use crate::tile::interface::SCALE_BYTES;
 use crate::tile::{Pack, Program, SCALE_LINES, SCALE_SHARED_BYTES, SCALE_THREADS};
 
@@ -125,7 +126,7 @@ impl Scaling<'_> {
         self.b.push(Op::Clear { dst: vec![largest] });
         let access = self.access(&Param::Matrix(operand), (&left, &k_left))?;
 
-        self.b.origin(note, "the largest magnitude of finite elements");
+        self.b.origin_at(Site::LargestMagnitude, note, "the largest magnitude of finite elements");
         self.b.open();
         let elements = self.b.fresh_many(self.values, AT_ONCE as usize);
         self.b.push(Op::Clear { dst: elements.clone() });
@@ -153,7 +154,7 @@ impl Scaling<'_> {
         let body = self.b.close();
         self.b.push(Op::Loop { body, again });
 
-        self.b.origin(note, "leave it to the thread of the whole line");
+        self.b.origin_at(Site::LeaveLargest, note, "leave it to the thread of the whole line");
         let place = self.b.set_reg(Expr::SharedBase + (mine * PITCH + share) * 4u32);
         let address = Address { base: place, offset: 0 };
         self.b.push(Op::Store { memory: Memory::Shared, src: vec![largest], address, guard: None });
@@ -161,7 +162,7 @@ impl Scaling<'_> {
         let tid = self.b.set(Expr::Tid(SCALE_THREADS));
         let reads = self.b.set_reg(tid.clone().lt(SCALE_LINES).and(tid.clone().lt(left.clone())));
         self.b.open();
-        self.b.origin(note, &format!("the largest of the {line}, as bits"));
+        self.b.origin_at(Site::LargestOfLine, note, &format!("the largest of the {line}, as bits"));
         // The minimum changes nothing for threads that get here, but states the bound to the verifier.
         let mine = self.b.set(tid.min((SCALE_LINES - 1).into()));
         let base = self.b.set_reg(Expr::SharedBase + mine.clone() * (PITCH * 4));
@@ -174,7 +175,7 @@ impl Scaling<'_> {
             self.b.push(Op::Load { memory, dst, address, guard: None, locality, reads });
             most = self.b.set(bits.max(most));
         }
-        self.b.origin(note, "a scale that makes it 2^14 or more, and its inverse");
+        self.b.origin_at(Site::Scale, note, "a scale that makes it 2^14 or more, and its inverse");
         let field = self.b.set((most / EXPONENT).max(LEAST.into()).min(LARGEST.into()));
         let scale = self.b.set_reg((Expr::from(2 * BIAS + AIM) - field.clone()) * EXPONENT);
         let inverse = self.b.set_reg((field - AIM) * EXPONENT);

@@ -5,6 +5,7 @@ use ptx_gemm_dsl::types::Batch;
 
 use super::{Lowered, Lowering, WorkTile, broken};
 use crate::kernel::{Expr, Op};
+use crate::origin::Site;
 use crate::tile::Division;
 use crate::tile::map::{Digit, WARP};
 
@@ -102,7 +103,7 @@ impl Lowering<'_> {
         if within.is_some() {
             tile = self.b.set(tile / scheduler.cluster_blocks());
         }
-        self.b.origin(&scheduler.raster_note, "tile of D that this block computes");
+        self.b.origin_at(Site::WorkTile, &scheduler.raster_note, "tile of D that this block computes");
         let (mut tile_m, mut tile_n) = self.tile_coordinates(units, tile);
         if let Some((row, col)) = within.clone() {
             let Extent2 { m, n } = scheduler.cluster;
@@ -119,7 +120,7 @@ impl Lowering<'_> {
         });
         let n0 = self.b.set(tile_n * width.clone().unwrap_or(Expr::Const(program.block.n.into())));
         let tail = &program.tail_note;
-        self.b.origin(tail, "rows and columns left from there");
+        self.b.origin_at(Site::LeftOfD, tail, "rows and columns left from there");
         // Tiles of a cluster may begin outside D.
         let left = |extent: &Expr, first: &Expr| match within {
             None => extent.clone() - first.clone(),
@@ -131,7 +132,7 @@ impl Lowering<'_> {
         }
         let (rem_m, rem_n) = (self.b.set(rem_m), self.b.set(rem_n));
         let interior = (program.tail == Tail::Predicate).then(|| {
-            self.b.origin(tail, "does the tile lie inside D?");
+            self.b.origin_at(Site::TileInside, tail, "does the tile lie inside D?");
             let inside = rem_m.clone().ge(program.block.m).and(rem_n.clone().ge(program.block.n));
             self.b.set_reg(inside)
         });

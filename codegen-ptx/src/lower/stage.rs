@@ -14,6 +14,7 @@ use super::ring::Carried;
 use super::tma;
 use super::{Lowered, Lowering, WorkTile, broken, misplaced};
 use crate::kernel::{Arrival, Expr, Op as KernelOp, Reg};
+use crate::origin::Site;
 use crate::tile::{self, Empty, Full, Hold, Index, Mover, Note, Op, Ring, Statement};
 
 /// The set to which a statement adds products of warp groups.
@@ -49,7 +50,7 @@ impl<'a> Lowering<'a> {
             through_registers |= matches!(statement.op, Op::Copy { by: Mover::Registers { .. }, .. });
         });
         let prepared = if through_registers { Some(self.prepare(work_tile, body)?) } else { None };
-        self.b.origin(note, "is there anything to sum over?");
+        self.b.origin_at(Site::AnythingToSum, note, "is there anything to sum over?");
         let some = self.b.set_reg(work_tile.k.clone().ge(1u32));
         self.b.open();
         let grain = self.program.grain().filter(|_| multiplies(body));
@@ -71,7 +72,7 @@ impl<'a> Lowering<'a> {
         }
         let other = self.b.close();
         self.has_products.fill(false);
-        self.b.origin(note, "is there anything to sum over?");
+        self.b.origin_at(Site::AnythingToSum, note, "is there anything to sum over?");
         self.b.branch(some, then, other);
         Ok(())
     }
@@ -89,7 +90,7 @@ impl<'a> Lowering<'a> {
         if columns == grain {
             return self.narrowed(work_tile, body, columns);
         }
-        self.b.origin(note, &format!("has the tile more than {} columns?", columns - grain));
+        self.b.origin_at(Site::WiderThan, note, &format!("has the tile more than {} columns?", columns - grain));
         let more = self.b.set_reg(work_tile.rem_n.clone().ge(columns - grain + 1));
         self.b.open();
         self.narrowed(work_tile, body, columns)?;
@@ -97,7 +98,7 @@ impl<'a> Lowering<'a> {
         self.b.open();
         self.narrower(work_tile, body, columns - grain, grain, note)?;
         let other = self.b.close();
-        self.b.origin(note, &format!("has the tile more than {} columns?", columns - grain));
+        self.b.origin_at(Site::WiderThan, note, &format!("has the tile more than {} columns?", columns - grain));
         self.b.branch(more, then, other);
         Ok(())
     }
@@ -218,7 +219,7 @@ impl<'a> Lowering<'a> {
 
     /// The k that must be left for a copy of the tile `ahead` tiles later to need no guards.
     fn need(&mut self, work_tile: &WorkTile, ahead: u32) -> Expr {
-        self.b.origin(&self.program.tail_note, "K needed for a copy without guards");
+        self.b.origin_at(Site::KNeeded, &self.program.tail_note, "K needed for a copy without guards");
         let need = self.program.block.k * (ahead + 1);
         match work_tile.interior {
             Some(interior) => self.b.set(Expr::Reg(interior, 1).select(need, u64::from(u32::MAX))),
@@ -307,7 +308,7 @@ impl<'a> Lowering<'a> {
             let keeps =
                 |statement: &Statement| matches!(statement.op, Op::Release { ring, kept } if ring == index && kept > 0);
             if body.iter().any(keeps) {
-                self.b.origin(&state.ring.note, "no slot is to be returned yet");
+                self.b.origin_at(Site::NoSlotKept, &state.ring.note, "no slot is to be returned yet");
                 state.kept = self.keep(state.ring);
             }
         }
@@ -368,7 +369,7 @@ impl<'a> Lowering<'a> {
             return;
         }
         if ring.depth > 1 {
-            self.b.origin(&ring.note, "first slots to read and to fill");
+            self.b.origin_at(Site::FirstSlots, &ring.note, "first slots to read and to fill");
             let bound = u64::from(ring.depth - 1) * u64::from(ring.slot_bytes);
             for slot in [&mut state.read, &mut state.write].into_iter().flatten() {
                 *slot = self.b.variable(slot.clone(), bound);
@@ -437,7 +438,7 @@ impl<'a> Lowering<'a> {
     /// Tests whether the K-tile `distance` tiles ahead is inside the operands.
     fn lies_inside(&mut self, work_tile: &WorkTile, rem: &Expr, distance: u32, need: Option<Expr>) -> Reg {
         let need = need.unwrap_or_else(|| self.need(work_tile, distance));
-        self.b.origin(&self.program.tail_note, "does the next K-tile lie inside?");
+        self.b.origin_at(Site::KTileInside, &self.program.tail_note, "does the next K-tile lie inside?");
         self.b.set_reg(rem.clone().ge(need))
     }
 
@@ -522,10 +523,10 @@ impl<'a> Lowering<'a> {
         let (Some(read), Some(consumer), Some(kept)) = (&state.read, &state.consumer, &state.kept) else {
             return Err(broken("only a ring with mbarriers gets a slot back one K-tile later"));
         };
-        self.b.origin(note, "the previous slot has been read");
+        self.b.origin_at(Site::PreviousSlotRead, note, "the previous slot has been read");
         let some = self.b.set_reg(kept.some.clone().ge(1u32));
         self.arrive_empty(state.ring, &kept.at, Some(some));
-        self.b.origin(note, "advance to the next slot");
+        self.b.origin_at(Site::NextSlot, note, "advance to the next slot");
         self.move_cursor(&kept.at, consumer);
         self.b.assign(&kept.some, Expr::Const(1));
         self.advance_cursor(consumer);
@@ -536,7 +537,7 @@ impl<'a> Lowering<'a> {
     /// Returns the kept slot.
     fn release_kept(&mut self, state: &RingState<'_>, note: &Note) -> Lowered<()> {
         let Some(kept) = &state.kept else { return Err(broken("no slot was kept in the loop")) };
-        self.b.origin(note, "the last slot has been read");
+        self.b.origin_at(Site::LastSlotRead, note, "the last slot has been read");
         self.arrive_empty(state.ring, &kept.at, None);
         Ok(())
     }
@@ -548,13 +549,13 @@ impl<'a> Lowering<'a> {
             self.b.push(KernelOp::Barrier);
         }
         if let Some(consumer) = &state.consumer {
-            self.b.origin(note, "this thread has read the slot");
+            self.b.origin_at(Site::SlotRead, note, "this thread has read the slot");
             if let Empty::Mbarrier { .. } = state.ring.empty {
                 self.arrive_empty(state.ring, consumer, None);
             }
             self.advance_cursor(consumer);
         }
-        self.b.origin(note, "advance to the next slot");
+        self.b.origin_at(Site::NextSlot, note, "advance to the next slot");
         self.advance_slot(state.ring, read);
         Ok(())
     }

@@ -14,6 +14,7 @@ use super::pipeline::Pipeline;
 use super::stream::Stream;
 use super::{Lowered, Lowering, broken, index, misplaced};
 use crate::kernel::{Expr, Guard, Op as KernelOp, Reg};
+use crate::origin::Site;
 use crate::tile::{Hold, Instruction, Op, Source, Span, Statement};
 
 impl<'a> Lowering<'a> {
@@ -59,7 +60,7 @@ impl<'a> Lowering<'a> {
         }
         let shared = self.program.buffers[streams.first().map_or(0, |(buffer, ..)| *buffer)].note.clone();
         if *unroll == range.end - range.start {
-            self.b.origin(&shared, "this thread's part of A and B in the slot");
+            self.b.origin_at(Site::PartOfSlot, &shared, "this thread's part of A and B in the slot");
             let mut all = Vec::new();
             for ((buffer, fetch, note), (base, read)) in streams.into_iter().zip(bases) {
                 let address = base.address.in_slot(&mut self.b, &read);
@@ -79,14 +80,14 @@ impl<'a> Lowering<'a> {
             moved.push((self.b.variable(Expr::Const(u64::from(first)), bound), step));
         }
         self.b.open();
-        self.b.origin(&shared, "this thread's part of A and B in the slot");
+        self.b.origin_at(Site::PartOfSlot, &shared, "this thread's part of A and B in the slot");
         let mut all = Vec::new();
         for (((buffer, fetch, fetch_note), (base, read)), (distance, _)) in streams.into_iter().zip(bases).zip(&moved) {
             let address = self.moved_base(buffer, &base, distance, *unroll)?.in_slot(&mut self.b, &read);
             all.push(self.slot_stream(buffer, fetch, fetch_note, address, *unroll)?);
         }
         self.step_loop(&multiplier, &mut all, 0..*unroll, None)?;
-        self.b.origin(note, "advance to the next steps");
+        self.b.origin_at(Site::NextSteps, note, "advance to the next steps");
         for (distance, step) in moved {
             self.b.assign(&distance, distance.clone() + step);
         }

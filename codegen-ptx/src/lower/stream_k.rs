@@ -22,6 +22,7 @@ use ptx_gemm_dsl::types::Batch;
 use super::scheduler::Units;
 use super::{Lowered, Lowering, WorkTile, broken};
 use crate::kernel::{Address, Compare, Expr, Op, Reg};
+use crate::origin::Site;
 use crate::tile::interface::{FLAG_BYTES, WORKSPACE_ALIGN};
 use crate::tile::{Note, Statement};
 
@@ -86,7 +87,7 @@ impl<'a> Lowering<'a> {
         let empty = first_tile.clone().compare(Compare::Eq, end_tile.clone());
         let empty = self.b.set(empty.and(first.clone().compare(Compare::Eq, end.clone())));
         let to_end = self.b.set(end.clone().compare(Compare::Eq, 0u32));
-        self.b.origin(&note, "the last tile of the run, or the first whole tile");
+        self.b.origin_at(Site::FirstWorkTile, &note, "the last tile of the run, or the first whole tile");
         let last_tile = self.b.set(to_end.clone().select(end_tile.clone().max(1u32.into()) - 1u32, end_tile));
         let whole = self.b.set(tiles.clone() + block);
         let most = u64::from(u32::MAX);
@@ -107,7 +108,11 @@ impl<'a> Lowering<'a> {
         let mut work_tile = self.enter_tile(units, tile.clone(), Some(span))?;
         work_tile.segment = Some(segment);
         self.tile(&work_tile, units, body)?;
-        self.b.origin(&note, "advance to the tile before it in the run, or to the next whole tile");
+        self.b.origin_at(
+            Site::NextWorkTile,
+            &note,
+            "advance to the tile before it in the run, or to the next whole tile",
+        );
         let in_run = self.b.set(tile.clone().ge(first_tile + 1u32).and(tile.clone().lt(tiles)));
         let before = tile.clone().max(1u32.into()) - 1u32;
         self.b.assign(&tile, in_run.clone().select(before, next.clone()));
@@ -123,10 +128,14 @@ impl<'a> Lowering<'a> {
 
     fn streamed(&mut self, units: &Units, note: &Note) -> Streamed {
         let k = self.depth();
-        self.b.origin(note, "K-tiles of a tile");
+        self.b.origin_at(Site::KTilesOfTile, note, "K-tiles of a tile");
         let depth = self.program.block.k;
         let k_tiles = self.b.set(((k.clone() + (depth - 1)) / depth).max(1u32.into()));
-        self.b.origin(note, "tiles that the whole waves leave over, and those of one whole wave");
+        self.b.origin_at(
+            Site::LeftOverTiles,
+            note,
+            "tiles that the whole waves leave over, and those of one whole wave",
+        );
         let blocks = self.b.set(Expr::Blocks);
         let shared = self.b.set(units.all_tiles.clone() % blocks.clone());
         let wave = units.all_tiles.clone().ge(blocks.clone()).and(shared.clone().ge(1u32));
@@ -139,7 +148,7 @@ impl<'a> Lowering<'a> {
     /// The same for a product of a group. `shared` tiles of all products are streamed.
     pub(super) fn streamed_product(&mut self, shared: &Expr, blocks: &Expr, note: &Note) -> Streamed {
         let k = self.depth();
-        self.b.origin(note, "K-tiles of a tile");
+        self.b.origin_at(Site::KTilesOfTile, note, "K-tiles of a tile");
         let depth = self.program.block.k;
         let k_tiles = self.b.set(((k.clone() + (depth - 1)) / depth).max(1u32.into()));
         let together = (STREAM_DEPTH / depth).max(1);
@@ -225,10 +234,10 @@ impl<'a> Lowering<'a> {
         let hand_over = self.b.close();
 
         self.b.open();
-        self.b.origin(note, "have earlier blocks begun it?");
+        self.b.origin_at(Site::BegunEarlier, note, "have earlier blocks begun it?");
         let begun = self.b.set_reg(first.clone().ge(1u32));
         self.b.open();
-        self.b.origin(note, "the block before this one");
+        self.b.origin_at(Site::BlockBefore, note, "the block before this one");
         let other = self.b.variable(Expr::Block.max(1u32.into()) - 1u32, u64::from(u32::MAX));
         match self.program.problem.batch {
             Batch::Grouped => self.gather_in_group((work_tile, segment), &acc, &other, note)?,
@@ -252,7 +261,7 @@ impl<'a> Lowering<'a> {
     ) -> Lowered<()> {
         self.b.open();
         self.add_sums_of(of, acc, other, note)?;
-        self.b.origin(note, "has yet another block begun the tile?");
+        self.b.origin_at(Site::AnotherBlock, note, "has yet another block begun the tile?");
         let (tile, from) = self.run_begins(of, other.clone());
         self.b.assign(other, other.clone().max(1u32.into()) - 1u32);
         let again = tile.compare(Compare::Eq, work_tile.tile.clone()).and(from.ge(1u32));
@@ -284,7 +293,7 @@ impl<'a> Lowering<'a> {
         let then = self.b.close();
         self.b.origin(note, "has it any?");
         self.b.branch(any, then, Vec::new());
-        self.b.origin(note, "has yet another block begun the tile?");
+        self.b.origin_at(Site::AnotherBlock, note, "has yet another block begun the tile?");
         self.b.assign(&end, from.clone());
         self.b.assign(other, other.clone().max(1u32.into()) - 1u32);
         let again = self.b.set_reg(from.ge(1u32));
@@ -307,7 +316,7 @@ impl<'a> Lowering<'a> {
     /// This thread's flag and its first partial sum among those of a block.
     fn contribution(&mut self, of: &Streamed, block: Expr, sums: u32, note: &Note) -> Lowered<(Address, Expr)> {
         let (threads, bytes) = (self.threads, self.types.acc.bytes());
-        self.b.origin(note, "this thread's flag and sums there");
+        self.b.origin_at(Site::FlagOfBlock, note, "this thread's flag and sums there");
         let workspace = self.wide_arg(&Param::Workspace)?;
         let flags_of = threads * FLAG_BYTES;
         let flag = block.clone().wide() * flags_of + (self.tid.clone() * FLAG_BYTES).wide();

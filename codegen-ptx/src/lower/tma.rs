@@ -13,6 +13,7 @@ use super::pipeline::{Boxed, Boxes, Pipeline, Share};
 use super::planes::Place;
 use super::{Lowered, Lowering, WorkTile, broken, letter, misplaced};
 use crate::kernel::{Address, Arrival, Expr, Guard, Op as KernelOp, Reg};
+use crate::origin::Site;
 use crate::tile::{Buffer, Empty, Index, Mover, Op, Ring, Statement};
 
 /// The statements that fill one slot: from an `acquire` through the copies to the `commit`.
@@ -213,7 +214,7 @@ impl<'a> Lowering<'a> {
             self.b.origin(&acquire.note, "the warp of the thread that starts the copies");
             self.b.branch(warp, then, Vec::new());
         }
-        self.b.origin(&commit.note, "advance to the next K-tile");
+        self.b.origin_at(Site::NextKTile, &commit.note, "advance to the next K-tile");
         self.advance_boxes(&boxes);
         state.boxes = Some(boxes);
         self.advance_producer(state, in_loop, &slot, &commit.note);

@@ -21,6 +21,7 @@
 use super::scheduler::Units;
 use super::{Lowered, Lowering, broken};
 use crate::kernel::{Address, Arrival, Expr, Op};
+use crate::origin::Site;
 use crate::tile::{Note, Role, Statement, Turn};
 
 /// The groups of a role.
@@ -140,7 +141,7 @@ impl<'a> Lowering<'a> {
 
     /// K-tiles of a tile of D with this k, for each ring modulo two rounds of it, after which slots and parities repeat.
     pub(super) fn passed_in_tile(&mut self, k: &Expr) -> Vec<Expr> {
-        self.b.origin(&self.program.block_note, "K-tiles of a tile");
+        self.b.origin_at(Site::KTilesOfTile, &self.program.block_note, "K-tiles of a tile");
         let k_tiles = self.k_tiles(k);
         let k_tiles = self.b.set(k_tiles);
         self.program.rings.iter().map(|ring| self.b.set(k_tiles.clone() % (2 * ring.depth))).collect()
@@ -175,7 +176,7 @@ impl<'a> Lowering<'a> {
         let (Some(passed), Some(place)) = (passed, place) else {
             return Err(broken("only groups that take turns pass over K-tiles, in a ring that they read"));
         };
-        self.b.origin(note, "the slot after the K-tiles of other groups");
+        self.b.origin_at(Site::SlotAfterOthers, note, "the slot after the K-tiles of other groups");
         self.move_over(&self.program.rings[ring], &place, &passed);
         Ok(())
     }

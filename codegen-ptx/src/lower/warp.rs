@@ -17,6 +17,7 @@ use super::slot::FragmentBase;
 use super::stream::offset;
 use super::{Lowered, Lowering, broken, index, letter};
 use crate::kernel::{Address, Expr, Op as KernelOp, Reg};
+use crate::origin::Site;
 use crate::tile::{self, Buffer, Fetch, Hold, Instruction, MATRIX, MMA, Note, Op, Source, Span, Statement};
 
 /// Most matrices that a warp reads at once.
@@ -91,7 +92,11 @@ impl<'a> Lowering<'a> {
         let Buffer { side, fast, pitch, swizzle, offset_bytes, ref note, .. } = self.program.buffers[buffer];
         let depth = Self::product_depth(body);
         let (rows, blocks) = self.matrix_blocks(side, depth)?;
-        self.b.origin(note, &format!("the row of a matrix of {} that this lane points at", letter(side)));
+        self.b.origin_at(
+            Site::RowOfMatrix,
+            note,
+            &format!("the row of a matrix of {} that this lane points at", letter(side)),
+        );
         let (warp_row, warp_col) = self.warp_coordinates()?;
         let lane = self.b.set(self.tid.clone() % WARP);
         let row = lane.clone() % MATRIX;
@@ -159,7 +164,7 @@ impl<'a> Lowering<'a> {
                     self.load_matrices(of, read)?;
                 }
             }
-            self.b.origin(note, &format!("multiply, steps {step} to {}", step + depth - 1));
+            self.b.origin_at(Site::TensorCoreProduct, note, &format!("multiply, steps {step} to {}", step + depth - 1));
             let (of_a, of_b) = (self.matrix_set(a, step), self.matrix_set(b, step));
             let (map, factor) = (&self.program.accumulators[acc].map, self.types.a);
             let (rows, columns) = map.pieces();

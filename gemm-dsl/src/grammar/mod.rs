@@ -212,7 +212,7 @@ impl Parsed {
             let message = format!("{} takes its arguments in parentheses", info.name);
             let spelling = format!("{}({})", info.name, number::text(value));
             let diagnostic = Diagnostic::error("brackets", info.name, message).help(format!("write {spelling}"));
-            self.error(diagnostic.fix(Fix::Spell(spelling)).at(span));
+            self.error(diagnostic.spell(spelling).at(span));
         }
         let braces = matches!(tokens.get(1).map(|t| &t.kind), Some(TokenKind::Group(Delimiter::Brace, _)));
         self.written.push(Written { name: name.into(), key: find(name).map(|info| info.key), span });

@@ -35,7 +35,7 @@ pub(crate) struct Bench {
     /// Clauses of one more schedule; may be given several times
     #[arg(short = 'e', long = "clauses", value_name = "CLAUSES", allow_hyphen_values = true)]
     pub(crate) clauses: Vec<String>,
-    /// One JSON object on standard output, and nothing else; also written to FILE if there is one
+    /// One JSON object on standard output, and nothing else; also written to FILE if there is one; with --table the rows shown
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub(crate) json: Option<PathBuf>,
     /// Draw the shares of cuBLAS and of the peak; with --table those of the file
@@ -63,6 +63,12 @@ pub(crate) struct Bench {
     /// Of that table only the fastest schedule of each product
     #[arg(long, requires = "table", conflicts_with_all = MEASURES)]
     pub(crate) best: bool,
+    /// Instead of that table a line for each number of rows: means over products of the fastest schedules
+    #[arg(long, requires = "table", conflicts_with = "beside")]
+    pub(crate) means: bool,
+    /// Add the rows of that file of results to a compact file of all of them
+    #[arg(long, requires = "table", value_name = "FILE.json")]
+    pub(crate) rows: Option<PathBuf>,
     /// Next to that table the speeds of another file of results, by schedule
     #[arg(long, requires = "table", conflicts_with_all = MEASURES, value_name = "FILE.json")]
     pub(crate) beside: Option<PathBuf>,

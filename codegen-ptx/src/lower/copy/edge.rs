@@ -8,6 +8,7 @@ use ptx_gemm_dsl::terms::Fast;
 use super::{Copies, Lowered, Lowering, WorkTile, letter};
 use crate::kernel::{Dim, Expr, Guard, Locality, Math, Op, Reach, Value};
 use crate::lower::extent::register;
+use crate::origin::Site;
 use crate::tile::Note;
 
 impl Lowering<'_> {
@@ -61,19 +62,31 @@ impl Lowering<'_> {
         self.b.origin(&tail, &format!("copy {}: coordinates of this thread's elements", letter(copies.side)));
         let coordinates = self.all_coordinates(copies);
         for (i, ((pass, (pointer, offset)), at)) in copies.passes.iter().zip(pointers).zip(coordinates).enumerate() {
-            self.b.origin(&tail, &format!("copy {}: elements of this chunk inside the matrix", letter(copies.side)));
+            self.b.origin_at(
+                Site::ChunkInside,
+                &tail,
+                &format!("copy {}: elements of this chunk inside the matrix", letter(copies.side)),
+            );
             let mut inside = self.inside_count(work_tile, copies, at, rem_k);
             if let Some(active) = pass.active {
                 inside = self.b.set(Expr::Reg(active, 1).select(inside, 0u32));
             }
-            self.b.origin(&tail, &format!("copy {}: zero outside", letter(copies.side)));
+            self.b.origin_at(Site::ZeroElement, &tail, &format!("copy {}: zero outside", letter(copies.side)));
             let elements = if copies.single.is_empty() { copies.chunk(i) } else { &copies.single };
             self.b.push(Op::Clear { dst: elements.to_vec() });
             for (e, dst) in elements.iter().enumerate() {
-                self.b.origin(&tail, &format!("copy {}: is this element inside?", letter(copies.side)));
+                self.b.origin_at(
+                    Site::ElementInside,
+                    &tail,
+                    &format!("copy {}: is this element inside?", letter(copies.side)),
+                );
                 let pred = self.b.set_reg(Expr::Const(e as u64).lt(inside.clone()));
                 let guard = Some(Guard { pred, expect: true });
-                self.b.origin(note, &format!("copy {}: one element at an edge", letter(copies.side)));
+                self.b.origin_at(
+                    Site::CopiedElement,
+                    note,
+                    &format!("copy {}: one element at an edge", letter(copies.side)),
+                );
                 let offset = offset + i64::from(e as u32 * bytes);
                 self.b.load_global(vec![*dst], &pointer, offset, guard, (access, Locality::Unknown));
             }
@@ -93,7 +106,7 @@ impl Lowering<'_> {
         slot: &Expr,
         note: &Note,
     ) -> Lowered<()> {
-        self.b.origin(note, &format!("copy {}: zeros outside the matrix", letter(copies.side)));
+        self.b.origin_at(Site::ZeroChunk, note, &format!("copy {}: zeros outside the matrix", letter(copies.side)));
         let k = Reach::new(Dim::K, register(rem_k)?, copies.tile.depth);
         let access = self.operand_access(copies.side, self.own_reach(work_tile, copies.side)?, k)?;
         let pointers = self.chunk_pointers(copies);

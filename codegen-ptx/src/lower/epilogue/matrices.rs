@@ -13,6 +13,7 @@ use super::super::shared::SharedAddress;
 use super::super::{Lowered, Lowering};
 use super::{Axis, Held, SourceOfC};
 use crate::kernel::{Access, Address, Expr, Math, Op, Reg, Value};
+use crate::origin::Site;
 use crate::tile::MATRIX;
 
 /// Rows of a thread in a block of matrices, and columns in a block of four.
@@ -118,7 +119,7 @@ impl Lowering<'_> {
     /// Reads a block of matrices of C from the places of those of D, in the accumulator's type: two elements from each
     /// word.
     fn load_matrices_of_c(&mut self, block: &Block, reads: Option<Reg>, held: &Held) -> Vec<Reg> {
-        self.b.origin(&held.note, "matrices of C in shared memory");
+        self.b.origin_at(Site::LoadMatricesOfC, &held.note, "matrices of C in shared memory");
         let words = self.b.fresh_many(self.families.word, block.columns / 2 * ROWS);
         let guard = self.guarded(&words, reads);
         let transposed = self.program.problem.layouts.d == Layout::Col;
@@ -142,7 +143,7 @@ impl Lowering<'_> {
         held: &Held,
     ) -> Lowered<Block> {
         let columns = COLUMNS.min(cols.positions.len() - col);
-        self.b.origin(&held.note, "D's tile in shared memory");
+        self.b.origin_at(Site::StagedTile, &held.note, "D's tile in shared memory");
         let lines = if columns == COLUMNS { wide } else { narrow.as_ref().unwrap_or(wide) };
         let (panel, distance) = self.stage_distance(rows.positions[row], cols.positions[col])?;
         let (base, offset) = lines.address.at(distance)?;
@@ -160,7 +161,7 @@ impl Lowering<'_> {
         of_c: impl Fn(usize, usize) -> Option<Reg>,
     ) -> Lowered<()> {
         self.values_used = 0;
-        self.b.origin(&held.note, "value of D");
+        self.b.origin_at(Site::ValueOfD, &held.note, "value of D");
         let per_rows: Vec<bool> = self.program.problem.epilogue.vectors.iter().map(|v| per_row(v.axis)).collect();
         let mut words = Vec::new();
         for pair in (0..block.columns).step_by(2) {
@@ -181,7 +182,7 @@ impl Lowering<'_> {
                 words.push(word);
             }
         }
-        self.b.origin(&held.note, "D's tile in shared memory");
+        self.b.origin_at(Site::StagedTile, &held.note, "D's tile in shared memory");
         let transposed = self.program.problem.layouts.d == Layout::Col;
         self.b.push(Op::StoreMatrices { src: words, address: block.address, transposed });
         Ok(())
@@ -191,7 +192,7 @@ impl Lowering<'_> {
     /// form a block of their own.
     fn matrix_addresses(&mut self, rows: &Axis, cols: &Axis) -> Lowered<(Lines, Option<Lines>)> {
         let (stage, note) = (self.the_stage()?.clone(), self.epilogue_note());
-        self.b.origin(&note, "the line of a matrix of D that this lane points at");
+        self.b.origin_at(Site::LineOfMatrix, &note, "the line of a matrix of D that this lane points at");
         let (warp_row, warp_col) = self.warp_coordinates()?;
         let lane = self.b.set(self.tid.clone() % WARP);
         let (line, below) = (lane.clone() % MATRIX, (lane.clone() / MATRIX) % 2u32);

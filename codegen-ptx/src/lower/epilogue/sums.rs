@@ -6,6 +6,7 @@ use ptx_gemm_dsl::types::Layout;
 use super::super::{Lowered, Lowering, WorkTile};
 use super::{Axis, Edge, Held, Plane};
 use crate::kernel::{Expr, Guard, Locality, Op, Reg};
+use crate::origin::Site;
 use crate::tile::Note;
 
 impl Lowering<'_> {
@@ -37,7 +38,7 @@ impl Lowering<'_> {
         let edge = self.edge(if layout == Layout::Row { &cols } else { &rows });
         self.sum_lines(&held, (&rows, &cols), &plane, reads, Some(&edge));
         let at_edge = self.b.close();
-        self.b.origin(note, "the widest accesses if the tile lies inside D");
+        self.b.origin_at(Site::StorePath, note, "the widest accesses if the tile lies inside D");
         self.b.branch(interior, inside, at_edge);
         Ok(())
     }

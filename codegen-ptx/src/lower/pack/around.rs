@@ -16,6 +16,7 @@ use super::{Packing, Tile, Vectors};
 use crate::kernel::{Access, Expr, Family, Locality, Math, Memory, Op, Reach, Reg, Type, Value};
 use crate::lower::Lowered;
 use crate::lower::extent::register;
+use crate::origin::Site;
 use crate::tile::VECTOR_BYTES;
 
 const WORD_BYTES: u32 = 4;
@@ -28,7 +29,11 @@ impl Packing<'_> {
     pub(super) fn copy_around(&mut self, vectors: &Vectors, tile: &Tile) -> Lowered<()> {
         let (pack, note) = (self.pack, &self.pack.note);
         let words = self.b.family("w", Type::Pair, "pairs of elements");
-        self.b.origin(note, "the vectors around, if the tile and one on each side of its rows are inside");
+        self.b.origin_at(
+            Site::AroundPath,
+            note,
+            "the vectors around, if the tile and one on each side of its rows are inside",
+        );
         let (extent, first) = &tile.run;
         let margin = vectors.length;
         let before = self.b.set(first.clone().max(Expr::Const(margin.into())) - margin);
@@ -48,14 +53,18 @@ impl Packing<'_> {
         self.read_elements(vectors, (&addresses, &values), access);
         self.write(vectors, &values, tile)?;
         let other = self.b.close();
-        self.b.origin(note, "the vectors around, if the tile and one on each side of its rows are inside");
+        self.b.origin_at(
+            Site::AroundPath,
+            note,
+            "the vectors around, if the tile and one on each side of its rows are inside",
+        );
         self.b.branch(inside, then, other);
         Ok(())
     }
 
     fn by_vectors(&mut self, vectors: &Vectors, tile: &Tile, words: Family, (matrix, copy): (Access, Access)) {
         let note = &self.pack.note;
-        self.b.origin(note, "read the aligned vectors around this thread's");
+        self.b.origin_at(Site::ReadAround, note, "read the aligned vectors around this thread's");
         let addresses = self.addresses(vectors, &tile.from, self.element);
         let mut read = Vec::new();
         for address in addresses {
@@ -67,7 +76,7 @@ impl Packing<'_> {
             }
             read.push((skip, all));
         }
-        self.b.origin(note, "cut this thread's vectors out of them");
+        self.b.origin_at(Site::CutAround, note, "cut this thread's vectors out of them");
         let cut: Vec<Vec<Reg>> = read.into_iter().map(|(skip, all)| self.cut(&skip, all, words)).collect();
         self.b.origin(note, "write the copy");
         let addresses = self.addresses(vectors, &tile.to, self.copied);
