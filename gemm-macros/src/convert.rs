@@ -19,7 +19,7 @@ pub struct Source {
     trees: Vec<TokenTree>,
     /// The input of the macro: the same tokens, with the invisible groups.
     input: Vec<TokenTree>,
-    /// For each top-level token, the index of the input token that it is, or is a part of.
+    /// For each top-level token, the index of the input token that contains it.
     origins: Vec<usize>,
     /// The holes by number, including their braces.
     holes: Vec<Group>,
