@@ -4,7 +4,7 @@
 
 use ptx_gemm_check::draws::Fixes;
 
-/// Fixes that are tried every day.
+/// The number of fixes that are tried.
 const FIXES: usize = 400;
 
 #[test]
@@ -18,7 +18,7 @@ fn every_offered_fix_leaves_fewer_errors() {
     assert!(fixes.useless.is_empty(), "{:#?}", fixes.useless);
     let total = fixes.total();
     assert_eq!(total.legal + total.fewer, total.offered);
-    // A generator or a language that offers fixes for few mistakes would make this easy.
+    // This fails if the generator or the language offers too few fixes, which would make the test easy.
     assert!(fixes.rules.values().filter(|rule| rule.offered > 0).count() >= 25, "{:?}", fixes.rules);
     assert!(2 * total.offered > total.errors, "{total:?}");
 }
