@@ -84,7 +84,7 @@ type Counted = Result<(Arc<Kernel>, Figures), CheckError>;
 /// Every change of one clause of a schedule, in the order of its clauses, legal or not.
 pub fn variants(schedule: &Schedule, target: Option<Target>) -> Vec<Variant> {
     let mut all: Vec<Variant> = Vec::new();
-    for clause in schedule.clauses().filter(|clause| !is_given(clause.key())) {
+    for clause in schedule.clauses().filter(|clause| !clause.key().group().is_given()) {
         let written = clause.to_string();
         let mut changed = vec![None];
         changed.extend(numbers(schedule, clause, target).into_iter().chain(words(&written)).map(Some));
@@ -119,12 +119,6 @@ fn promotions(schedule: &Schedule, target: Option<Target>) -> Vec<String> {
     let written =
         |every, compensated| format!("promote(every = {every}{})", if compensated { ", compensated" } else { "" });
     vec![written(every / 2, compensated), written(2 * every, compensated), written(every, !compensated)]
-}
-
-/// Excludes clauses that say what is computed rather than how, and contracts, which describe a schedule and are not
-/// part of it.
-fn is_given(key: Key) -> bool {
-    matches!(key, Key::Types | Key::Layout | Key::Epilogue | Key::Batch | Key::Target | Key::Expect)
 }
 
 fn replaced(schedule: &Schedule, key: Key, clause: &str) -> Schedule {

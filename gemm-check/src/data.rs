@@ -63,9 +63,9 @@ impl Values {
         let mut next = || match data {
             // A sum of K products of both signs grows like the square root of K: with these, a dropped product changes
             // D where |D| <= 256 (bf16 has 8 significant bits) or 2048 (f16 has 11).
-            Data::Exact if types.acc == DType::F16 => signed(&mut numbers, 2),
-            Data::Exact if types.d == DType::Bf16 => signed(&mut numbers, 3),
-            Data::Exact if types.d == DType::F16 => signed(&mut numbers, 10),
+            Data::Exact if [types.acc, types.d].iter().any(|dtype| matches!(dtype, DType::F16 | DType::Bf16)) => {
+                signed(&mut numbers, largest_exact(types))
+            }
             Data::Exact | Data::Infinite | Data::Negative | Data::Vanishing => numbers.next_in(1, 10) as f64,
             Data::Random | Data::Special | Data::Nans | Data::Peaks if dtype.is_integer() => {
                 numbers.next_in(low, 10) as f64
@@ -180,6 +180,15 @@ impl Values {
 /// The ratio of a peak to other elements: 2^20. Scaled for the others, a peak overflows f16; scaled for a peak, the others are
 /// not 0 in f16, so that infinity times one of them is infinity.
 const PEAK: f64 = (1u64 << 20) as f64;
+
+/// The largest magnitude of exact data for a product of these types.
+pub(crate) fn largest_exact(types: Types) -> i64 {
+    match (types.acc, types.d) {
+        (DType::F16, _) => 2,
+        (_, DType::Bf16) => 3,
+        _ => 10,
+    }
+}
 
 /// An integer of this magnitude at most, of either sign and not 0.
 fn signed(numbers: &mut SplitMix64, largest: i64) -> f64 {

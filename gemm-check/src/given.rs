@@ -8,7 +8,7 @@ use ptx_gemm_runtime::interface::Emulated;
 use ptx_gemm_runtime::{CompiledGemm, Run, Stack};
 
 use crate::bound::{Estimate, Rounding};
-use crate::data::{Data, HostMatrix, Results, Values, encode_all};
+use crate::data::{Data, HostMatrix, Results, Values, encode_all, largest_exact};
 use crate::element::round;
 use crate::epilogue;
 use crate::error::CheckError;
@@ -143,7 +143,7 @@ impl Given<'_> {
         // An operand that a scalar of 0 drops is not finite, so it is not summed here either.
         let large = |magnitude: &f64| magnitude.is_finite() && magnitude * acc.unit > 1.0;
         if exact && products.magnitude.iter().any(large) {
-            let limit = (1.0 / acc.unit / 100.0) as usize;
+            let limit = (1.0 / acc.unit / (largest_exact(problem.types) as f64).powi(2)) as usize;
             return Err(CheckError::NotExact { k: size.k, acc: problem.types.acc, limit });
         }
         let reference = |(index, (&sum, &magnitude)): (usize, (&f64, &f64))| {

@@ -4,7 +4,9 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::keys::{Group, Key};
 use crate::span::Span;
+use crate::table;
 
 /// Whether a schedule with this diagnostic can be compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -28,14 +30,65 @@ pub enum Kind {
 
 /// A change that removes the error and adds none.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct Fix {
+    /// What to write, or to leave out.
+    #[serde(flatten)]
+    pub edit: Edit,
+    /// The clauses that it changes.
+    pub changes: Vec<Change>,
+}
+
+/// What a fix does to the text of a schedule.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Fix {
+pub enum Edit {
     /// Write this text in place of what the span covers.
     Spell(String),
-    /// Use this clause, replacing the one of its kind if there is one.
+    /// Use these clauses, each in place of the one of its kind if there is one.
     Set(String),
     /// Leave the clause of this name out.
     Remove(String),
+}
+
+impl fmt::Display for Edit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Edit::Spell(text) | Edit::Set(text) => f.write_str(text),
+            Edit::Remove(name) => write!(f, "leaving {name} out"),
+        }
+    }
+}
+
+/// A clause that a fix changes, adds or leaves out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct Change {
+    /// Its name.
+    pub clause: &'static str,
+    /// What it is about.
+    pub group: Group,
+}
+
+impl Change {
+    /// A change of the clause that settles `key`.
+    pub(crate) fn of(key: Key) -> Change {
+        Change { clause: table::of(key).name, group: key.group() }
+    }
+}
+
+impl Fix {
+    /// An edit of the clause that settles `key`, or, without one, outside of all clauses.
+    pub(crate) fn of(key: Option<Key>, edit: Edit) -> Fix {
+        Fix { edit, changes: key.into_iter().map(Change::of).collect() }
+    }
+
+    /// What the user asks for and the fix changes, one group each. If there is none, it only changes how the product is computed.
+    pub fn given(&self) -> Vec<Group> {
+        let mut groups: Vec<Group> =
+            self.changes.iter().map(|change| change.group).filter(|group| group.is_given()).collect();
+        groups.sort();
+        groups.dedup();
+        groups
+    }
 }
 
 /// One diagnostic.
@@ -53,7 +106,7 @@ pub struct Diagnostic {
     pub message: String,
     /// What to do about it.
     pub help: Option<String>,
-    /// The same as data.
+    /// The same as data: the help names what it writes or leaves out.
     pub fix: Option<Fix>,
     /// Where it is, if the schedule came from text or tokens.
     pub span: Option<Span>,
@@ -86,7 +139,13 @@ impl Diagnostic {
 
     /// The same about a misspelt word, where `word` was probably meant.
     pub(crate) fn meant(self, word: &str) -> Diagnostic {
-        self.help(format!("did you mean `{word}`?")).fix(Fix::Spell(word.into()))
+        self.help(format!("did you mean `{word}`?")).spell(word)
+    }
+
+    /// The same, with a text to write in place of what the span covers, in the clause that the diagnostic is about.
+    pub(crate) fn spell(self, text: impl Into<String>) -> Diagnostic {
+        let key = table::find(&self.clause).map(|info| info.key);
+        self.fix(Fix::of(key, Edit::Spell(text.into())))
     }
 
     /// The same, at a place.

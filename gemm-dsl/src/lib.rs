@@ -41,6 +41,8 @@ mod builder;
 mod check;
 mod grammar;
 mod implemented;
+mod instead;
+mod json;
 mod keys;
 mod lexer;
 mod plan_text;

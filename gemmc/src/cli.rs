@@ -33,7 +33,7 @@ pub(crate) use device::DeviceName;
 pub(crate) use diff::Diff;
 pub(crate) use draw::{Draw, Scheme, ends_in};
 pub(crate) use exec::{Exec, SecondOpinion};
-pub(crate) use language::{Check, Explain, Fmt, Ir, Level, Ptx};
+pub(crate) use language::{Check, Explain, Fixes, Fmt, Ir, Level, Ptx};
 pub(crate) use large::{Large, LargeCommand, LargePlan, LargeRun, LargeScale, OnFailureName, Place, Sizes};
 pub(crate) use mutants::{Faults, Mutants};
 pub(crate) use new::New;

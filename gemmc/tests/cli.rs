@@ -409,39 +409,20 @@ fn arguments_that_would_be_ignored_are_refused() {
     refused(&["ladder", "--target", "sm_80", "--sizes", "64"], "usage", "cannot be used with");
     refused(&["ladder", "--gpu", "h200", "--table", "x.json"], "usage", "cannot be used with");
     refused(&["profile", "naive", "-m", "18446744073709551615"], "usage", "from 1 to 4294901760");
+    for before in [&["sweep", "naive"][..], &["bench"], &["fuzz"]] {
+        let args = [before, &["--seconds", "18446744073709551615"]].concat();
+        refused(&args, "usage", "seconds from 0 to 31536000");
+    }
+    refused(&["ablate", "naive", "--wait", "1e19"], "usage", "seconds from 0 to 31536000");
+    refused(
+        &["large", "plan", "-m", "9", "-n", "9", "-k", "9", "--depth", "18446744073709551615"],
+        "usage",
+        "4294901760",
+    );
     refused(&["run", "naive", "-m", "4294901761", "-n", "1", "-k", "0"], "usage", "from 0 to 4294901760");
     refused(&["check", "-e", "tile(4294967296, 64, 8); thread(2, 2)"], "tile", "at most 32768");
     let deep = format!("tile(64, 64, 8); thread(4, 4); epilogue(|acc| {}acc{})", "gelu(".repeat(60), ")".repeat(60));
     refused(&["ptx", "-e", &deep], "epilogue", "19200 in all, at most 16384");
-}
-
-/// Every command that compiles takes a GPU instead of a target.
-#[test]
-fn a_gpu_names_its_target() {
-    for command in [&["plan"][..], &["profile", "--wait", "0"], &["check"], &["ptx"], &["ir", "--level", "tile"]] {
-        gemmc(&[command, &["naive", "--gpu", "A100"]].concat()).exits(0).says("sm_80");
-    }
-    let warps = "types(bf16); atom(mma(16, 8, 16)); tile(64, 64, 32); warp(32, 32)";
-    refused(&["plan", "-e", warps, "--gpu", "t4"], "gpu", "NVIDIA T4 does not run code for sm_80");
-    refused(&["plan", "naive", "--gpu", "t4", "--target", "sm_90"], "gpu", "--gpu takes h200, h100");
-    refused(&["plan", "naive", "--gpu", "h2000"], "usage", "h200");
-}
-
-#[test]
-fn several_programs_are_checked_at_once() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("wrong.gemm");
-    std::fs::write(&file, "tile(32, 32, 8); thread(5, 4);").expect("a file");
-    let wrong = file.to_string_lossy();
-    let two = gemmc(&["check", "naive", "vectorized"]).exits(0).says("naive: legal for sm_75");
-    assert!(two.stdout.contains("vectorized: legal for sm_75"), "{}", two.stdout);
-    // A wrong program does not keep the others from being checked.
-    let all = gemmc(&["check", &wrong, "naive", "no_such_case"]).exits(1).says("wrong.gemm:1:18").says("naive: legal");
-    assert!(all.stderr.contains("neither a file nor a case"), "{}", all.stderr);
-    let json = gemmc(&["check", &wrong, "naive", "--json"]).exits(1).json();
-    let programs = json["programs"].as_array().expect("a list");
-    assert_eq!((&programs[0]["ok"], &programs[0]["errors"][0]["rule"]), (&false.into(), &"divide".into()), "{json}");
-    assert_eq!((&programs[1]["name"], &programs[1]["ok"]), (&"naive".into(), &true.into()), "{json}");
 }
 
 #[test]

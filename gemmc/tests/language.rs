@@ -1,5 +1,5 @@
 //! The commands that read, explain, repair and print schedules: explain, check --fix, fmt, ptx; and the conventions of
-//! the command line.
+//! the command line: several files, --gpu, help.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -109,6 +109,37 @@ fn check_fix_prints_clauses_and_says_what_is_left() {
     let (out, _) =
         gemmc(&["check", "--fix", "--target", "sm_75", "-e", "tile(64, 64, 8); thread(4, 4); load(cp_async)"], 0);
     assert!(!out.contains("cp_async"), "{out}");
+}
+
+/// What only a change of the problem, of a contract or of the target repairs stays as it is, until it is asked for.
+#[test]
+fn check_fix_keeps_what_is_asked_for() {
+    for (clause, subject, told) in [
+        ("types(f64);\nepilogue(|acc| gelu(acc));", "what is computed", "epilogue(|acc| gelu(acc)) is left out"),
+        ("types(i8, acc = i32);", "what is computed", "types(i8, acc = i32) became types(f32)"),
+        ("expect { shared <= 1024 }", "the contracts", "expect { shared <= 1024 } became expect { shared <= 8 KiB }"),
+        ("target(sm_91);", "the target", "target(sm_91) became target(sm_90)"),
+    ] {
+        let wrong = format!("tile(128, 128, 8); // block\nthread(8, 8);\n{clause}\n");
+        let (_folder, path) = file("a.gemm", &wrong);
+        let name = path.to_str().expect("a path");
+        let (out, err) = gemmc(&["check", "--fix", name], 1);
+        assert_eq!(read(&path), wrong);
+        assert!(
+            out.contains("not applied") && out.contains("nothing was changed") && out.contains("--fix=all"),
+            "{out}"
+        );
+        assert!(!out.contains("legal") && err.starts_with("error: "), "{out}{err}");
+        let (out, _) = gemmc(&["check", "--fix=all", name], 0);
+        assert!(out.contains(&format!("changed {subject}: {told}\n")) && out.contains("legal after 1 fix"), "{out}");
+        assert!(read(&path).starts_with("tile(128, 128, 8); // block\nthread(8, 8);\n"));
+        gemmc(&["check", name], 0);
+    }
+    let said = json(&["check", "--fix", "-e", "tile(64, 64, 8); thread(4, 4); types(u8)"], 1);
+    assert_eq!(said["withheld"][0]["fix"]["changes"][0]["group"], "problem", "{said}");
+    let said = json(&["check", "--fix=all", "-e", "tile(64, 64, 8); thread(4, 4); types(u8)"], 0);
+    let replaced = &said["changes"][0]["replaced"][0];
+    assert_eq!((&replaced["before"], &replaced["after"]), (&"types(u8)".into(), &"types(f32)".into()), "{said}");
 }
 
 #[test]
@@ -233,4 +264,57 @@ fn fuzz_fixes_counts_by_rule() {
     assert!(said["total"]["offered"].as_u64() >= Some(60), "{said}");
     let (out, _) = gemmc(&["fuzz", "--fixes", "--count", "60", "--seed", "7"], 0);
     assert!(out.contains("no better") && out.contains("unknown-clause"), "{out}");
+}
+
+/// Every command that compiles takes a GPU instead of a target.
+#[test]
+fn a_gpu_names_its_target() {
+    for command in [&["plan"][..], &["profile", "--wait", "0"], &["check"], &["ptx"], &["ir", "--level", "tile"]] {
+        let (out, _) = gemmc(&[command, &["naive", "--gpu", "A100"]].concat(), 0);
+        assert!(out.contains("sm_80"), "{command:?}: {out}");
+    }
+    let warps = "types(bf16); atom(mma(16, 8, 16)); tile(64, 64, 32); warp(32, 32)";
+    for (args, said) in [
+        (&["plan", "-e", warps, "--gpu", "t4"][..], "NVIDIA T4 does not run code for sm_80"),
+        (&["plan", "naive", "--gpu", "t4", "--target", "sm_90"], "--gpu takes h200, h100"),
+        (&["plan", "naive", "--gpu", "h2000"], "one of h200, h100"),
+    ] {
+        let (_, err) = gemmc(args, 1);
+        assert!(err.contains(said), "{args:?}: {err}");
+    }
+}
+
+/// One program that is wrong does not keep the others from being checked.
+#[test]
+fn several_programs_are_checked_at_once() {
+    let (_folder, path) = file("wrong.gemm", "tile(32, 32, 8); thread(5, 4);");
+    let wrong = path.to_str().expect("text");
+    let (out, _) = gemmc(&["check", "naive", "vectorized"], 0);
+    assert!(out.contains("naive: legal for sm_75\n") && out.contains("vectorized: legal for sm_75\n"), "{out}");
+    let (out, err) = gemmc(&["check", wrong, "naive", "no_such_case"], 1);
+    assert!(out.contains("naive: legal for sm_75\n"), "{out}");
+    assert!(err.contains("wrong.gemm:1:18") && err.contains("neither a file nor a case"), "{err}");
+    let all = json(&["check", wrong, "naive"], 1);
+    let programs = all["programs"].as_array().expect("a list");
+    assert_eq!((&programs[0]["ok"], &programs[0]["errors"][0]["rule"]), (&false.into(), &"divide".into()), "{all}");
+    assert_eq!((&programs[1]["name"], &programs[1]["target"]), (&"naive".into(), &"sm_75".into()), "{all}");
+    assert_eq!((&programs[1]["ok"], &all["ok"]), (&true.into(), &false.into()), "{all}");
+}
+
+/// What the help of a command names, the command takes.
+#[test]
+fn help_names_no_options_of_other_commands() {
+    let commands = "check fmt explain plan ir ptx profile diff ablate draw run mutants new exec cases ladder selftest fuzz bench \
+                    sweep doctor";
+    for command in commands.split_whitespace() {
+        let (help, _) = gemmc(&[command, "--help"], 0);
+        let options = |text: &str| -> Vec<String> {
+            let words = text.split(|c: char| !c.is_ascii_lowercase() && c != '-');
+            words.filter(|word| word.starts_with("--") && word.len() > 2).map(str::to_string).collect()
+        };
+        let own = help.lines().filter(|line| line.trim_start().starts_with('-'));
+        let own: Vec<String> = own.filter_map(|line| options(line).into_iter().next()).collect();
+        let foreign: Vec<String> = options(&help).into_iter().filter(|option| !own.contains(option)).collect();
+        assert!(foreign.is_empty(), "{command}: {foreign:?}");
+    }
 }

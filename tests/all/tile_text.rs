@@ -352,6 +352,61 @@ fn a_program_by_hand_is_right_at_every_edge() {
     }
 }
 
+/// Sums may be promoted where there are no products: for k = 0, after the last chunk, twice. For instructions that overwrite
+/// what a set of accumulators has, as for those that add to it.
+#[test]
+fn sums_are_promoted_wherever_a_program_says() {
+    let twice = |text: &str| {
+        let again = text.replace("promote part into acc", "promote part into acc\n              promote part into acc");
+        again.replace("        store acc -> d", "        promote part into acc\n        store acc -> d")
+    };
+    // The second half of each K-tile has a set of its own.
+    let halves = |text: &str| {
+        let edited = text.lines().map(|line| match line.trim_start().split_once(' ') {
+            Some(("accumulator", rest)) => format!("{line}\naccumulator high {}", rest.trim_start_matches("acc ")),
+            Some(("clear", _)) => format!("{line}\nclear high"),
+            Some(("store", _)) => format!("promote high into acc\n{line}"),
+            _ => line.into(),
+        });
+        let text = edited.collect::<Vec<String>>().join("\n");
+        let steps = &text[text.find("steps 0..32").unwrap()..];
+        let steps = &steps[..steps.find('}').unwrap() + 1];
+        let [low, high] = [("0..16", "acc"), ("16..32", "high")].map(|(half, acc)| {
+            let of_half = steps.replace("0..32 unroll 32", &format!("{half} unroll 16"));
+            of_half.replace("multiply acc", &format!("multiply {acc}")).replace("ahead 16", "ahead 0")
+        });
+        text.replace(steps, &format!("{low}\n{high}"))
+    };
+    let edits: [(&str, &dyn Fn(&str) -> String); 5] = [
+        (
+            "emulate(bf16x3); promote(every = 32); tile(64, 64, 32); atom(wgmma(64, 64, 16)); load(tma); stages(2)",
+            &twice,
+        ),
+        (
+            "emulate(bf16x3); promote(every = 64); tile(64, 64, 32); atom(wgmma(64, 64, 16)); load(tma); stages(3); \
+          specialize(producers = 1 warp); persistent",
+            &twice,
+        ),
+        (
+            "emulate(bf16x3); promote(every = 64); tile(32, 32, 32); warp(16, 16); atom(mma(16, 8, 16)); load(cp_async); stages(3)",
+            &twice,
+        ),
+        ("types(bf16); tile(64, 64, 32); atom(wgmma(64, 64, 16)); load(tma); stages(2)", &halves),
+        ("types(bf16); tile(32, 32, 32); warp(16, 16); atom(mma(16, 8, 16)); load(cp_async); stages(3)", &halves),
+    ];
+    for (schedule, edit) in edits {
+        let program = print(&module(&schedule.parse().unwrap()));
+        let edited = edit(&program);
+        assert_ne!(edited, program, "{schedule}");
+        let gemm =
+            CompiledGemm::from_tile(&edited, &interpreter()).unwrap_or_else(|e| panic!("{schedule}: {e}\n{edited}"));
+        for k in [0, 24, 32, 64, 96, 130] {
+            let outcome = check(&gemm, &Request::exact(72, 40, k)).unwrap();
+            assert!(outcome.is_right(), "{schedule}, k = {k}: {outcome}");
+        }
+    }
+}
+
 /// Entries are whole programs: here with different tiles, threads, slots, loads and parameters, for the operands that
 /// each accepts.
 #[test]

@@ -29,7 +29,7 @@ use crate::size::Size;
 
 use schedules::{maybe, of, schedule};
 
-pub use fixes::{Fixes, Outcomes, Useless};
+pub use fixes::{Fixes, Outcomes, Unasked, Useless};
 pub use wrong::wrong_schedule;
 
 /// One draw: a schedule, how it is executed, and its products.

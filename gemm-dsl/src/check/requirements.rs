@@ -2,14 +2,11 @@
 
 use crate::check::settings::Settings;
 use crate::clause::Atom;
+use crate::instead;
 use crate::table::Key;
 use crate::target::Target;
 use crate::terms::{Load, Pace, Reduce, Side, SplitK, Store};
 use crate::types::DType;
-
-/// The replacements that every target can multiply with; a schedule for tensor cores may lack the work of a thread, or
-/// use types that only tensor cores have.
-const PLAIN: [&str; 3] = ["atom(fma)", "atom(fma); thread(8, 8)", "types(f32); atom(fma); thread(8, 8)"];
 
 /// A clause that needs more than the oldest target.
 pub(super) struct Requirement {
@@ -45,21 +42,26 @@ pub(super) fn all(settings: &Settings) -> Vec<Requirement> {
             need(Key::Types, format!("{dtype}"), Target::SM_89, &["types(f16)", "types(f32)"]);
         }
     }
+    // What every target can multiply with. A schedule may use types that only tensor cores have.
+    let by_threads = instead::by_threads(settings.warp);
+    let other_types = by_threads.iter().map(|text| format!("types(f32); {text}"));
+    let plain: Vec<String> = by_threads.iter().cloned().chain(other_types).collect();
+    let plain: Vec<&str> = plain.iter().map(String::as_str).collect();
     match settings.atom {
         Atom::Fma => {}
         Atom::Mma(_, _, 8) if settings.factor(Side::A) == DType::F16 => {
-            need(Key::Atom, "mma".into(), Target::SM_75, &PLAIN)
+            need(Key::Atom, "mma".into(), Target::SM_75, &plain)
         }
         // Half as deep a product, which Turing has for f16.
         Atom::Mma(m, n, k) => {
             let shallow: &[&str] = if settings.factor(Side::A) == DType::F16 { &["atom(mma(16, 8, 8))"] } else { &[] };
-            need(Key::Atom, format!("mma({m}, {n}, {k})"), Target::SM_80, &[shallow, &PLAIN].concat());
+            need(Key::Atom, format!("mma({m}, {n}, {k})"), Target::SM_80, &[shallow, &plain].concat());
         }
         Atom::Wgmma(..) => {
-            let k = mma_depth(settings.factor(Side::A));
+            let k = settings.factor(Side::A).mma_depth();
             let smaller = format!("atom(mma(16, 8, {k}))");
             let of_warps = format!("{smaller}; warp(64, 64)");
-            let instead: Vec<&str> = [smaller.as_str(), of_warps.as_str()].into_iter().chain(PLAIN).collect();
+            let instead: Vec<&str> = [smaller.as_str(), of_warps.as_str()].into_iter().chain(plain).collect();
             need(Key::Atom, "wgmma".into(), Target::SM_90A, &instead);
         }
     }
@@ -85,14 +87,4 @@ pub(super) fn all(settings: &Settings) -> Vec<Requirement> {
         need(Key::Store, "store(tma)".into(), Target::SM_90, &["store(staged)", "store(direct)"]);
     }
     list
-}
-
-/// The k of the largest `mma.sync.m16n8` for an element type (PTX ISA, matrix shapes).
-pub(super) fn mma_depth(dtype: DType) -> u32 {
-    match dtype {
-        DType::Tf32 | DType::F32 => 8,
-        DType::F64 => 4,
-        DType::F16 | DType::Bf16 => 16,
-        _ => 32,
-    }
 }

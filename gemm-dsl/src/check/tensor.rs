@@ -3,9 +3,9 @@
 use std::ops::RangeInclusive;
 
 use crate::check::finding::Findings;
-use crate::check::requirements::mma_depth;
 use crate::check::settings::Settings;
 use crate::clause::{Atom, Clause, SharedClause, Skew, StagedOrder, TileClause};
+use crate::instead;
 use crate::table::Key;
 use crate::target::MAX_ACCESS_BYTES;
 use crate::terms::{Fast, Load, Side};
@@ -37,15 +37,21 @@ fn mma(settings: &Settings, shape: (u32, u32, u32), findings: &mut Findings) {
     if !multiplies("mma", settings, findings) {
         return;
     }
-    let (m, n, deepest) = if dtype == DType::F64 { (8, 8, 4) } else { (16, 8, mma_depth(dtype)) };
+    let (m, n, deepest) = if dtype == DType::F64 { (8, 8, 4) } else { (16, 8, dtype.mma_depth()) };
     // The half-depth shapes exist in addition to the full ones.
     let legal = (shape.0, shape.1) == (m, n) && (shape.2 == deepest || (m == 16 && shape.2 == deepest / 2));
     if !legal {
         let half = if m == 16 { format!(" or {m} x {n} x {}", deepest / 2) } else { String::new() };
         let atom = settings.text(Key::Atom, "");
         let message = format!("{atom}: no such shape for {dtype}; it is {m} x {n} x {deepest}{half}");
-        let text = format!("atom(mma({m}, {n}, {deepest}))");
-        findings.error("atom-shape", Key::Atom, &[Key::Types], message).set(&text, format!("{text} exists"));
+        let finding = findings.error("atom-shape", Key::Atom, &[Key::Types], message);
+        for depth in [Some(deepest), (m == 16).then_some(deepest / 2)].into_iter().flatten() {
+            let text = format!("atom(mma({m}, {n}, {depth}))");
+            finding.set(&text, format!("{text} exists"));
+        }
+        for text in instead::by_threads(settings.warp) {
+            finding.last_resort(&text, format!("threads multiply {dtype}: {text}"));
+        }
     }
 }
 
@@ -75,6 +81,16 @@ fn wgmma(settings: &Settings, shape: (u32, u32, u32), findings: &mut Findings) -
     for columns in [Some(near), of_tile, Some(8)].into_iter().flatten() {
         let text = format!("atom(wgmma(64, {columns}, {depth}))");
         finding.set(&text, format!("{text} exists"));
+    }
+    if let Some(tile) = settings.tile {
+        for columns in [near, 16, 64] {
+            let (n, k) = (tile.n.next_multiple_of(columns), tile.k.map(|k| k.next_multiple_of(depth)));
+            let text = format!("atom(wgmma(64, {columns}, {depth})); {}", Clause::Tile(TileClause { n, k, ..tile }));
+            finding.set(&text, format!("{text} go together"));
+        }
+    }
+    for text in instead::by_threads(settings.warp) {
+        finding.last_resort(&text, format!("threads multiply {dtype}: {text}"));
     }
     false
 }
@@ -210,8 +226,10 @@ fn multiplies(atom: &str, settings: &Settings, findings: &mut Findings) -> bool 
     let names: Vec<&str> = of_atom.iter().map(|dtype| dtype.name()).collect();
     let message = format!("{atom} does not multiply {other}: it has {}", names.join(", "));
     let finding = findings.error("atom-types", Key::Atom, &[Key::Types, Key::Emulate], message);
-    for text in ["types(tf32)", "types(bf16)", "types(f16)", "types(i8)", "atom(fma)", "atom(fma); thread(8, 8)"] {
-        finding.set(text, format!("such as {text}"));
+    let types = [DType::Tf32, DType::Bf16, DType::F16, DType::I8].into_iter();
+    let types = types.flat_map(|dtype| instead::with_type(dtype, settings.atom, settings.tile));
+    for text in types.chain(instead::by_threads(settings.warp)) {
+        finding.set(&text, format!("such as {text}"));
     }
     false
 }
@@ -226,7 +244,9 @@ fn pairs(atom: &str, settings: &Settings, findings: &mut Findings) -> bool {
         let message = format!("{atom} does not multiply {} by {}", types.a, types.b);
         let finding = findings.error("atom-types", Key::Atom, &[Key::Types], message);
         for dtype in [types.a, types.b] {
-            finding.set(format!("types({dtype})"), format!("types({dtype}) is legal"));
+            for text in instead::with_type(dtype, settings.atom, settings.tile) {
+                finding.set(&text, format!("{text} {} legal", if text.contains(';') { "are" } else { "is" }));
+            }
         }
     }
     together

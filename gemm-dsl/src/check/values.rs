@@ -175,9 +175,10 @@ impl Values<'_> {
             let finding = self.findings.error("limit", self.clause.key(), &[], message);
             finding.item = Some(self.index);
             let rest: Vec<Expectation> = list.iter().filter(|other| *other != contract).copied().collect();
+            let kept = Clause::Expect(rest.clone());
             match rest.is_empty() {
-                true => finding.remove("expect", "leave it out"),
-                false => finding.set(Clause::Expect(rest), "leave it out"),
+                true => finding.remove("expect", "leave expect out"),
+                false => finding.set(&kept, format!("leave it out: {kept}")),
             };
         }
     }

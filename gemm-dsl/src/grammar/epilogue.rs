@@ -1,6 +1,6 @@
 //! `|acc, c, alpha, bias| relu(alpha * acc + bias[n])`: declared names, then an expression with the usual precedence.
 
-use crate::diagnostic::{Diagnostic, Fix};
+use crate::diagnostic::{Diagnostic, Edit, Fix};
 use crate::epilogue::{Axis, BinaryOp, Epilogue, Expr, Function, Vector};
 use crate::grammar::args::Args;
 use crate::span::Span;
@@ -58,7 +58,8 @@ pub(super) fn parse(args: &mut Args, tokens: &[Token]) -> Option<Epilogue> {
     let epilogue = expr.map(|expr| resolve(declared.clone(), &uses, expr));
     let help = if sound { format!("declare it: |{}|", declared.join(", ")) } else { DECLARE.into() };
     // As data, if nothing else in the epilogue is unclear.
-    let whole = epilogue.as_ref().filter(|_| args.is_clear()).map(|epilogue| Fix::Set(format!("epilogue({epilogue})")));
+    let whole = epilogue.as_ref().filter(|_| args.is_clear());
+    let whole = whole.map(|epilogue| Fix::of(Some(args.info.key), Edit::Set(format!("epilogue({epilogue})"))));
     // One fix for all these errors.
     for (name, span) in undeclared {
         let diagnostic = undeclared_name(&name).help(help.clone()).at(span);
@@ -285,7 +286,7 @@ impl Parser<'_, '_> {
             Some((_, at)) if name == "acc" || name == "c" => {
                 let message = format!("epilogue: {name} is one element and takes no index");
                 let diagnostic = Diagnostic::error("epilogue", "epilogue", message).help(format!("write {name}"));
-                self.args.slip(diagnostic.fix(Fix::Spell(String::new())).at(at));
+                self.args.slip(diagnostic.spell("").at(at));
                 return Some(if name == "acc" { Expr::Acc } else { Expr::C });
             }
             Some((index, at)) => match axis(index) {

@@ -1,7 +1,7 @@
 //! `expect { spills = 0; shared <= 48 KiB }`: figures, comparisons, limits.
 
 use crate::clause::{Clause, Expectation, Metric, Relation};
-use crate::diagnostic::{Diagnostic, Fix};
+use crate::diagnostic::Diagnostic;
 use crate::figure::Figure;
 use crate::grammar::args::Args;
 use crate::grammar::number::integer;
@@ -82,7 +82,7 @@ fn contract(args: &mut Args, piece: &[Token]) -> Option<Expectation> {
     };
     if let Some(Slip { message, spelling, metric, limit }) = misspelled(metric, value) {
         let diagnostic = Diagnostic::error("unit", "expect", message).at(value.span);
-        args.slip(diagnostic.help(format!("write {spelling}")).fix(Fix::Spell(spelling)));
+        args.slip(diagnostic.help(format!("write {spelling}")).spell(spelling));
         return Some(Expectation { metric, relation: *relation, limit });
     }
     if metric.is_fraction() {

@@ -21,7 +21,7 @@ mod number;
 use std::ops::Range;
 
 use crate::clause::Clause;
-use crate::diagnostic::{Diagnostic, Fix};
+use crate::diagnostic::{Diagnostic, Edit, Fix};
 use crate::implemented;
 use crate::keys::KeySet;
 use crate::span::Span;
@@ -218,7 +218,7 @@ impl Parsed {
                 let mut diagnostic = diagnostic.help("a schedule is clauses, each ended by a semicolon");
                 let after = next_clause(tokens, taken);
                 if let Some(clause) = next.ident().filter(|_| after == taken) {
-                    diagnostic = diagnostic.fix(Fix::Spell(format!("; {clause}")));
+                    diagnostic = diagnostic.fix(Fix::of(None, Edit::Spell(format!("; {clause}"))));
                 }
                 self.error(diagnostic);
                 after
@@ -253,14 +253,15 @@ impl Parsed {
         if !implemented::has(near.key) {
             // The rules would suggest the same: to leave it out.
             let help = format!("did you mean `{}`? it is not implemented yet: leave it out", near.name);
-            return self.error(diagnostic.help(help).fix(Fix::Remove(name.into())));
+            return self.error(diagnostic.help(help).fix(Fix::of(Some(near.key), Edit::Remove(name.into()))));
         }
         let (clause, outcome) = read(near, span, self.origin, group, braces);
         if outcome.lost || clause.is_none() {
             self.meant.push(near.key);
             return self.error(diagnostic.help(format!("did you mean `{}`?", near.name)));
         }
-        self.error(diagnostic.meant(near.name));
+        let fix = Fix::of(Some(near.key), Edit::Spell(near.name.into()));
+        self.error(diagnostic.meant(near.name).fix(fix));
         if let Some(written) = self.written.last_mut() {
             (written.name, written.key) = (near.name.into(), Some(near.key));
         }

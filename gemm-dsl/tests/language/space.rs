@@ -105,7 +105,7 @@ fn wrong(text: &str, expected: &[&str]) {
         .iter()
         .map(|error| {
             let place = error.span.map_or("nowhere", |span| &text[span.start as usize..span.end as usize]);
-            let fix = error.fix.as_ref().map_or(String::new(), |fix| format!(" [{fix:?}]"));
+            let fix = error.fix.as_ref().map_or(String::new(), |fix| format!(" [{:?}]", fix.edit));
             format!("`{place}`: {error}{fix}")
         })
         .collect();

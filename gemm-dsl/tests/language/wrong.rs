@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use ptx_gemm_dsl::{Diagnostics, Fix, Schedule, Target};
+use ptx_gemm_dsl::diagnostic::Edit;
+use ptx_gemm_dsl::{Diagnostics, Schedule, Target};
 
 /// Schedules with at least one error or note each.
 pub const WRONG: &[&str] = &[
@@ -432,6 +433,8 @@ pub const WRONG: &[&str] = &[
     // The parts of k are of the extents of one product.
     "tile(128, 128, 8); thread(8, 8); batch(grouped); split_k(4)",
     // Not implemented yet.
+    "types(f64); tile(64, 64, 8); warp(32, 32); atom(mma(8, 8, 4))",
+    "types(f64); tile(64, 64, 16); warp(32, 32); atom(mma(16, 8, 8))",
     "types(f64); tile(64, 64, 8); thread(4, 4); epilogue(|acc| tanh(acc))",
     // All at once.
     "tiles(128); thread(7, 8);\ntile(128, 128, 8); vector(d = 3);\nstages(9); types(f99)",
@@ -453,11 +456,11 @@ fn every_wrong_schedule_is_told_why() {
         writeln!(all, "{text}").unwrap();
         for diagnostic in &said {
             let at = diagnostic.span.map_or("-".into(), |span| format!("{}:{}", span.line, span.column));
-            let fix = match &diagnostic.fix {
+            let fix = match diagnostic.fix.as_ref().map(|fix| &fix.edit) {
                 None => String::new(),
-                Some(Fix::Spell(text)) => format!(" [write {text}]"),
-                Some(Fix::Set(text)) => format!(" [use {text}]"),
-                Some(Fix::Remove(name)) => format!(" [drop {name}]"),
+                Some(Edit::Spell(text)) => format!(" [write {text}]"),
+                Some(Edit::Set(text)) => format!(" [use {text}]"),
+                Some(Edit::Remove(name)) => format!(" [drop {name}]"),
             };
             let severity = if said.errors().any(|error| error == diagnostic) { "" } else { "note: " };
             writeln!(all, "  {at} {}: {severity}{diagnostic}{fix}", diagnostic.clause).unwrap();

@@ -9,6 +9,7 @@ use ptx_gemm_bench::suites::{LayoutPair, Size, Suite};
 use ptx_gemm_draw::Gpu;
 
 use super::DeviceName;
+use super::profile::{milliseconds, whole_seconds};
 use super::target::{GPU, TARGET, gpu, target};
 
 #[derive(Args, Debug)]
@@ -51,10 +52,10 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "X", default_value_t = 0.0, allow_hyphen_values = true)]
     pub(crate) beta: f64,
     /// Let the GPU rest this long before each sample: a cool GPU has a higher clock than a busy one
-    #[arg(long, value_name = "MS", default_value_t = 0)]
+    #[arg(long, value_name = "MS", default_value = "0", value_parser = milliseconds)]
     pub(crate) rest: u64,
     /// Start no further measurement after this time
-    #[arg(long, value_name = "N", default_value_t = 480)]
+    #[arg(long, value_name = "N", default_value = "480", value_parser = whole_seconds)]
     pub(crate) seconds: u64,
     /// Measure nothing: print a file of results as a table in Markdown, of all its schedules or of --schedules
     #[arg(long, value_name = "FILE.json", conflicts_with_all = MEASURES)]

@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::Compile;
+use super::extent::size;
 
 #[derive(Args, Debug)]
 pub(crate) struct Large {
@@ -38,7 +39,7 @@ pub(crate) struct Sizes {
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) budget: Option<u64>,
     /// Depth of a slab of K [default: what takes least time]
-    #[arg(long, value_name = "ELEMENTS")]
+    #[arg(long, value_name = "ELEMENTS", value_parser = size)]
     pub(crate) depth: Option<usize>,
     /// Slabs that a device holds at once
     #[arg(long, value_name = "COUNT", value_parser = slabs)]
@@ -86,7 +87,7 @@ pub(crate) struct LargeScale {
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=1 << 16))]
     pub(crate) most: u64,
     /// Depth of a panel of K [default: what gives every process a panel, at most 2048]
-    #[arg(long, value_name = "ELEMENTS")]
+    #[arg(long, value_name = "ELEMENTS", value_parser = size)]
     pub(crate) depth: Option<usize>,
     /// Speed of one GPU in TFLOP/s [default: about what an H200 reaches by such a schedule]
     #[arg(long, value_name = "X", value_parser = positive)]

@@ -62,7 +62,24 @@ impl std::fmt::Display for Wait {
     }
 }
 
+/// The longest time to wait, in seconds: a year. No clock reaches the end of what a number can say.
+const LONGEST: u64 = 365 * 24 * 3600;
+
 pub(super) fn seconds(text: &str) -> Result<Wait, String> {
-    let seconds: f64 = text.parse().map_err(|_| "a number of seconds".to_string())?;
-    Duration::try_from_secs_f64(seconds).map(Wait).map_err(|_| "a number of seconds".into())
+    let seconds = text.parse().ok().filter(|seconds| (0.0..=LONGEST as f64).contains(seconds));
+    seconds
+        .map(|seconds| Wait(Duration::from_secs_f64(seconds)))
+        .ok_or_else(|| format!("a number of seconds from 0 to {LONGEST}"))
+}
+
+/// A whole number of seconds.
+pub(super) fn whole_seconds(text: &str) -> Result<u64, String> {
+    let seconds = text.parse().ok().filter(|seconds| *seconds <= LONGEST);
+    seconds.ok_or_else(|| format!("a whole number of seconds from 0 to {LONGEST}"))
+}
+
+/// A whole number of milliseconds.
+pub(super) fn milliseconds(text: &str) -> Result<u64, String> {
+    let milliseconds = text.parse().ok().filter(|milliseconds| *milliseconds <= 1000 * LONGEST);
+    milliseconds.ok_or_else(|| format!("a whole number of milliseconds from 0 to {}", 1000 * LONGEST))
 }

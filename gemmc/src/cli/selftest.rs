@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use ptx_gemm_check::exec::Orders;
 
+use super::profile::whole_seconds;
 use super::{DeviceName, Plain};
 
 #[derive(Args, Debug)]
@@ -49,7 +50,7 @@ pub(crate) struct Fuzz {
     #[arg(long, value_name = "N", conflicts_with = "seconds")]
     pub(crate) count: Option<usize>,
     /// Draw for this long
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole_seconds)]
     pub(crate) seconds: Option<u64>,
     /// Only schedules with this clause or argument; the others are drawn, but not executed
     #[arg(long, value_name = "CLAUSE")]

@@ -8,6 +8,7 @@ use ptx_gemm::Target;
 use ptx_gemm_bench::sweep::Gpu;
 
 use super::extent::extent;
+use super::profile::whole_seconds;
 use super::target::{TARGET, target};
 use super::{DeviceName, Plain};
 
@@ -56,7 +57,7 @@ pub(crate) struct Sweep {
     #[arg(long, value_name = "N")]
     pub(crate) top: Option<usize>,
     /// Start no further timing after this time
-    #[arg(long, value_name = "N", default_value_t = 480)]
+    #[arg(long, value_name = "N", default_value = "480", value_parser = whole_seconds)]
     pub(crate) seconds: u64,
     /// Keep the results in this file, line by line, and continue from those that it has
     #[arg(long, value_name = "FILE")]

@@ -266,13 +266,16 @@ fn reply(device: &Device, rows: &[Row], claims: &[Claim], left: usize) -> Reply 
     }
     claims.iter().for_each(|claim| claim.line(&mut text));
     let ok = rows.iter().all(|row| row.wrong.is_empty()) && claims.iter().all(Claim::holds);
+    let nothing = rows.is_empty() && claims.iter().all(Claim::is_skipped);
     let status = match (ok, left) {
         (false, _) => Status::Wrong,
         (true, 1..) => Status::Refused,
+        (true, 0) if nothing => Status::Uncompared,
         (true, 0) => Status::Fine,
     };
     text.push_str(&match status {
         Status::Wrong => "\nWRONG\n".to_string(),
+        Status::Uncompared => "\nNOT COMPARED: everything was skipped\n".into(),
         _ if left > 0 => format!("\nright so far; interrupted, {left} not begun\n"),
         _ => "\nall right\n".into(),
     });
@@ -285,7 +288,22 @@ fn reply(device: &Device, rows: &[Row], claims: &[Claim], left: usize) -> Reply 
 mod tests {
     use ptx_gemm::Device;
 
-    use super::{edges, kinds};
+    use super::claims::{Claim, Trouble};
+    use super::{edges, kinds, reply};
+    use crate::reply::Status;
+
+    /// What this machine cannot show is not right, if there is nothing else.
+    #[test]
+    fn skipped_claims_alone_are_no_success() {
+        let device = Device::interpreter();
+        let skipped = || Claim::test("skipped", || Err(Trouble::Skipped("no second GPU".into())));
+        let fine = || Claim::test("fine", || Ok("seen".into()));
+        let status = |claims: &[Claim], left| reply(&device, &[], claims, left).status;
+        assert_eq!(status(&[skipped()], 0), Status::Uncompared);
+        assert_eq!(status(&[skipped(), fine()], 0), Status::Fine);
+        assert_eq!(status(&[fine()], 2), Status::Refused);
+        assert_eq!(status(&[Claim::test("wrong", || Err(Trouble::Wrong("no".into())))], 0), Status::Wrong);
+    }
 
     #[test]
     fn every_kind_is_right() {

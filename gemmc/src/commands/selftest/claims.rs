@@ -50,6 +50,11 @@ impl Claim {
         !matches!(self.answer, Err(Trouble::Wrong(_)))
     }
 
+    /// Whether this machine cannot show it, so that nothing was tested.
+    pub(crate) fn is_skipped(&self) -> bool {
+        matches!(self.answer, Err(Trouble::Skipped(_)))
+    }
+
     fn words(&self) -> (&'static str, &str) {
         match &self.answer {
             Ok(words) => ("right", words),
