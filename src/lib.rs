@@ -153,8 +153,8 @@
 //!
 //! # Weights that stay the same
 //!
-//! What a launch packs, or splits into planes for `emulate`, is in its workspace. A [`Prepared`] product keeps that of an
-//! operand which does not change:
+//! What a launch packs, or splits into planes for `emulate`, is in its workspace. A [`Prepared`] product keeps that copy
+//! for an operand that does not change:
 //!
 //! ```no_run
 //! # #[cfg(feature = "cuda")]

@@ -1,17 +1,16 @@
-//! Which part of a long list a run of the tests tries: the representatives each time, and a tenth of the rest, another one
-//! each time.
+//! Which part of a long list a test run covers: the representatives every time, and a rotating tenth of the rest.
 //!
-//! `PTX_GEMM_PART` chooses: a number for its last digit's tenth, `all` for everything; 0 where it is not set. `.ci/run`
-//! takes the number of commits, so that ten landings try everything; `.ci/full` takes all.
+//! `PTX_GEMM_PART` chooses: a number for its last digit's tenth, `all` for everything; the default is 0. `.ci/run` uses
+//! the number of commits, so that ten landings cover everything; `.ci/full` uses `all`.
 
 use std::env;
 
 use crate::Case;
 
-/// How many parts there are.
+/// The number of parts.
 const PARTS: usize = 10;
 
-/// The kernels that each show one mechanism. These are tried each time, and their mutants are judged before a release.
+/// The kernels that each show one mechanism. These run every time, and their mutants are judged before a release.
 pub const MECHANISMS: [&str; 28] = [
     "naive",
     "vectorized",
@@ -56,7 +55,7 @@ impl Part {
     /// The part that `PTX_GEMM_PART` names. It is printed, so that a failed test says how to repeat it.
     ///
     /// # Panics
-    /// If it names none: a run that silently tries another part proves nothing.
+    /// Panics if the value is invalid: a run that silently covers another part proves nothing.
     pub fn of_this_run() -> Part {
         let part = match env::var("PTX_GEMM_PART") {
             Err(_) => Part::Tenth(0),

@@ -19,7 +19,7 @@ pub struct Source {
     pub tokens: Vec<Token>,
     /// The input of the macro, with the invisible groups of its fragments.
     input: Vec<TokenTree>,
-    /// For each top-level token, the index of the input token that it is, or is a part of.
+    /// For each top-level token, the index of the input token that contains it.
     origins: Vec<usize>,
     /// The holes by number, including their braces.
     holes: Vec<Group>,

@@ -56,7 +56,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Say everything that is wrong with a schedule or tile programs, or worth knowing.
+    /// Report everything that is wrong with a schedule or tile programs, or worth knowing.
     Check(Check),
     /// The canonical form of schedules: one clause a line, comments kept.
     Fmt(Fmt),

@@ -97,7 +97,7 @@ fn results_become_a_table() {
     assert!(beside.contains("| 49.9 | - | - | 0.4% | 40.0 | 124.8% |\n"), "{beside}");
     assert!(beside.contains("| 97.2% | 0.4% | - | - |\n"), "{beside}");
 
-    // A file without a row in common is not next to anything.
+    // A file without common rows is not compared.
     std::fs::write(&other, text.replace("128,", "256,")).expect("written");
     let nothing = bench(&["--table", file.to_str().expect("text"), "--beside", other.to_str().expect("text")]);
     let said = String::from_utf8_lossy(&nothing.stderr).into_owned();

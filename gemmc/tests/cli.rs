@@ -36,7 +36,7 @@ fn gemmc_with(args: &[&str], stdin: &str) -> Called {
     }
 }
 
-/// What a user would not find in the arguments is not named: quadrants have leading dimensions of their own.
+/// The message names only the user's arguments: quadrants have leading dimensions of their own.
 #[test]
 fn a_product_by_quadrants_says_how_many_launches_it_is() {
     let clauses = "tile(16, 16, 8); thread(2, 2); strassen(levels = 1); epilogue(|acc, c| acc + c);";
@@ -71,7 +71,7 @@ fn negative_numbers_are_values() {
     gemmc(&["run", "naive", "-m", "2", "-n", "2", "-k", "2", "--alpha", "-1.5"]).exits(0).says("right");
 }
 
-/// $PTXAS may name several, of which the first that runs is taken.
+/// $PTXAS may name several; the first that runs is used.
 #[cfg(unix)]
 #[test]
 fn the_doctor_finds_the_assembler_that_is_used() {
@@ -492,8 +492,8 @@ fn the_selftest_passes_on_the_interpreter() {
     assert!(rows.iter().all(|row| row["products"].as_u64().is_some_and(|products| products > 2)), "{json}");
 }
 
-/// The process that the selftest starts for its claim about the first launch succeeds, and prints the times that it
-/// reads.
+/// The process that the selftest starts to time a first launch succeeds, and prints the times that the selftest
+/// parses.
 #[test]
 fn a_first_launch_is_timed() {
     for case in ["double_buffered", "nn_256x128", "lab3"] {
@@ -558,7 +558,7 @@ fn fuzz_draws_and_says_what_it_drew() {
     let again = gemmc(&["fuzz", "--seed", "3", "--count", "12", "--json"]).exits(0).json();
     assert_eq!((&again["pairs"], &again["last_seed"]), (&called["pairs"], &called["last_seed"]));
     gemmc(&["fuzz", "--seconds", "0"]).exits(3).says("NOT COMPARED: no draw led to a product");
-    // Products without elements are no pairs that were right.
+    // Products without elements do not count as right.
     assert!(called["empty"].as_u64() > Some(0), "{called}");
     let with = gemmc(&["fuzz", "--count", "6", "--with", "emulate", "--json"]).exits(0).json();
     let (draws, seeds) = (with["draws"].as_u64(), with["last_seed"].as_u64());

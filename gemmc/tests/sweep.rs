@@ -15,7 +15,7 @@ fn sweep(args: &[&str]) -> Output {
 fn answers(args: &[&str]) -> String {
     let output = sweep(args);
     assert_eq!(output.status.code(), Some(0), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    assert!(output.stderr.is_empty(), "no bar where there is no terminal: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.stderr.is_empty(), "no bar without a terminal: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("text")
 }
 

@@ -5,7 +5,7 @@
 
 use ptx_gemm_check::draws::Fixes;
 
-/// Fixes that are tried every day.
+/// The number of fixes that are tried.
 const FIXES: usize = 400;
 
 #[test]
@@ -20,7 +20,7 @@ fn every_offered_fix_leaves_fewer_errors_and_keeps_what_is_asked_for() {
     assert!(fixes.unasked.is_empty(), "{:#?}", fixes.unasked);
     let total = fixes.total();
     assert_eq!(total.legal + total.fewer, total.offered);
-    // A generator or a language that offers fixes for few mistakes would make this easy.
+    // This fails if the generator or the language offers too few fixes, which would make the test easy.
     assert!(fixes.rules.values().filter(|rule| rule.offered > 0).count() >= 25, "{:?}", fixes.rules);
     assert!(2 * total.offered > total.errors, "{total:?}");
 }

@@ -156,8 +156,8 @@ const RAGGED: (usize, usize, usize) = (36, 44, 12);
 const ODD: (usize, usize, usize) = (37, 41, 11);
 
 /// Accepted programs are correct: however an edit moves, widens, unrolls or reorders statements, the result has the
-/// same bits, and edits that would change it (another K-tile, a statement less or twice, another accumulator) are
-/// rejected. Only tokens that say *what* is computed change the result.
+/// same bits, and edits that would change it (another K-tile, a missing or repeated statement, another accumulator)
+/// are rejected. Only tokens that say *what* is computed change the result.
 #[test]
 fn what_is_accepted_is_right() {
     let device = interpreter();
@@ -208,7 +208,7 @@ fn what_is_accepted_is_right() {
     assert!(ran > 200 && refused > 2000 && changed > 5);
 }
 
-/// Schedules, and other maps of their accumulators: registers in another order, warps that hold pieces apart.
+/// Schedules, and other maps of their accumulators: registers in another order, warps that hold separate pieces.
 const MAPS: [(&str, &[(&str, &str)]); 5] = [
     (
         "tile(16, 32, 4); thread(4, 4); fragment(2, 2); vector(2)",
@@ -238,7 +238,7 @@ const MAPS: [(&str, &[(&str, &str)]); 5] = [
     ),
 ];
 
-/// A map says which register holds what; products follow it, in whichever order it has registers.
+/// A map says which register holds which element; products follow it, whatever the order of registers.
 #[test]
 fn accumulators_may_be_held_in_any_order() {
     let device = interpreter();
@@ -256,8 +256,8 @@ fn accumulators_may_be_held_in_any_order() {
     }
 }
 
-/// What is copied of a narrow tile of B is divided evenly among as many boxes as the text says, and C is as narrow. Schedules
-/// have such tiles in groups alone, and C by TMA only in other problems.
+/// The copy of a narrow tile of B is divided evenly among the boxes of the text, and C is equally narrow. Schedules have such
+/// tiles only in groups, and copy C by TMA only in other problems.
 #[test]
 fn narrow_tiles_are_copied_in_any_number_of_boxes() {
     let device = interpreter();
@@ -325,7 +325,7 @@ fn columns_are_divided_evenly_among_tiles() {
         let gemm = CompiledGemm::new(&schedule, &interpreter()).unwrap_or_else(|e| panic!("{more}: {e}"));
         let narrow = gemm.interface().entries[0].narrow.unwrap_or_else(|| panic!("{more}: whole tiles"));
         let grain = if more.contains("cluster") { 16 } else { 8 };
-        // Of the tile's 48 columns, as many as there are rows: in one tile, and in two.
+        // The tile of 48 columns is narrowed to the rows that there are: in one tile, and in two.
         let widths = [1, 17, 48, 49, 70].map(|m| narrow.width(Extents { m, n: 3, k: 3, batch: 1 }));
         assert_eq!(widths, [1u32, 17, 48, 25, 35].map(|rows| rows.next_multiple_of(grain)), "{more}");
         for m in [1, 17, 33, 48, 49, 70] {

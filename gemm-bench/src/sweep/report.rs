@@ -37,8 +37,8 @@ pub fn text(outcome: &Outcome, size: Size, gpu: &str, top: usize) -> String {
     text
 }
 
-/// The heads of the columns of [`line`], which ends with text of any length: the tables of comfy-table align one column to the
-/// left, and every line would be as long as the longest schedule.
+/// The heads of the columns of [`line`], which ends with text of any length. In a table of comfy-table, every line would be as
+/// long as the longest schedule.
 fn heading() -> String {
     format!(
         "{:>4} {:>10} {:>7} {:>10} {:>7} {:>6} {:<7} {:>3} {:>6} {:>5}  schedule",

@@ -277,7 +277,7 @@ fn what_a_cycle_is() {
     check(&[parent, x, ("p/y.rs", "use super::{P, x}; pub fn run() { x::run() }")], &[]);
     let both = ("p/x.rs", "use super::y; pub fn run() { y::run() }");
     check(&[parent, both, ("p/y.rs", "pub fn run() { super::x::run() }")], &["p::x -> p::y -> p::x"]);
-    // Files outside do not belong to it either, whichever way the cycle enters the folder.
+    // Files outside are not part of it either, whichever way the cycle enters the folder.
     check(
         &[parent, x, ("p/y.rs", "pub fn run() { crate::q::f() }"), ("q.rs", "pub fn f() { crate::p::P; }")],
         &["p -> p::y -> q -> p"],

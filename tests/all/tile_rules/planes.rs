@@ -2,7 +2,7 @@
 
 use super::{DIRECT, GROUP, PACKED};
 
-/// What is between the names of two buffers that are fetched.
+/// The text between the names of two fetched buffers.
 macro_rules! fetched {
     () => {
         " by descriptor                               ; shared(a = mk + swizzle(64), b = kn + swizzle(128))\n              fetch b <- "
