@@ -189,6 +189,41 @@ fn wrong_usage_is_refused() {
     refused(&["bench", "--size", "64", "--plot", "picture"], "usage", "write picture.svg");
 }
 
+/// Numbers are not texts, and names are not those of the compiler's own types.
+#[test]
+fn json_has_numbers_and_words_of_the_language() {
+    fn texts(value: &Value, all: &mut Vec<String>) {
+        match value {
+            Value::String(text) => all.push(text.clone()),
+            Value::Array(list) => list.iter().for_each(|value| texts(value, all)),
+            Value::Object(object) => object.values().for_each(|value| texts(value, all)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    let wide =
+        "types(bf16); atom(wgmma(64, 64, 16)); tile(64, 64, 64); load(tma); stages(3); expect { occupancy >= 5 % }";
+    let sweep = "tile({32, 64}, 64, 8); thread({4, 7}, 4)";
+    let calls: [&[&str]; 6] = [
+        &["plan", "-e", SMALL],
+        &["plan", "-e", wide],
+        &["check", "-e", wide],
+        &["explain", "stages"],
+        &["sweep", "-e", sweep, "-m", "256", "-n", "256", "-k", "256"],
+        &["run", "-e", SMALL, "-m", "8", "-n", "8", "-k", "8"],
+    ];
+    for args in calls {
+        let mut all = Vec::new();
+        texts(&gemmc(&[args, &["--json"]].concat()).exits(0).json(), &mut all);
+        let numbers: Vec<&String> = all.iter().filter(|text| text.parse::<f64>().is_ok()).collect();
+        assert!(numbers.is_empty() && !all.is_empty(), "{args:?}: {numbers:?}");
+        let variants: Vec<&String> = all
+            .iter()
+            .filter(|text| ["Fma", "Mma", "Wgmma", "Some", "None"].iter().any(|word| text.contains(word)))
+            .collect();
+        assert!(variants.is_empty(), "{args:?}: {variants:?}");
+    }
+}
+
 /// A fix in JSON leads to a legal schedule when applied, and comes with the kind of its diagnostic.
 #[test]
 fn diagnostics_in_json_are_whole() {

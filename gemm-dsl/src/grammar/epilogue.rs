@@ -240,7 +240,10 @@ impl Parser<'_, '_> {
     fn name(&mut self, name: &str, span: Span, cursor: &mut Cursor) -> Option<Expr> {
         if CONTROL.contains(&name) {
             let choosing = Function::TABLE.iter().filter(|(_, function)| function.chooses()).map(|(name, _)| *name);
-            let help = format!("write {} to choose between values", suggest::list(choosing));
+            let help = match name {
+                "let" | "return" => "write the value alone".into(),
+                _ => format!("write {} to choose between values", suggest::list(choosing)),
+            };
             let message = format!("epilogue: `{name}` does not exist here, an epilogue is one expression");
             return self.fail(message, help, span);
         }

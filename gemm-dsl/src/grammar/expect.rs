@@ -12,6 +12,8 @@ use crate::words::Word;
 /// Units of bytes.
 const UNITS: [(&str, u64); 3] = [("B", 1), ("KiB", 1024), ("MiB", 1024 * 1024)];
 
+const UNITS_OF_BYTES: &str = "write B, KiB or MiB";
+
 /// Reads the inside of the braces; `None` if there are none.
 pub(super) fn parse(args: &mut Args, group: Option<&[Token]>) -> Option<Clause> {
     let Some(tokens) = group else {
@@ -63,14 +65,13 @@ fn contract(args: &mut Args, piece: &[Token]) -> Option<Expectation> {
     let (metric, unit) = match unit {
         None => (metric, 1),
         Some(percent) if metric == Metric::Occupancy && percent.is_punct('%') => (Metric::OccupancyPercent, 1),
-        Some(unit) if metric.is_bytes() => match UNITS.iter().find(|(known, _)| unit.ident() == Some(known)) {
-            Some((_, bytes)) => (metric, *bytes),
-            None => {
-                let message = format!("expect: {} is not a unit of bytes: B, KiB, MiB", unit.describe());
-                let units = UNITS.iter().map(|(known, _)| *known);
-                match unit.ident().and_then(|unit| suggest::nearest(unit, units)) {
-                    Some(near) => args.push(Diagnostic::error("unit", "expect", message).meant(near).at(unit.span)),
-                    None => args.fail("unit", message, unit.span),
+        Some(unit) if metric.is_bytes() => match bytes_of(unit.ident().unwrap_or_default()) {
+            Ok((_, bytes)) => (metric, bytes),
+            Err(near) => {
+                let diagnostic = not_a_unit(&unit.describe()).at(unit.span);
+                match near {
+                    Some(near) => args.push(diagnostic.meant(near)),
+                    None => args.push(diagnostic.help(UNITS_OF_BYTES)),
                 }
                 return None;
             }
@@ -81,6 +82,13 @@ fn contract(args: &mut Args, piece: &[Token]) -> Option<Expectation> {
             return None;
         }
     };
+    if let [Token { kind: TokenKind::Number(text), span }] = value
+        && let Some((_, unit)) = glued(text).filter(|_| metric.is_bytes())
+        && let Err(None) = bytes_of(unit)
+    {
+        args.push(not_a_unit(&format!("`{}`", abridged(unit))).help(UNITS_OF_BYTES).at(*span));
+        return None;
+    }
     if let ([token], 1) = (value, unit)
         && let Some(Slip { message, spelling, metric, limit }) = misspelled(metric, token)
     {
@@ -127,11 +135,27 @@ fn misspelled(metric: Metric, value: &Token) -> Option<Slip> {
         let (metric, spelling) = (Metric::OccupancyPercent, format!("{percent} %"));
         return (share <= Figure::from(1)).then_some(Slip { message, spelling, metric, limit: percent });
     }
-    let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic())?);
-    let (_, bytes) = UNITS.iter().find(|(known, _)| *known == unit).filter(|_| metric.is_bytes())?;
+    let (number, unit) = glued(text).filter(|_| metric.is_bytes())?;
+    let (unit, bytes) = bytes_of(unit).or_else(|near| bytes_of(near.unwrap_or_default())).ok()?;
     let message = format!("expect: {text} needs a space before its unit");
     let limit = (u64::from(integer(number).ok()?) * bytes).into();
     Some(Slip { message, spelling: format!("{number} {unit}"), metric, limit })
+}
+
+/// The unit of this name and its bytes, or else the name that was probably meant.
+fn bytes_of(name: &str) -> Result<(&'static str, u64), Option<&'static str>> {
+    let known = UNITS.iter().find(|(known, _)| *known == name).copied();
+    known.ok_or_else(|| suggest::nearest(name, UNITS.iter().map(|(known, _)| *known)))
+}
+
+/// `48KiB` as a number and a word: neither an exponent nor a prefix is one.
+fn glued(text: &str) -> Option<(&str, &str)> {
+    let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic())?);
+    unit.chars().all(|c| c.is_ascii_alphabetic()).then_some((number, unit))
+}
+
+fn not_a_unit(shown: &str) -> Diagnostic {
+    Diagnostic::error("unit", "expect", format!("expect: {shown} is not a unit of bytes"))
 }
 
 /// A limit that need not be whole.

@@ -134,7 +134,11 @@ fn enclosed(tokens: &[Token]) -> Option<(&[Token], Span)> {
         [before @ .., semicolon] if semicolon.is_punct(';') => before.split_last()?,
         _ => tokens.split_last()?,
     };
-    let named = matches!(before, [name, bang] if name.ident() == Some("gemm") && bang.is_punct('!'));
+    let named = match before {
+        [name] => name.ident() == Some("gemm"),
+        [name, bang] => name.ident() == Some("gemm") && bang.is_punct('!'),
+        _ => false,
+    };
     match &group.kind {
         TokenKind::Group(_, inner) if before.is_empty() || named => Some((inner, tokens[0].span.to(group.span))),
         _ => None,

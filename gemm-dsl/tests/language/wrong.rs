@@ -74,6 +74,8 @@ pub const WRONG: &[&str] = &[
     "tile(128, 128, 8); thread(8, .5); expect { occupancy >= .5 }",
     "tile(128, 128, 8); thread(8, 8); expect { threads = 2 * 100; max_error <= 1e-3 + 1e-4; shared <= 2 * 4 KiB }",
     "tile(128, 128, 8); thread(8, 8); expect { spills <= 4 KB; loads_per_fma <= 4 B; code_bytes <= 4 GB }",
+    "tile(128, 128, 8); thread(8, 8); expect { shared <= 48KB; spills <= 0GB; code_bytes <= 64k }",
+    "tile(128, 128, 8); thread(8, 8); epilogue(|acc| return acc); target(h100)",
     "tile(128, 128, 8); thread(8, 8); expect { occupancy >= 50 }",
     "tile(128, 128, 8); thread(8, 8); expect { occupancy >= 20 }",
     "tile(128, 128, 8); thread(8, 8); expect { shared <= 48 }",

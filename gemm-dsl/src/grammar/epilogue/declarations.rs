@@ -6,8 +6,8 @@ use crate::span::Span;
 use crate::token::{Delimiter, Token, TokenKind, abridged};
 use crate::words::Word;
 
-/// Words that begin a conditional or a loop in Rust and have no meaning here.
-pub(super) const CONTROL: [&str; 6] = ["if", "else", "match", "while", "for", "loop"];
+/// Words of Rust that begin what is more than an expression, and have no meaning here.
+pub(super) const CONTROL: [&str; 8] = ["if", "else", "match", "while", "for", "loop", "let", "return"];
 
 /// Why a name cannot be declared.
 pub(super) fn undeclarable(name: &str) -> Option<&'static str> {
