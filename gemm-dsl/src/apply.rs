@@ -1,9 +1,7 @@
 //! Applies fixes to a schedule, and to the text that it was read from without losing a comment.
 
-use crate::clause::Clause;
-use crate::diagnostic::{Change, Diagnostic, Edit, Fix};
+use crate::diagnostic::{Diagnostic, Edit, Fix};
 use crate::grammar::Written;
-use crate::keys::KeySet;
 use crate::schedule::Schedule;
 use crate::table::Key;
 
@@ -27,32 +25,6 @@ impl Edit {
             }
         }
     }
-
-    /// The kinds of clauses that the edit sets.
-    pub(crate) fn sets(&self) -> KeySet {
-        let mut keys = KeySet::default();
-        if let Edit::Set(text) = self {
-            Schedule::read(text).items.iter().for_each(|item| keys.insert(item.clause.key()));
-        }
-        keys
-    }
-}
-
-/// The kinds of clauses in which two schedules differ. A clause that is given twice says the same as one that is given once.
-pub(crate) fn changed(before: &Schedule, after: &Schedule) -> Vec<Change> {
-    let mut keys: Vec<Key> = before.clauses().chain(after.clauses()).map(Clause::key).collect();
-    keys.sort();
-    keys.dedup();
-    let said = |schedule: &Schedule, key: Key| {
-        let mut said: Vec<Clause> = Vec::new();
-        for clause in schedule.clauses().filter(|clause| clause.key() == key) {
-            if !said.contains(clause) {
-                said.push(clause.clone());
-            }
-        }
-        said
-    };
-    keys.into_iter().filter(|key| said(before, *key) != said(after, *key)).map(Change::of).collect()
 }
 
 impl Diagnostic {

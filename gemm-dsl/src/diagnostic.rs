@@ -4,9 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::keys::{Group, Key};
+use crate::keys::Group;
 use crate::span::Span;
-use crate::table;
 
 /// Whether a schedule with this diagnostic can be compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -59,6 +58,22 @@ impl fmt::Display for Edit {
     }
 }
 
+/// Which clauses a fix may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// Those that say how the product is computed.
+    Method,
+    /// Also those that state what is computed, the contracts or the target.
+    All,
+}
+
+impl Scope {
+    /// Whether the fix changes no other clauses.
+    pub fn permits(self, fix: &Fix) -> bool {
+        self == Scope::All || fix.given().is_empty()
+    }
+}
+
 /// A clause that a fix changes, adds or leaves out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Change {
@@ -68,19 +83,7 @@ pub struct Change {
     pub group: Group,
 }
 
-impl Change {
-    /// A change of the clause that settles `key`.
-    pub(crate) fn of(key: Key) -> Change {
-        Change { clause: table::of(key).name, group: key.group() }
-    }
-}
-
 impl Fix {
-    /// An edit of the clause that settles `key`, or, without one, outside of all clauses.
-    pub(crate) fn of(key: Option<Key>, edit: Edit) -> Fix {
-        Fix { edit, changes: key.into_iter().map(Change::of).collect() }
-    }
-
     /// What the user asks for and the fix changes, one group each. If there is none, it only changes how the product is computed.
     pub fn given(&self) -> Vec<Group> {
         let mut groups: Vec<Group> =
@@ -135,17 +138,6 @@ impl Diagnostic {
     /// The same, with a help text.
     pub fn help(self, help: impl Into<String>) -> Diagnostic {
         Diagnostic { help: Some(help.into()), ..self }
-    }
-
-    /// The same about a misspelt word, where `word` was probably meant.
-    pub(crate) fn meant(self, word: &str) -> Diagnostic {
-        self.help(format!("did you mean `{word}`?")).spell(word)
-    }
-
-    /// The same, with a text to write in place of what the span covers, in the clause that the diagnostic is about.
-    pub(crate) fn spell(self, text: impl Into<String>) -> Diagnostic {
-        let key = table::find(&self.clause).map(|info| info.key);
-        self.fix(Fix::of(key, Edit::Spell(text.into())))
     }
 
     /// The same, at a place.

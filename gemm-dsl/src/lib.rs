@@ -38,6 +38,7 @@ pub mod words;
 
 mod apply;
 mod builder;
+mod change;
 mod check;
 mod grammar;
 mod implemented;
@@ -51,7 +52,7 @@ mod print;
 mod suggest;
 
 pub use contract::Measured;
-pub use diagnostic::{Diagnostic, Fix, Severity};
+pub use diagnostic::{Change, Diagnostic, Edit, Fix, Severity};
 pub use diagnostics::Diagnostics;
 pub use figure::Figure;
 pub use plan::Plan;

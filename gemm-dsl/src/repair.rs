@@ -11,20 +11,7 @@ use crate::schedule::Schedule;
 use crate::table::ALL;
 use crate::target::Target;
 
-/// Which fixes a repair applies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Scope {
-    /// Those that only change how the product is computed.
-    Method,
-    /// Also those that change what is computed, the contracts or the target.
-    All,
-}
-
-impl Scope {
-    fn permits(self, fix: &Fix) -> bool {
-        self == Scope::All || fix.given().is_empty()
-    }
-}
+pub use crate::diagnostic::Scope;
 
 /// A text after its repair.
 #[derive(Clone, Debug)]

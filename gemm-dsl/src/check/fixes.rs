@@ -6,10 +6,9 @@
 //! A repair applies what diagnostics show. So the fix of each error is chosen for the schedule with the fixes of the errors
 //! before it, and works in the schedule as it is, too. What a user asks for is changed last, and where nothing else helps.
 
-use crate::apply::changed;
 use crate::check::finding::Finding;
 use crate::check::{Question, judge};
-use crate::diagnostic::{Edit, Fix, Severity};
+use crate::diagnostic::{Edit, Fix, Scope, Severity};
 use crate::keys::Group;
 use crate::schedule::Schedule;
 
@@ -18,15 +17,6 @@ const MAX_TRIES: usize = 48;
 
 /// The maximum number of findings that get a fix: with more, a schedule is not one mistake away from a legal one.
 const MAX_FIXED: usize = 16;
-
-/// Which clauses a fix may change.
-#[derive(Clone, Copy, PartialEq)]
-enum Scope {
-    /// Those that say how the product is computed.
-    Method,
-    /// All of them.
-    All,
-}
 
 /// The order in which fixes are chosen. Some work only after those of later errors.
 const PASSES: [Scope; 3] = [Scope::Method, Scope::Method, Scope::All];
@@ -125,16 +115,14 @@ impl Course<'_> {
         let known = |edit: &Edit| !edit.sets().meets(unknown);
         let mut found = Found::Nothing;
         for (edit, help) in proposals.iter().filter(|(edit, _)| known(edit)).take(MAX_TRIES) {
-            let [Some(alone), Some(after)] = [&self.start, now].map(|state| edit.apply(&state.schedule)) else {
-                continue;
-            };
-            let fix = Fix { edit: edit.clone(), changes: changed(&self.start.schedule, &alone) };
+            let changes = edit.changes(&self.start.schedule, self.question.guessed);
+            let fix = Fix { edit: edit.clone(), changes };
             let keeps = fix.given().is_empty();
-            let pointless = if keeps { tried } else { scope == Scope::Method };
-            if pointless {
+            if !scope.permits(&fix) || keeps && tried {
                 continue;
             }
-            let Some(after) = now.without(id, after, self.question) else { continue };
+            let after = edit.apply(&now.schedule).and_then(|after| now.without(id, after, self.question));
+            let Some(after) = after else { continue };
             match &found {
                 Found::Fix(best, ..) if best.errors.len() <= after.errors.len() => {}
                 _ if self.now.is_none() || self.start.repaired_by(id, edit, self.question) => {

@@ -34,7 +34,7 @@ mod tma;
 mod values;
 
 use crate::clause::Clause;
-use crate::diagnostic::{Diagnostic, Kind, Severity};
+use crate::diagnostic::{Change, Diagnostic, Kind, Severity};
 use crate::diagnostics::Diagnostics;
 use crate::implemented;
 use crate::keys::{Group, KeySet};
@@ -59,6 +59,8 @@ struct Question<'p> {
     target: Option<Target>,
     /// The kinds of clauses about which nothing is known.
     unknown: KeySet,
+    /// The clauses that are read as what they probably mean.
+    guessed: &'p [Change],
 }
 
 /// What the rules say about one schedule.
@@ -205,7 +207,9 @@ pub(crate) fn report(
     unknown: KeySet,
     errors: Vec<Diagnostic>,
 ) -> Diagnostics {
-    let question = Question { target, unknown, ..Question::default() };
+    let spelled = errors.iter().filter_map(|error| error.fix.as_ref());
+    let guessed: Vec<Change> = spelled.flat_map(|fix| fix.changes.iter().copied()).collect();
+    let question = Question { target, unknown, guessed: &guessed, ..Question::default() };
     let findings = fixes::choose(schedule, question, judge(schedule, question).findings);
     let mut all = diagnostics(schedule, findings, errors);
     all.retain_errors();

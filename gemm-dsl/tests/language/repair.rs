@@ -111,6 +111,9 @@ fn what_is_asked_for_changes_only_on_demand() {
     assert_eq!(repair(on_80, Some(Target::SM_90), Scope::Method).text, on_80);
     let all = repair(on_80, Some(Target::SM_90), Scope::All);
     assert_eq!(all.changes[0].given[0].to_string(), "target(sm_80) became target(sm_90)");
+    // Nor is it which of two clauses is meant, where one is misspelt.
+    let twice = "tile(64, 64, 8); thread(4, 4); target(sm_90a); target(sm_33a);";
+    assert_eq!(repair(twice, None, Scope::Method).text, twice);
     // A clause that is repeated word for word says nothing new.
     repaired("types(f64); tile(64, 64, 8); thread(4, 4); types(f64);", "types(f64); tile(64, 64, 8); thread(4, 4);");
     // Where another way to compute the same helps, that is the fix.
