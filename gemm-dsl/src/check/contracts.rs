@@ -67,7 +67,9 @@ pub(super) fn units(list: &[Expectation], contract: &Expectation) -> Option<(Str
         _ => return None,
     };
     let all = list.iter().map(|other| if other == contract { meant } else { *other }).collect();
-    Some((Clause::Expect(all).to_string(), format!("{number} counts {unit}: write {meant}")))
+    let text = Clause::Expect(all).to_string();
+    let help = format!("{number} counts {unit}: write {text}");
+    Some((text, help))
 }
 
 /// Changes of one clause that may satisfy a contract; those that do not are weeded out when they are tried.

@@ -60,8 +60,9 @@ pub(super) fn parse(args: &mut Args, tokens: &[Token]) -> Option<Epilogue> {
     let epilogue = expr.map(|expr| resolve(declared.clone(), &uses, expr));
     let help = if sound { format!("declare it: |{}|", declared.join(", ")) } else { DECLARE.into() };
     // As data, if nothing else in the epilogue is unclear.
-    let whole = epilogue.as_ref().filter(|_| args.is_clear());
-    let whole = whole.map(|epilogue| Fix::of(Some(args.info.key), Edit::Set(format!("epilogue({epilogue})"))));
+    let whole = epilogue.as_ref().filter(|_| args.is_clear()).map(|epilogue| format!("epilogue({epilogue})"));
+    let written = whole.as_ref().map_or(String::new(), |text| format!(": {text}"));
+    let whole = whole.map(|text| Fix::of(Some(args.info.key), Edit::Set(text)));
     // One fix for all these errors.
     for (name, span) in undeclared {
         let diagnostic = undeclared_name(&name).help(help.clone()).at(span);
@@ -71,7 +72,7 @@ pub(super) fn parse(args: &mut Args, tokens: &[Token]) -> Option<Epilogue> {
         let name = &declared[name];
         let indexed = format!("{}[{}]", abridged(name), axis.word());
         let message = format!("epilogue: a name is declared without its index, got `{indexed}`");
-        let help = format!("declare `{}`, and write `{indexed}` where it is used", abridged(name));
+        let help = format!("declare `{}`, and write `{indexed}` where it is used{written}", abridged(name));
         args.slip(
             Diagnostic { fix: whole.clone(), ..Diagnostic::error("declared-index", "epilogue", message) }
                 .help(help)
