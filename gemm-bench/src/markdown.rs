@@ -267,6 +267,6 @@ mod tests {
             "gemmc bench --size 1024x1024x1024,1024x1024x1024,... --json x"
         );
         let long = abbreviated(&"gemmc bench ".repeat(100));
-        assert!(long.ends_with("gemmc ...") && long.len() < LONGEST + 5, "{long}");
+        assert!(long.ends_with(" ...") && long.len() < LONGEST + 5, "{long}");
     }
 }

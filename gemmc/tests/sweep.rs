@@ -145,7 +145,7 @@ fn the_model_is_held_against_measurements() {
 #[test]
 fn results_of_16_bits_are_ranked() {
     let folder = format!("{}/../bench/results/h200", env!("CARGO_MANIFEST_DIR"));
-    let names = ["square_bf16", "llm_bf16", "odd_bf16", "batched_bf16", "grouped_bf16", "square_f16", "f32"];
+    let names = ["square_bf16", "mid_bf16", "odd_bf16", "layouts_bf16", "f32"];
     let files = names.map(|name| format!("{folder}/{name}.json"));
     let json: Value = serde_json::from_str(&answers(&["--against", &files.join(","), "--json"])).expect("one object");
     for (file, name) in json["files"].as_array().expect("a list").iter().zip(names) {

@@ -295,7 +295,8 @@ impl Model<'_> {
             bound.0 = Bound::Dram;
         }
         let mut ms = cycles.max(memory) / gpu.clock_ghz / 1e6;
-        if matches!(plan.atom, Atom::Wgmma(..)) {
+        // The rounds of planes are longer than those that the model for `wgmma` was fitted to.
+        if matches!(plan.atom, Atom::Wgmma(..)) && plan.emulate.is_none() {
             let (variant, size, planes) = (self.variant, self.size, self.planes());
             (ms, bound.0) = tensor::Product { plan, variant, size, planes, gpu }.time();
         }
