@@ -141,7 +141,7 @@ pub fn diagnose(text: &str, target: Option<Target>) -> Diagnostics {
 /// // The type is what is computed.
 /// let text = "types(i8); tile(64, 64, 8); thread(8, 8);";
 /// assert_eq!(repair(text, None, Scope::Method).text, text);
-/// assert_eq!(repair(text, None, Scope::All).text, "types(f32); tile(64, 64, 8); thread(8, 8);");
+/// assert_eq!(repair(text, None, Scope::All).text, "types(i32); tile(64, 64, 8); thread(8, 8);");
 /// ```
 pub fn repair(text: &str, target: Option<Target>, scope: Scope) -> Repair {
     let shown = diagnose(text, target);

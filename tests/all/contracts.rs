@@ -166,7 +166,10 @@ fn a_library_call_refuses_a_broken_contract() {
 fn a_contract_is_about_the_target_that_is_compiled_for() {
     let schedule: Schedule = "tile(128, 128, 64); thread(8, 8); expect { occupancy >= 2 }".parse().unwrap();
     let text = schedule.check().unwrap_err().to_string();
-    assert!(text.contains("occupancy is 1 in gemm_v1 on sm_75") && text.contains("target(sm_80)"), "{text}");
+    assert!(
+        text.contains("occupancy is 1 in gemm_v1 on sm_75") && text.contains("blocks_per_sm(2) demands it"),
+        "{text}"
+    );
     assert!(schedule.plan(Some(Target::SM_90)).is_ok());
     assert!(Kernel::compile_for(&schedule, Some(Target::SM_90)).is_ok());
     let four: Schedule = "tile(128, 128, 64); thread(8, 8); expect { occupancy <= 1 }".parse().unwrap();

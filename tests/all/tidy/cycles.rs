@@ -241,7 +241,8 @@ fn modules_import_each_other_in_one_direction() {
         let Some((folder, file)) = source.path.split_once("src/") else { continue };
         crates.entry(folder.trim_end_matches('/').into()).or_default().add(file, &without_tests(source.stream()));
     }
-    assert_eq!(crates.len(), super::ARROWS.len() - 1, "crates with sources: {:?}", crates.keys());
+    // All but the tests and the examples.
+    assert_eq!(crates.len(), super::ARROWS.len() - 2, "crates with sources: {:?}", crates.keys());
     let named = |(name, modules): (&String, &Crate)| {
         let found = cycles(&modules.graph());
         found.into_iter().map(|cycle| format!("{name}: {cycle}")).collect::<Vec<_>>()
