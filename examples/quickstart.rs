@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("Device: {device}\n");
     let gemm = kernel.on(&device)?;
 
-    // Any size, also one that no tile divides.
+    // Any size works, also one that is not a multiple of the tile.
     for (m, n, k) in [(256, 256, 256), (513, 510, 333)] {
         multiply(&gemm, m, n, k)?;
     }

@@ -25,7 +25,7 @@ pub fn table(results: &Value, shown: Shown<'_>) -> Option<String> {
         vec!["schedule", "m x n x k", "types", "layout (a, b, d)", "ms", "TFLOP/s", "cuBLAS ms", "of cuBLAS"];
     // Columns of which no row has a value are left out.
     let has = |name: &str| rows.iter().any(|row| !row[name].is_null());
-    // Errors are of interest where the sums are not those of the types.
+    // Errors are of interest where the accumulators are emulated.
     let planes = rows.iter().any(|row| row["types"].as_str().is_some_and(|types| types.contains(AS_PLANES)));
     let columns = Columns { product: has("product"), cublaslt: has("cublaslt_ms"), error: planes && has("error") };
     if columns.cublaslt {
@@ -133,7 +133,7 @@ pub fn names(results: &Value) -> Vec<&str> {
     names
 }
 
-/// Those of `wanted` that a file has no results for.
+/// The names in `wanted` without results in the file.
 pub fn absent<'a>(results: &Value, wanted: &'a [String]) -> Vec<&'a str> {
     let known = names(results);
     wanted.iter().map(String::as_str).filter(|name| !known.contains(name)).collect()
@@ -267,6 +267,6 @@ mod tests {
             "gemmc bench --size 1024x1024x1024,1024x1024x1024,... --json x"
         );
         let long = abbreviated(&"gemmc bench ".repeat(100));
-        assert!(long.ends_with("gemmc ...") && long.len() < LONGEST + 5, "{long}");
+        assert!(long.ends_with(" ...") && long.len() < LONGEST + 5, "{long}");
     }
 }

@@ -168,11 +168,11 @@ const TRIED: [(Suite, &[&str]); 10] = [
     (Suite::Grouped, &["nn_128x128", "nn_64x64", "nn_128x256_tma", "nn_256x128"]),
     (Suite::Large, &["nn_128x256_tma", "bf16x6_128x128", "f16x3_128x128"]),
 ];
-/// The fastest case for tensor cores before Hopper's: of matrices of 16-bit types it is tried in every suite, next to what is
-/// tuned for these types.
+/// The fastest case for tensor cores before Hopper's. It is tried in every suite of 16-bit types, next to the schedules tuned
+/// for these types.
 const TENSOR_CORES: [&str; 1] = ["mma_pipelined"];
-/// Of the schedules tuned for f32, those that are tried on 16-bit types as well, in the suites that have them: where few
-/// elements of D leave most of the time to reading A and B.
+/// Schedules tuned for f32 that are tried on 16-bit types as well, in the suites that have them: a small D leaves most
+/// of the time to reading A and B.
 const NARROW: [&str; 4] = ["nn_64x64_split32", "nn_16x128_split8", "nn_128x16_split8", "nn_32x32"];
 
 impl Suite {
@@ -208,7 +208,7 @@ impl Suite {
         }
     }
 
-    /// What one of its products is, where products have names; `suite` is the name of a suite.
+    /// The name of one of its products, if it has one; `suite` is the name of a suite.
     pub fn product(suite: &str, size: Size) -> Option<String> {
         (suite == Suite::Llm.name()).then(|| llm::layer_of(size)).flatten()
     }
@@ -232,7 +232,7 @@ impl Suite {
         }
     }
 
-    /// Its schedules for products of one element type in each of these layouts that they can have.
+    /// Its schedules for products of one element type, in each of these layouts that a schedule supports.
     pub fn schedules_in(self, dtype: DType, layouts: &[LayoutPair]) -> Vec<Named> {
         let all = self.of_dtype(dtype).into_iter();
         all.flat_map(|named| layouts.iter().filter_map(move |pair| named.clone().with_layouts(*pair).ok())).collect()

@@ -16,7 +16,7 @@ fn the_figures_of_the_documentation_are_those_of_the_results() {
     let document = include_str!("../../gemm-choose/src/estimate/mod.rs");
     for suite in ["ladder", "square"] {
         let ranking = ranking(suite);
-        // Products of planes have times, and the model knows nothing of planes.
+        // Products of planes have times, but the model does not cover planes.
         let of_planes = |(name, _): &(String, _)| name.starts_with("emulate_");
         assert!(ranking.left_out.iter().all(of_planes), "{:?}", ranking.left_out);
         let (all, within) = (ranking.correlation().expect("rows"), ranking.within_products().expect("rows"));

@@ -22,7 +22,7 @@ pub const MECHANISMS: [Mechanism; 27] = [
     of("direct_16x16_i32", "integers, 256 results a thread"),
     of("nn_64x64_split4", "split K, sums in the workspace"),
     of("mma_turing", "tensor cores, copied through registers"),
-    of("mma_stages", "tensor cores, a ring of cp.async"),
+    of("mma_stages", "tensor cores, a ring of asynchronous copies"),
     of("mma_f16", "accumulators of f16"),
     of("producer_warps", "producer warps, swizzled shared memory"),
     of("tma_persistent", "TMA, persistent blocks"),

@@ -3,9 +3,9 @@
 //!
 //! `C := alpha op(A) op(B) + beta C`, everything column major as in BLAS. A transposed operand is a row-major matrix here,
 //! so that there are four kernels for the nine pairs of `N`, `T` and `C`. As in netlib, each leading dimension is one above
-//! the smallest, padding is -1e10 and must stay, A and B must stay, and an element passes if
-//! `|C - reference| < 16 eps (|alpha| |A||B| + |beta| |C|)`, with the eps of f32. For matrices of 16 bits, whose sums are in
-//! f32, too, the rounding of C to its type is permitted in addition: half a unit in its last place.
+//! the smallest, padding is -1e10 and must stay, A and B must stay, and an element passes if `|C - reference| < 16 eps
+//! (|alpha| |A||B| + |beta| |C|)`, with the eps of f32. Matrices of 16 bits have f32 accumulators as well; for these the
+//! rounding of C to its type is permitted in addition: half a unit in its last place.
 
 use std::fmt;
 

@@ -1,47 +1,15 @@
-//! Which part of a long list a run of the tests tries: the representatives each time, and a tenth of the rest, another one
-//! each time.
+//! Which part of a long list a test run covers: the representatives every time, and a rotating tenth of the rest.
 //!
-//! `PTX_GEMM_PART` chooses: a number for its last digit's tenth, `all` for everything; 0 where it is not set. `.ci/run`
-//! takes the number of commits, so that ten landings try everything; `.ci/full` takes all.
+//! `PTX_GEMM_PART` chooses: a number for its last digit's tenth, `all` for everything; the default is 0. `.ci/run` uses
+//! the number of commits, so that ten landings cover everything; `.ci/full` uses `all`.
 
 use std::env;
 
 use crate::Case;
+use crate::mechanisms::MECHANISMS;
 
-/// How many parts there are.
+/// The number of parts.
 const PARTS: usize = 10;
-
-/// The kernels that each show one mechanism. These are tried each time, and their mutants are judged before a release.
-pub const MECHANISMS: [&str; 28] = [
-    "naive",
-    "vectorized",
-    "double_buffered",
-    "conflict_free",
-    "warp_tiled",
-    "direct_4x4_i32",
-    "shared_deep",
-    "producer_warp",
-    "vectorized_bf16",
-    "nn_64x64_split4",
-    "mma_turing",
-    "mma_pipelined",
-    "mma_f16",
-    "mma_async",
-    "tma_ring",
-    "tma_store",
-    "tma_persistent",
-    "tma_stream_k",
-    "wgmma",
-    "wgmma_c",
-    "wgmma_pingpong",
-    "wgmma_cluster",
-    "wgmma_lent",
-    "wgmma_exchange",
-    "bf16_even64x64",
-    "grouped_wgmma",
-    "emulate_f16x3",
-    "strassen",
-];
 
 /// A part of every long list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +24,7 @@ impl Part {
     /// The part that `PTX_GEMM_PART` names. It is printed, so that a failed test says how to repeat it.
     ///
     /// # Panics
-    /// If it names none: a run that silently tries another part proves nothing.
+    /// Panics if the value is invalid: a run that silently covers another part proves nothing.
     pub fn of_this_run() -> Part {
         let part = match env::var("PTX_GEMM_PART") {
             Err(_) => Part::Tenth(0),
@@ -89,20 +57,18 @@ impl Part {
     /// The cases among these that each show a mechanism, and those of this part.
     pub fn of_cases(self, all: impl IntoIterator<Item = Case>) -> impl Iterator<Item = Case> {
         let all = all.into_iter().enumerate();
-        all.filter(move |(index, case)| MECHANISMS.contains(&case.name) || self.has(*index)).map(|(_, case)| case)
+        let shows = |case: &Case| MECHANISMS.iter().any(|mechanism| mechanism.case == case.name);
+        all.filter(move |(index, case)| shows(case) || self.has(*index)).map(|(_, case)| case)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{MECHANISMS, Part};
-    use crate::{case, cases};
+    use super::Part;
+    use crate::cases;
 
     #[test]
     fn ten_parts_are_everything() {
-        for name in MECHANISMS {
-            assert!(case(name).is_some(), "{name}");
-        }
         let parts: usize = (0..10).map(|number| Part::Tenth(number).of(cases()).count()).sum();
         assert_eq!(parts, cases().len());
         assert!(Part::Tenth(3).of_cases(cases()).any(|case| case.name == "naive"));

@@ -1,4 +1,4 @@
-//! GPUs as data: a file of figures each, which an estimate needs.
+//! GPUs as data: one file of figures each, for estimates.
 
 use std::sync::OnceLock;
 
@@ -102,7 +102,7 @@ impl Gpu {
     /// Reads a file of figures: lines `name = value`, comments after `#`.
     ///
     /// # Errors
-    /// The first line that is not of that form, an unknown name, or a figure that is missing.
+    /// Fails on the first line of another form, on an unknown name, and on a missing figure.
     pub fn parse(text: &str) -> Result<Gpu, String> {
         let mut figures = Figures { entries: Vec::new() };
         for (index, line) in text.lines().enumerate() {

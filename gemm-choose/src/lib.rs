@@ -1,5 +1,5 @@
-//! How long a schedule takes, and which one to take, without a GPU and without a compilation: everything follows from
-//! [`ptx_gemm_dsl::Plan`].
+//! Estimates the time of a schedule, and chooses one, without a GPU and without a compilation: everything follows
+//! from [`ptx_gemm_dsl::Plan`].
 
 mod estimate;
 mod gpu;

@@ -19,7 +19,7 @@ pub struct Size {
 }
 
 impl Size {
-    /// One product whose three extents are equal.
+    /// One product with three equal extents.
     pub fn cube(extent: usize) -> Size {
         Size::of([extent; 3])
     }
@@ -38,7 +38,7 @@ impl Size {
     ///
     /// # Errors
     ///
-    /// Returns what was expected if it is none of these, or if an extent is 0 or more than a launch takes.
+    /// Returns what was expected for any other text, and if an extent is 0 or exceeds what a launch supports.
     pub fn parse(text: &str) -> Result<Size, String> {
         let numbers: Result<Vec<usize>, _> = text.split('x').map(|part| part.trim().parse()).collect();
         match numbers.as_deref() {

@@ -4,10 +4,13 @@ mod topics;
 
 use std::fmt;
 
+use crate::epilogue::Function;
 use crate::implemented;
 use crate::schedule::Schedule;
 use crate::suggest;
 use crate::table::{self, ALL, Info, Values};
+use crate::types::DType;
+use crate::words::Word;
 
 pub use topics::{TOPICS, Topic};
 
@@ -75,7 +78,7 @@ pub enum Entry {
 
 /// The clause or topic of a name. `epilogue` and `layout` are both: a name with parentheses or braces finds the clause,
 /// and the text of the topic begins with the clause. A word that a single clause takes, such as `cp_async`,
-/// finds that clause.
+/// finds that clause, and a function finds the epilogue.
 ///
 /// # Errors
 /// Returns the name that was probably meant, if there is one.
@@ -93,8 +96,23 @@ pub fn find(name: &str) -> Result<Entry, Option<&'static str>> {
         [first, ..] => return Err(Some(first.name)),
         [] => {}
     }
+    let functions = || Function::TABLE.iter().map(|(name, _)| *name);
+    if let Some(topic) = TOPICS.iter().find(|topic| topic.name == "epilogue" && functions().any(|name| name == bare)) {
+        return Ok(Entry::Topic(topic));
+    }
+    // `wgmma` and `KiB`: neither arguments nor words, but parts of a syntax.
+    if let [info] = ALL.iter().filter(|info| writes(info, bare)).collect::<Vec<_>>()[..] {
+        return Ok(Entry::Clause(info));
+    }
     let known = ALL.iter().map(|info| info.name).chain(TOPICS.iter().map(|topic| topic.name));
-    Err(suggest::nearest(bare, known))
+    let types = DType::TABLE.iter().map(|(name, _)| *name);
+    Err(suggest::nearest(bare, known.chain(functions()).chain(types)))
+}
+
+/// Whether a word is in a clause's syntax.
+fn writes(info: &Info, word: &str) -> bool {
+    let words = info.signature.split(|c: char| c != '_' && !c.is_alphanumeric());
+    words.filter(|word| word.starts_with(char::is_alphabetic)).any(|known| known == word)
 }
 
 /// Whether a word is one of a clause's arguments or of their values.
@@ -171,8 +189,9 @@ argument   = [ name \"=\" ] value
 ```
 
 `//` begins a comment, `/*` and `*/` enclose one. Numbers are whole and decimal; `_` may separate digits. In `gemm!`,
-`{expression}` takes a number or a word from the surrounding Rust code, and `..base` takes the clauses that are not given from
-another schedule. Every schedule needs a `tile`, and with `atom(fma)` a `thread`.
+`{expression}` takes a number from the surrounding Rust code, or a word as a value of its type (`DType::F16`, `Layout::Col`,
+`Target::SM_90A`, and those in `ptx_gemm::builder`, such as `FmaOrder::Snake`; not a string). `..base` takes the clauses that are
+not given from another schedule. Every schedule needs a `tile`, and with `atom(fma)` a `thread`.
 
 ";
 

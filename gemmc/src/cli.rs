@@ -33,7 +33,7 @@ pub(crate) use device::DeviceName;
 pub(crate) use diff::Diff;
 pub(crate) use draw::{Draw, Scheme, ends_in};
 pub(crate) use exec::{Exec, SecondOpinion};
-pub(crate) use language::{Check, Explain, Fmt, Ir, Level, Ptx};
+pub(crate) use language::{Check, Explain, Fixes, Fmt, Ir, Level, Ptx};
 pub(crate) use large::{Large, LargeCommand, LargePlan, LargeRun, LargeScale, OnFailureName, Place, Sizes};
 pub(crate) use mutants::{Faults, Mutants};
 pub(crate) use new::New;
@@ -56,7 +56,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Say everything that is wrong with a schedule or tile programs, or worth knowing.
+    /// Report everything that is wrong with a schedule or tile programs, or worth knowing.
     Check(Check),
     /// The canonical form of schedules: one clause a line, comments kept.
     Fmt(Fmt),

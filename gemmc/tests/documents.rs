@@ -1,5 +1,5 @@
-//! What README.md and docs/*.md show of gemmc is what gemmc says: commands parse, sessions and pictures are repeated, and times quoted
-//! in the text are those that were measured.
+//! README.md and docs/*.md agree with gemmc: commands parse, sessions and pictures are repeated, and times quoted in the text are
+//! those of the files of results.
 // The sessions use GNU sed.
 #![cfg(target_os = "linux")]
 
@@ -137,7 +137,7 @@ fn every_session_is_what_gemmc_says() {
     let mut wrong = Vec::new();
     let mut count = 0;
     for (path, text) in documents() {
-        // A page's sessions share a folder, as they do for its reader.
+        // The sessions of a page share a folder, as for its reader.
         let folder = workplace();
         for session in blocks(&text, "console") {
             for step in format!("\n{session}").split("\n$ ").skip(1) {
@@ -212,14 +212,15 @@ fn results(runs: &[&str]) -> Vec<serde_json::Value> {
     names.flat_map(of_run).collect()
 }
 
-/// The cube that a sentence about a time is about, unless it says otherwise.
+/// The default cube of a sentence about a time.
 const RUNG: &str = "4096 x 4096 x 4096";
 
-/// Where a time is from, if it is from another GPU than the H200 of most of them.
+/// The GPU of a time, unless it is the H200 of most of them.
 const ON_H100: &str = " on an H100";
 
-/// What the tutorial says about a schedule's time, and about how it compares with another of the same file: `Measured: ...`, or
-/// `Measured at M x N x K: ...`, with the GPU before the extents. What has not been measured is said to be, with the command.
+/// The tutorial's sentence about a schedule's time, and its comparison with another of the same file: `Measured: ...`, or
+/// `Measured at M x N x K: ...`, with the GPU before the extents. A time that was not measured is marked so, with the
+/// command.
 fn sentence(rows: &[serde_json::Value], line: &str) -> Option<String> {
     let (at, rest) = line.strip_prefix("Measured")?.split_once(": ")?;
     let at = at.strip_prefix(ON_H100).unwrap_or(at);
@@ -237,7 +238,7 @@ fn sentence(rows: &[serde_json::Value], line: &str) -> Option<String> {
     let mut names = rest.split('`').skip(1).step_by(2).filter(|name| !name.contains(' '));
     let (name, other) = (names.next()?, names.next());
     let next_to = other.map(|other| format!(" next to `{other}`")).unwrap_or_default();
-    // Times of one file, which one process has measured in turns.
+    // Times of one file, measured by one process with alternating samples.
     let beside = |own: &serde_json::Value, other| of(other).into_iter().find(|row| row["file"] == own["file"]);
     let own = of(name).into_iter().find(|own| other.is_none_or(|other| beside(own, other).is_some()));
     let Some(own) = own else {
@@ -303,7 +304,7 @@ fn sentences_about_times() {
     );
 }
 
-/// What the tutorial says about the errors of methods: `Relative errors at K = 4096, N(0, 1): ...`.
+/// The tutorial's sentence about the errors of methods: `Relative errors at K = 4096, N(0, 1): ...`.
 fn errors_sentence(rows: &[serde_json::Value], line: &str) -> Option<String> {
     let (start, rest) = line.strip_prefix("Relative errors at ")?.split_once(": ")?;
     let (k, data) = start.strip_prefix("K = ")?.split_once(", ")?;
@@ -352,7 +353,7 @@ fn times_in_the_tutorial_are_the_measured_ones() {
     }
 }
 
-/// Rows of tables that people wrote in the tutorial are those of the page of measurements.
+/// The hand-written rows of tables in the tutorial agree with the page of measurements.
 #[test]
 fn the_tutorial_repeats_measurements_as_they_are() {
     let [tutorial, measurements] = ["docs/tutorial.md", "docs/performance.md"]

@@ -80,7 +80,7 @@ fn one_rule_for_the_target() {
     assert_eq!(target(&[&draw[..], &["--gpu", "h200", "--target", "sm_89"]].concat(), "/target"), "sm_89");
     for command in ["ptx", "plan", "profile", "diff", "ablate", "draw", "run", "sweep", "ladder"] {
         let help = fine(folder.path(), &[command, "--help"]).split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(help.contains("else the newest that the GPU of --device or --gpu runs; else the first"), "{help}");
+        assert!(help.contains("else the newest that the GPU runs, if one is given; else the first"), "{help}");
     }
 }
 

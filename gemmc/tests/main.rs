@@ -14,3 +14,4 @@ mod new;
 mod profile;
 mod sweep;
 mod tile;
+mod uncompared;

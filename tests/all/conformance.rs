@@ -112,7 +112,7 @@ fn exits() -> Vec<Exit> {
     all
 }
 
-/// What a wrong call gets: a diagnostic for the schedule, a Rust type that has no such value, or a typed error before
+/// A wrong call gets a diagnostic for the schedule, a Rust type without such a value, or a typed error before
 /// anything is launched. Nothing is written.
 #[test]
 fn netlib_error_exits() {

@@ -108,8 +108,8 @@ fn special_values_go_where_ieee_says() {
     }
 }
 
-/// The same of every case and tuned schedule of f32 that neither divides K nor splits elements, with random data, whose sums
-/// depend on the order.
+/// The same for every f32 case and tuned schedule that neither divides K nor splits elements, with random data, so that the
+/// order of summation matters.
 #[test]
 fn unsplit_sums_ascend_with_k() {
     let [m, n, k] = [33, 29, 71];
@@ -141,7 +141,7 @@ fn unsplit_sums_ascend_with_k() {
     assert!((0..m).flat_map(|row| (0..n).map(move |col| (row, col))).filter(|at| differ(*at)).count() > m * n / 2);
 }
 
-/// The cases above test what their names say: each has such an element somewhere.
+/// The cases above test what their names say: each has such an element.
 #[test]
 fn special_cases_are_special() {
     for special in &SPECIALS {

@@ -156,8 +156,8 @@ const RAGGED: (usize, usize, usize) = (36, 44, 12);
 const ODD: (usize, usize, usize) = (37, 41, 11);
 
 /// Accepted programs are correct: however an edit moves, widens, unrolls or reorders statements, the result has the
-/// same bits, and edits that would change it (another K-tile, a statement less or twice, another accumulator) are
-/// rejected. Only tokens that say *what* is computed change the result.
+/// same bits, and edits that would change it (another K-tile, a missing or repeated statement, another accumulator)
+/// are rejected. Only tokens that say *what* is computed change the result.
 #[test]
 fn what_is_accepted_is_right() {
     let device = interpreter();
@@ -208,7 +208,7 @@ fn what_is_accepted_is_right() {
     assert!(ran > 200 && refused > 2000 && changed > 5);
 }
 
-/// Schedules, and other maps of their accumulators: registers in another order, warps that hold pieces apart.
+/// Schedules, and other maps of their accumulators: registers in another order, warps that hold separate pieces.
 const MAPS: [(&str, &[(&str, &str)]); 5] = [
     (
         "tile(16, 32, 4); thread(4, 4); fragment(2, 2); vector(2)",
@@ -238,7 +238,7 @@ const MAPS: [(&str, &[(&str, &str)]); 5] = [
     ),
 ];
 
-/// A map says which register holds what; products follow it, in whichever order it has registers.
+/// A map says which register holds which element; products follow it, whatever the order of registers.
 #[test]
 fn accumulators_may_be_held_in_any_order() {
     let device = interpreter();
@@ -256,8 +256,8 @@ fn accumulators_may_be_held_in_any_order() {
     }
 }
 
-/// What is copied of a narrow tile of B is divided evenly among as many boxes as the text says, and C is as narrow. Schedules
-/// have such tiles in groups alone, and C by TMA only in other problems.
+/// The copy of a narrow tile of B is divided evenly among the boxes of the text, and C is equally narrow. Schedules have such
+/// tiles only in groups, and copy C by TMA only in other problems.
 #[test]
 fn narrow_tiles_are_copied_in_any_number_of_boxes() {
     let device = interpreter();
@@ -325,7 +325,7 @@ fn columns_are_divided_evenly_among_tiles() {
         let gemm = CompiledGemm::new(&schedule, &interpreter()).unwrap_or_else(|e| panic!("{more}: {e}"));
         let narrow = gemm.interface().entries[0].narrow.unwrap_or_else(|| panic!("{more}: whole tiles"));
         let grain = if more.contains("cluster") { 16 } else { 8 };
-        // Of the tile's 48 columns, as many as there are rows: in one tile, and in two.
+        // The tile of 48 columns is narrowed to the rows that there are: in one tile, and in two.
         let widths = [1, 17, 48, 49, 70].map(|m| narrow.width(Extents { m, n: 3, k: 3, batch: 1 }));
         assert_eq!(widths, [1u32, 17, 48, 25, 35].map(|rows| rows.next_multiple_of(grain)), "{more}");
         for m in [1, 17, 33, 48, 49, 70] {
@@ -348,6 +348,61 @@ fn a_program_by_hand_is_right_at_every_edge() {
             let request = if index % 2 == 0 { Request::exact(m, n, k) } else { Request::random(m, n, k) };
             let outcome = check(&gemm, &request.set("alpha", -2.0)).unwrap();
             assert!(outcome.is_right(), "{m} x {n} x {k}: {outcome:?}");
+        }
+    }
+}
+
+/// Sums may be promoted where there are no products: for k = 0, after the last chunk, twice. For instructions that overwrite
+/// what a set of accumulators has, as for those that add to it.
+#[test]
+fn sums_are_promoted_wherever_a_program_says() {
+    let twice = |text: &str| {
+        let again = text.replace("promote part into acc", "promote part into acc\n              promote part into acc");
+        again.replace("        store acc -> d", "        promote part into acc\n        store acc -> d")
+    };
+    // The second half of each K-tile has a set of its own.
+    let halves = |text: &str| {
+        let edited = text.lines().map(|line| match line.trim_start().split_once(' ') {
+            Some(("accumulator", rest)) => format!("{line}\naccumulator high {}", rest.trim_start_matches("acc ")),
+            Some(("clear", _)) => format!("{line}\nclear high"),
+            Some(("store", _)) => format!("promote high into acc\n{line}"),
+            _ => line.into(),
+        });
+        let text = edited.collect::<Vec<String>>().join("\n");
+        let steps = &text[text.find("steps 0..32").unwrap()..];
+        let steps = &steps[..steps.find('}').unwrap() + 1];
+        let [low, high] = [("0..16", "acc"), ("16..32", "high")].map(|(half, acc)| {
+            let of_half = steps.replace("0..32 unroll 32", &format!("{half} unroll 16"));
+            of_half.replace("multiply acc", &format!("multiply {acc}")).replace("ahead 16", "ahead 0")
+        });
+        text.replace(steps, &format!("{low}\n{high}"))
+    };
+    let edits: [(&str, &dyn Fn(&str) -> String); 5] = [
+        (
+            "emulate(bf16x3); promote(every = 32); tile(64, 64, 32); atom(wgmma(64, 64, 16)); load(tma); stages(2)",
+            &twice,
+        ),
+        (
+            "emulate(bf16x3); promote(every = 64); tile(64, 64, 32); atom(wgmma(64, 64, 16)); load(tma); stages(3); \
+          specialize(producers = 1 warp); persistent",
+            &twice,
+        ),
+        (
+            "emulate(bf16x3); promote(every = 64); tile(32, 32, 32); warp(16, 16); atom(mma(16, 8, 16)); load(cp_async); stages(3)",
+            &twice,
+        ),
+        ("types(bf16); tile(64, 64, 32); atom(wgmma(64, 64, 16)); load(tma); stages(2)", &halves),
+        ("types(bf16); tile(32, 32, 32); warp(16, 16); atom(mma(16, 8, 16)); load(cp_async); stages(3)", &halves),
+    ];
+    for (schedule, edit) in edits {
+        let program = print(&module(&schedule.parse().unwrap()));
+        let edited = edit(&program);
+        assert_ne!(edited, program, "{schedule}");
+        let gemm =
+            CompiledGemm::from_tile(&edited, &interpreter()).unwrap_or_else(|e| panic!("{schedule}: {e}\n{edited}"));
+        for k in [0, 24, 32, 64, 96, 130] {
+            let outcome = check(&gemm, &Request::exact(72, 40, k)).unwrap();
+            assert!(outcome.is_right(), "{schedule}, k = {k}: {outcome}");
         }
     }
 }

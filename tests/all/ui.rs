@@ -4,7 +4,7 @@ use std::process::Command;
 
 use ptx_gemm_check::part::Part;
 
-/// The compiler whose messages the `.stderr` files hold.
+/// The compiler version of the messages in the `.stderr` files.
 const COMPILER: &str = "rustc 1.95.";
 
 #[test]
@@ -21,7 +21,7 @@ fn wrong_schedules_do_not_compile() {
     programs.retain(|path| path.extension().is_some_and(|e| e == "rs"));
     programs.sort();
     assert!(programs.len() >= 40, "only {} programs were found", programs.len());
-    // What compiles is in `macros.rs`: with a program that passes, all of them would be built and not only checked.
+    // Programs that compile are in `macros.rs`: with one that passes, all of them would be built and not only checked.
     let tests = trybuild::TestCases::new();
     Part::of_this_run().of(programs).for_each(|path| tests.compile_fail(path));
 }

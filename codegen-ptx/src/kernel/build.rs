@@ -21,7 +21,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// A builder for a kernel whose body is empty.
+    /// A builder for a kernel with an empty body.
     pub fn new(mut kernel: Kernel) -> Builder {
         let mut family = |name, ty, about| {
             kernel.families.push(FamilyInfo { name, ty, about, count: 0, bounds: Vec::new() });
@@ -107,7 +107,7 @@ impl Builder {
         }
     }
 
-    /// Type of an index expression: u32 unless something in it is wider.
+    /// Type of an index expression: u32 unless an operand is wider.
     pub fn type_of(&self, value: &Expr) -> Type {
         expr_type(value, &self.kernel)
     }
@@ -128,7 +128,7 @@ impl Builder {
         match self.set(value) {
             Expr::Reg(reg, _) => reg,
             other => {
-                // `set` returns a constant unchanged, which gets a register here.
+                // `set` returns a constant unchanged; here the constant gets a register.
                 let family = self.family_of(&other);
                 let dst = self.fresh(family);
                 self.push(Op::Set { dst, value: other });
@@ -137,7 +137,7 @@ impl Builder {
         }
     }
 
-    /// A register that will be reassigned: declared with the bound of all values it will hold.
+    /// A register that will be reassigned, declared with the bound of all values it will hold.
     pub fn variable(&mut self, value: Expr, bound: u64) -> Expr {
         let family = self.family_of(&value);
         let dst = self.bounded(family, bound);
@@ -145,7 +145,7 @@ impl Builder {
         Expr::Reg(dst, bound)
     }
 
-    /// The same for 64-bit values whose initial value is a constant.
+    /// The same for a 64-bit value with a constant initial value.
     pub fn variable_wide(&mut self, value: Expr) -> Expr {
         let dst = self.fresh(self.wide);
         self.push(Op::Set { dst, value });

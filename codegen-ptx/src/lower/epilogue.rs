@@ -1,10 +1,10 @@
-//! The end of a tile: loads the epilogue's operands, computes its value and stores it, line by line.
+//! The epilogue of a tile: loads its operands, computes its value and stores it, line by line.
 //!
-//! The accumulators' map alone says which elements a thread has.
+//! Only the accumulators' map says which elements a thread holds.
 //!
 //! A line runs along D's contiguous dimension. Tiles inside D are stored with the widest accesses; at an edge each
-//! element has its own predicate. A tile that is staged in shared memory first is written there whole, whatever lies
-//! outside D.
+//! element has its own predicate. A tile that is staged in shared memory is written to the stage in full, including
+//! elements outside D.
 
 mod matrices;
 mod scales;
@@ -27,7 +27,7 @@ struct Axis {
     /// The thread's first element in D, and in the tile.
     start: Expr,
     local: Expr,
-    /// Elements left of D from the tile's first element on.
+    /// Elements of D left from the tile's first element on.
     rem: Expr,
 }
 
@@ -96,8 +96,8 @@ impl Lowering<'_> {
         format!("epilogue({})", self.program.problem.epilogue).into()
     }
 
-    /// Applies the epilogue to a set of accumulators and stores the tile, with `width` elements of D per access, or writes it to
-    /// the stage as `stager` says. C is read from where `from` says.
+    /// Applies the epilogue to a set of accumulators. Stores the tile with `width` elements of D per access, or writes
+    /// it to the stage as `stager` says. `from` says where C is read.
     pub(super) fn store(
         &mut self,
         work_tile: &WorkTile,
@@ -110,7 +110,7 @@ impl Lowering<'_> {
         self.store_sums(work_tile, (map, &sums, stager), (width, from), note)
     }
 
-    /// The same, of sums in registers that a map numbers.
+    /// The same for accumulators already in registers, numbered by a map.
     pub(super) fn store_sums(
         &mut self,
         work_tile: &WorkTile,
@@ -146,9 +146,9 @@ impl Lowering<'_> {
             false => self.lines(&held, &rows, &cols, &d, c.as_ref(), reads_c, &vectors, None)?,
         }
         let inside = self.b.close();
-        // Without vectors and a C in global memory, what is staged is the same everywhere.
-        let anywhere = staged && !matches!(c, Some(SourceOfC::Global(_))) && vectors.is_empty();
-        match work_tile.interior.filter(|_| !anywhere) {
+        // Without vectors and without C in global memory, staging takes the same path inside D and at its edges.
+        let edge_free = staged && !matches!(c, Some(SourceOfC::Global(_))) && vectors.is_empty();
+        match work_tile.interior.filter(|_| !edge_free) {
             None => self.b.extend(inside),
             Some(interior) => {
                 self.b.open();
@@ -181,7 +181,7 @@ impl Lowering<'_> {
         Ok((rows, axis(map.cols(), &work_tile.n0, col, &work_tile.rem_n)))
     }
 
-    /// The accumulators in the type that the epilogue computes in, as their map numbers them.
+    /// The accumulators in the epilogue's type, in the order of their map.
     fn sums(&mut self, acc: usize, note: &Note) -> Vec<Reg> {
         let held = self.acc[acc].clone();
         if self.types.sums == self.types.acc {
@@ -200,7 +200,7 @@ impl Lowering<'_> {
         sums
     }
 
-    /// Registers that a map numbers, row by row of the thread's elements.
+    /// Reorders registers from the order of a map to row by row of the thread's elements.
     fn by_rows(sums: &[Reg], map: &Map, (rows, cols): (&Axis, &Axis)) -> Lowered<Vec<Reg>> {
         let mut held = vec![None; sums.len()];
         for (element, reg) in sums.iter().enumerate() {
@@ -233,13 +233,13 @@ impl Lowering<'_> {
         Ok(Plane { base: self.b.set(address), ld_bytes, bytes, layout, width, access })
     }
 
-    /// The predicate of reading C at all; absent if it always is read.
+    /// The predicate for reading C at all; absent if C is always read.
     pub(super) fn reads_c(&mut self, note: &Note) -> Option<Reg> {
         let scalars = self.dropping.c.clone();
         self.nonzero(&scalars, "a scalar of 0 skips reading C", note)
     }
 
-    /// The predicate that none of some scalars is 0; absent if there are none.
+    /// The predicate that all of some scalars are nonzero; absent if there are none.
     fn nonzero(&mut self, scalars: &[usize], what: &str, note: &Note) -> Option<Reg> {
         let mut reads: Option<Expr> = None;
         for scalar in scalars {
@@ -457,7 +457,7 @@ impl Lowering<'_> {
         Ok(self.widen_c(raw, note))
     }
 
-    /// Registers for `n` elements of C: of a line, or of one of several that are loaded together, which is number `set`.
+    /// Registers for `n` elements of C: of one line, or of number `set` of several lines that are loaded together.
     fn pool_c(&mut self, n: usize, set: usize) -> Vec<Reg> {
         while self.c_pool.len() < n * (set + 1) {
             let reg = self.b.fresh(self.families.c);
@@ -518,7 +518,7 @@ impl Lowering<'_> {
         if let (Value::Reg(reg), true) = (value, self.types.d == self.types.acc) {
             return reg;
         }
-        // A constant is one of the accumulator's type first, and a 16-bit type has no constants of its own.
+        // The constant first takes the accumulator's type, because a 16-bit type has no constants.
         let value = match value {
             Value::Const(_) if self.types.d.is_narrow() => self.apply(Math::Mov, vec![value]),
             value => value,

@@ -1,11 +1,11 @@
 //! `shared(none)`: every thread reads its operands from global memory, step by step over all of k.
 //!
-//! Fragments are also read ahead from one round of the unrolled loop to the next. Without that, each round waits for
-//! its own loads (`naive` on an H200 at 4096: 4.7 instead of 6.5 TFLOP/s).
+//! Fragments are also prefetched from one round of the unrolled loop to the next. Otherwise each round waits for its
+//! own loads (`naive` on an H200 at 4096: 4.7 instead of 6.5 TFLOP/s).
 //!
-//! Tiles at an edge clamp the coordinates that they read to the last row or column, so that no load needs a guard; what
-//! is computed there is not stored. If a thread's elements can share one pointer (or one vector access) in the
-//! interior, interior tiles get a separate loop.
+//! Tiles at an edge clamp the coordinates that they read to the last row or column, so that no load needs a guard. The
+//! results there are not stored. If a thread's elements can share one pointer (or one vector access) in the interior,
+//! interior tiles get a separate loop.
 
 use ptx_gemm_dsl::terms::{Fast, Param, Side, Tail};
 
@@ -20,7 +20,7 @@ use crate::tile::{Fetch, Note, Op, Source, Span, Statement};
 /// How reads beyond the edge are avoided.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reach {
-    /// There are none.
+    /// There are no such reads.
     Inside,
     /// Clamped to the last row or column.
     Clamped,
@@ -84,7 +84,7 @@ impl<'a> Lowering<'a> {
         self.rounds(&multiplier, &mut streams, &left, note, 1)
     }
 
-    /// Runs as many whole rounds of `steps` steps as are left.
+    /// Runs whole rounds of `steps` steps while enough are left.
     fn rounds(
         &mut self,
         multiplier: &Multiplier,
@@ -181,10 +181,10 @@ impl<'a> Lowering<'a> {
             let constant = if shared_pointer { position * bytes } else { 0 };
             elements.push((pointers.len() - 1, constant));
         }
-        // A vector along m or n may cross an edge, so it is for the interior only.
+        // A vector along m or n may cross an edge, so it is used in the interior only.
         let width = if fast == Fast::Mn && reach == Reach::Clamped { 1 } else { width };
         let group = if fast == Fast::K { width } else { 1 };
-        // With a ring of as many groups as a round has, groups read ahead never overwrite groups still to be
+        // A round has one register set per group, so groups that are prefetched never overwrite groups still to be
         // multiplied.
         let ring = if ahead > 0 { (unroll / group).max(1) } else { 1 };
         let each = positions.len() as u32 * group;
@@ -217,7 +217,7 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// Advances the pointers, which the round has stepped through, to `steps` after where they were.
+    /// Advances the pointers, which the round has stepped through, to `steps` after their start.
     fn step_on(&mut self, stream: &mut Stream, steps: u32) -> Lowered<()> {
         if steps == 0 {
             return Ok(());
@@ -235,7 +235,7 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// Reads a group during step `step`, relative to where the pointers are then, as step `of` of the round.
+    /// Reads a group during step `step`, relative to the current position of the pointers, as step `of` of the round.
     pub(super) fn fetch_global(
         &mut self,
         stream: &mut Stream,
@@ -260,7 +260,7 @@ impl<'a> Lowering<'a> {
             Fast::Mn => (width, 0),
         };
         let left = source.left.ok_or_else(|| broken("a fetch outside the rounds"))?;
-        // Reads ahead for the next round count from there.
+        // Prefetches for the next round count from there.
         let before = if guard.is_some() { 0 } else { source.before };
         let k = Extent { dim: Dim::K, left, before, end: of + group as u32 };
         let (own, side) = (source.own, stream.side);

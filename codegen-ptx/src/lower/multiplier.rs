@@ -22,7 +22,7 @@ impl Multiplier {
     pub(super) fn of(lowering: &Lowering<'_>, multiply: &Multiply, note: &Note) -> Lowered<Multiplier> {
         match multiply.by {
             Instruction::Fma { order } => {
-                // Fragments are by rows and by columns, whatever the order of the registers.
+                // Fragments are ordered by rows and by columns, whatever the order of the accumulators.
                 let (held, map) = (&lowering.acc[multiply.acc], &lowering.program.accumulators[multiply.acc].map);
                 let acc = map.row_major().iter().map(|register| held.get(*register as usize).copied()).collect();
                 let acc = Option::<Vec<Reg>>::ok_or(acc, broken("a map has more registers than there are"))?;
@@ -64,7 +64,7 @@ impl Multiplier {
         Ok(())
     }
 
-    /// Multiplies one step; each product reads its two operands again.
+    /// Multiplies one step. Each product reads its two operands again.
     pub(super) fn multiply_reloading(&self, lowering: &mut Lowering<'_>, streams: &[Stream], step: u32) -> Lowered<()> {
         let (a, b) = sides(streams)?;
         match self {

@@ -3,8 +3,8 @@
 //! Each thread has its own flag and synchronises only with the threads that compute the same elements in other parts,
 //! so that no barrier is needed. [`interface::Workspace`] defines the layout of the workspace.
 //!
-//! - `serial`: part p waits until its flag is p, adds its sums to the accumulated ones, and hands them on.
-//! - `workspace`: every part stores its sums; the part that completes the count adds them all up.
+//! - `serial`: part p waits until its flag is p, adds its partial sums to the total so far, and passes it on.
+//! - `workspace`: every part stores its partial sums; the part that completes the count adds them all up.
 //!
 //! [`interface::Workspace`]: crate::tile::interface::Workspace
 
@@ -23,7 +23,7 @@ use crate::tile::{Division, Note, Statement};
 struct Reduction<'a> {
     acc: Vec<Reg>,
     parts: u32,
-    /// Bytes of one part's sums of a tile.
+    /// Bytes of one part's partial sums of a tile.
     slot_bytes: u32,
     body: &'a [Statement],
     note: &'a Note,

@@ -1,10 +1,11 @@
-//! Scales: a kernel of its own determines a power of two for each row of A, or column of B, before its planes are written.
+//! Scales: a separate kernel determines a power of two for each row of A, or column of B, before its planes are
+//! written.
 //!
-//! A block has [`SCALE_LINES`] rows (of A; columns of B), and goes through all of k. Its lanes run along the contiguous
-//! dimension, its warps along the other one; each thread keeps the largest magnitude of the finite elements that it comes
-//! across, in shared memory at the end, where a thread for each row takes the largest of them. Magnitudes of f32 are ordered
-//! as their bits are, and the upper bits are the exponent: the scale makes it that of 2^14. Rows whose elements are all below
-//! 2^-112 get the scale of 2^-112, so that scales and their inverses are normal numbers.
+//! A block handles [`SCALE_LINES`] rows (of A; columns of B) over all of k. Its lanes run along the contiguous
+//! dimension, its warps along the other one. Each thread tracks the largest magnitude of its finite elements and writes
+//! it to shared memory at the end; then one thread per row takes the maximum. Magnitudes of f32 are ordered like their
+//! bits, and the upper bits are the exponent: the scale changes it to that of 2^14. Rows with all elements below 2^-112
+//! get the scale of 2^-112, so that scales and their inverses are normal numbers.
 
 use ptx_gemm_dsl::target::WARP;
 use ptx_gemm_dsl::terms::{Fast, Param, Reads};
@@ -27,7 +28,7 @@ use crate::tile::{Pack, Program, SCALE_LINES, SCALE_SHARED_BYTES, SCALE_THREADS}
 /// Elements that a thread has in flight.
 const AT_ONCE: u32 = 16;
 
-/// Threads for each row, and the distance of rows of their results in shared memory, so that neither side has bank conflicts.
+/// Threads for each row, and the pitch of their results in shared memory, without bank conflicts in either direction.
 const SHARE: u32 = SCALE_THREADS / SCALE_LINES;
 const PITCH: u32 = SHARE + 1;
 
@@ -36,11 +37,11 @@ const EXPONENT: u32 = 1 << 23;
 const BIAS: u32 = 127;
 const LARGEST: u32 = 254;
 
-/// The exponent that the largest element of a row gets, and the least exponent field whose scale is determined.
+/// The exponent that the largest element of a row gets, and the smallest exponent field for which a scale is computed.
 const AIM: u32 = 14;
 const LEAST: u32 = AIM + 1;
 
-/// Lowers the kernel that determines the scales of an operand, for a program that was verified.
+/// Lowers the kernel that determines the scales of an operand, for a verified program.
 pub(crate) fn lower(program: &Program, pack: &Pack) -> Lowered<Kernel> {
     let params = pack.scale_params(program.problem.batch);
     let kernel = Kernel {
@@ -162,7 +163,7 @@ impl Scaling<'_> {
         let reads = self.b.set_reg(tid.clone().lt(SCALE_LINES).and(tid.clone().lt(left.clone())));
         self.b.open();
         self.b.origin_at(Site::LargestOfLine, note, &format!("the largest of the {line}, as bits"));
-        // The minimum changes nothing for threads that come here, and states the bound to the verifier.
+        // The minimum changes nothing for threads that get here, but states the bound to the verifier.
         let mine = self.b.set(tid.min((SCALE_LINES - 1).into()));
         let base = self.b.set_reg(Expr::SharedBase + mine.clone() * (PITCH * 4));
         let mut most = Expr::Const(0);

@@ -1,8 +1,8 @@
-//! The loop over K-steps: fragments are read ahead into rotating registers, and multiplied.
+//! The loop over K-steps: fragments are prefetched into rotating registers, and multiplied.
 //!
 //! The same loop serves fragments from shared memory and from global memory. A fragment is read in groups of steps:
 //! along k one access covers as many steps as its width, along m or n a single step. Each group is read `ahead` steps
-//! before its first product. Register sets rotate so that groups read ahead never overwrite groups still to be
+//! before its first product. Register sets rotate so that prefetched groups never overwrite groups still to be
 //! multiplied.
 
 use std::ops::Range;
@@ -27,7 +27,7 @@ impl<'a> Lowering<'a> {
         })
     }
 
-    /// Registers from index `from` of a fragment family, which every use of the family shares.
+    /// Registers from index `from` of a fragment family. Every use of the family shares them.
     pub(super) fn rotating(&mut self, side: Side, from: u32, n: u32, converted: bool) -> Vec<Reg> {
         let index = index(side);
         let family = if converted { self.families.converted[index] } else { self.families.fragment[index] };
@@ -125,7 +125,7 @@ impl<'a> Lowering<'a> {
             for stream in streams.iter_mut() {
                 let first = step + stream.ahead;
                 if !step.is_multiple_of(stream.group) {
-                    // Read with an earlier step.
+                    // An earlier step has read this group.
                 } else if first < range.end {
                     multiplier.fetch(self, stream, (step, first), None)?;
                 } else if let Some(pred) = again {

@@ -59,8 +59,11 @@ fn refused(clauses: &str, message: &str, change: impl FnOnce(&mut Kernel)) {
     let before = kernel.clone();
     change(&mut kernel);
     assert_ne!(before, kernel, "the kernel did not change");
-    let reason = verify(&kernel).map(drop).expect_err("the change is accepted").reason();
-    assert!(reason.contains(message), "{reason}");
+    let violation = verify(&kernel).map(drop).expect_err("the change is accepted");
+    assert!(violation.reason().contains(message), "{}", violation.reason());
+    // The compiler has not made the change, and is not to blame.
+    let said = violation.to_string();
+    assert_eq!(said, format!("the kernel IR verifier found {}", violation.reason()));
 }
 
 /// Changes a statement if it matches the pattern.
@@ -193,7 +196,7 @@ fn structure() {
     refused(ASYNC, "an asynchronous copy of 12 bytes", |kernel| {
         first(kernel, |op| edit!(op, Op::CopyAsync { bytes, .. } => *bytes = 12));
     });
-    refused(STAGED, "an outer product whose accumulators do not match", |kernel| {
+    refused(STAGED, "the accumulators of an outer product do not match", |kernel| {
         first(kernel, |op| edit!(op, Op::Outer { a, .. } => a.truncate(1)));
     });
     refused(STAGED, "an accumulator appears twice", |kernel| {
@@ -240,7 +243,7 @@ fn control() {
     refused(STAGED, "a barrier of 32 threads that threads 0..64 reach", |kernel| {
         first(kernel, |op| edit!(op, Op::Barrier => *op = Op::NamedBarrier { number: 1, threads: 32 }));
     });
-    refused(STAGED, "there is no barrier 16", |kernel| {
+    refused(STAGED, "a block has no barrier 16", |kernel| {
         first(kernel, |op| edit!(op, Op::Barrier => *op = Op::NamedBarrier { number: 16, threads: 64 }));
     });
     // A loop that threads leave at different times.
@@ -463,7 +466,7 @@ fn fields_are_read_from_records() {
         refused(clauses, "is not a field of a record", |kernel| {
             first(kernel, |op| edit!(op, Op::Field { index, .. } => *index = 0));
         });
-        refused(clauses, "there is no parameter 99", |kernel| {
+        refused(clauses, "the kernel has no parameter 99", |kernel| {
             first(kernel, |op| edit!(op, Op::Field { index, .. } => *index = 99));
         });
         refused(clauses, "is not the address of a record", |kernel| {

@@ -13,7 +13,7 @@ use crate::sweep::{Candidate, Gpu, Illegal, estimate, target};
 ///
 /// # Errors
 ///
-/// Returns why it is illegal, or why it does not run that product on that GPU.
+/// Returns why it is illegal, or why it does not run this product on this GPU.
 pub(super) fn judge(
     combination: &Combination,
     size: Size,

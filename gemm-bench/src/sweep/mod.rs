@@ -93,7 +93,7 @@ pub struct Measured {
     pub spread: f64,
 }
 
-/// Why there is no time for a schedule.
+/// Why a schedule has no time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Failed {
     /// The kind: wrong, rejected, or not terminating.
@@ -142,10 +142,10 @@ pub struct Outcome {
     pub illegal: Vec<Group>,
 }
 
-/// Why there is no outcome.
+/// Why a sweep has no outcome.
 #[derive(Debug)]
 pub enum SweepError {
-    /// More combinations than [`MOST`], and no sample of them.
+    /// More combinations than [`MOST`], and no sample was requested.
     TooMany(u128),
     /// The results could not be stored.
     Keep(io::Error),
@@ -194,7 +194,7 @@ impl Sweep {
         Sweep { sample: Some((count, seed)), ..self }
     }
 
-    /// Judges nothing more once this is true: the outcome then is of the combinations before.
+    /// Judges nothing more once this is true: the outcome then covers the combinations before.
     pub fn until(self, interrupt: Arc<AtomicBool>) -> Sweep {
         Sweep { interrupt, ..self }
     }
@@ -288,7 +288,7 @@ impl Indices {
     }
 }
 
-/// What some combinations are.
+/// The results of some combinations.
 #[derive(Default)]
 struct Found {
     legal: Vec<Candidate>,

@@ -36,7 +36,7 @@ pub struct Compared {
 }
 
 impl Ranking {
-    /// Estimates the rows of a file of results, whose schedules are named cases or tuned schedules.
+    /// Estimates the rows of a file of results. Their schedules must be named cases or tuned schedules.
     pub fn of(rows: &[Row], gpu: &Gpu) -> Ranking {
         let mut ranking = Ranking::default();
         for row in rows {
@@ -71,7 +71,7 @@ impl Ranking {
     }
 }
 
-/// The estimate of a row: of the schedule of that name, for what the row says was computed.
+/// The estimate of a row: the schedule of that name on the row's product.
 fn estimated(row: &Row, gpu: &Gpu) -> Result<f64, String> {
     let case = case(&row.schedule).ok_or("not a case or tuned schedule")?;
     let schedule = as_measured(case.schedule().map_err(|errors| errors.to_string())?, row)?;
@@ -86,7 +86,7 @@ fn estimated(row: &Row, gpu: &Gpu) -> Result<f64, String> {
     estimate(&plan, row.size, gpu).map(|estimate| estimate.ms).map_err(|unsuited| unsuited.message)
 }
 
-/// The schedule with the types and layouts of a row, which may have been measured with others than it names.
+/// The schedule with the types and layouts of a row, which may differ from those that its text names.
 fn as_measured(schedule: Schedule, row: &Row) -> Result<Schedule, String> {
     let own = schedule.problem().map_err(|errors| errors.to_string())?;
     let (own_types, own_layouts) = (own.types, own.layouts);

@@ -13,17 +13,17 @@
 //! | second-level cache | sectors of the copies; without staging the data that the block needs, once, since the first level has the rest |
 //! | spills | stores and loads of the accumulators that have no register |
 //!
-//! The greatest demand is the time of a K-tile when enough blocks hide its latency. A single block also waits: for its
-//! loads (divided by the K-tiles that the pipeline runs ahead), for barriers, for the first fragments of an unrolled
-//! body, for chains of dependent multiply-adds. With r blocks on a multiprocessor a K-tile takes `max(r * demand,
-//! demand + latency)`. A wave is r blocks on each multiprocessor; the last one is as slow as its fullest
-//! multiprocessor. Each wave adds a prologue and an epilogue, with the stores of D. Parts of a split K are separate
-//! blocks, with the traffic of their sums, and so are the shares of the last wave with `stream_k`, which are alike. An operand
-//! that is packed first costs a launch and its bytes twice. No product is faster than the transfer of its operands from memory.
+//! The greatest demand is the time of a K-tile when enough blocks hide its latency. A single block also waits: for its loads
+//! (divided by the K-tiles that the pipeline runs ahead), for barriers, for the first fragments of an unrolled body, for chains
+//! of dependent multiply-adds. With r blocks on a multiprocessor a K-tile takes `max(r * demand, demand + latency)`. A wave is
+//! r blocks on each multiprocessor; the last one is as slow as its fullest multiprocessor. Each wave adds a prologue and an
+//! epilogue, with the stores of D. Parts of a split K are separate blocks, with the traffic of their partial sums, and so are
+//! the equal shares of the last wave with `stream_k`. A packed operand costs a launch and its bytes twice. No product is faster
+//! than the transfer of its operands from memory.
 //!
 //! # How far to trust it
 //!
-//! Schedules with `wgmma` have a model of their own, `tensor.rs`.
+//! Schedules with `wgmma` have a separate model, `tensor.rs`.
 //!
 //! It is an estimate for ranking, and does not model the assembler running out of registers, the order of multiply-adds
 //! (`order`), reads that the assembler merges, or the power budget. Compared with the times in `bench/results/h200`, by
@@ -76,7 +76,7 @@ const NORM: f64 = 16.0;
 /// Passes of a read that remain when quarter-warps that read the same words share them: cuBLAS's kernel takes 3.3 for
 /// each read of 16 bytes, not 4.
 const MERGED: f64 = 0.8;
-/// Bytes that the rows of an operand that TMA copies begin at multiples of.
+/// The alignment in bytes of the rows of an operand that TMA copies.
 const TMA_BYTES: usize = 16;
 /// Bytes per cycle that a multiprocessor moves when its threads spill.
 const SPILL_BYTES: f64 = 8.0;
@@ -118,7 +118,7 @@ pub enum Bound {
     Dram,
     /// The rate of operations that the power limit allows.
     Power,
-    /// Latency that too few blocks hide.
+    /// Latency that too few blocks leave exposed.
     Latency,
     /// Accumulators without registers.
     Spills,
@@ -162,7 +162,7 @@ pub fn estimate(plan: &Plan, size: Size, gpu: &Gpu) -> Result<Estimate, Unsuited
         let message = format!("the matrices of {size} take {needed:.4} GB, and an {} has {has} GB", gpu.name);
         return Err(Unsuited { rule: "memory", message });
     }
-    // Extents of the product that is computed, as the plan is of it.
+    // Extents of the product that the plan computes, transposed or not.
     let Size { m, n, .. } = size;
     let size = if plan.problem.orientation == Orientation::Transposed { Size { m: n, n: m, ..size } } else { size };
     let plan = &as_assembled(plan);
@@ -197,7 +197,7 @@ pub struct Unsuited {
     pub message: String,
 }
 
-/// The entry that a launch uses: the first whose accesses the leading dimensions of packed matrices allow.
+/// The entry that a launch uses: the first one with accesses that packed leading dimensions allow.
 fn entry(plan: &Plan, size: Size) -> &Variant {
     let leading = |operand: &OperandPlan, own: usize| if operand.global_fast == Fast::K { size.k } else { own };
     let layouts = plan.problem.layouts;
@@ -227,13 +227,13 @@ struct Demand {
     latency: f64,
 }
 
-/// What planes make of a schedule's work.
+/// How planes change a schedule's work.
 struct PlaneWork {
-    /// Products of a K-tile for each that it has otherwise.
+    /// Products of a K-tile, relative to a schedule without planes.
     products: f64,
-    /// K-tiles for each that there is otherwise.
-    turns: f64,
-    /// Bytes of the operands that are copied for a K-tile, relative to those of the operands as they are.
+    /// Number of K-tiles, relative to the same.
+    rounds: f64,
+    /// Bytes copied for a K-tile, relative to those of the original operands.
     copied: f64,
 }
 
@@ -260,7 +260,7 @@ impl Model<'_> {
         let tiles = [size.m.div_ceil(plan.block.m as usize), size.n.div_ceil(plan.block.n as usize), size.batch];
         let blocks = tiles.iter().map(|&count| count as f64).product::<f64>() * f64::from(parts);
         let k_tiles = (size.k as f64 / f64::from(plan.block.k.max(1)) / f64::from(parts)).ceil().max(1.0);
-        let k_tiles = k_tiles * self.planes().turns;
+        let k_tiles = k_tiles * self.planes().rounds;
         let resident = plan.resident_blocks(self.variant);
         let demand = self.demand();
         let per_wave = f64::from(gpu.processors * resident);
@@ -295,7 +295,8 @@ impl Model<'_> {
             bound.0 = Bound::Dram;
         }
         let mut ms = cycles.max(memory) / gpu.clock_ghz / 1e6;
-        if matches!(plan.atom, Atom::Wgmma(..)) {
+        // The rounds of planes are longer than those that the model for `wgmma` was fitted to.
+        if matches!(plan.atom, Atom::Wgmma(..)) && plan.emulate.is_none() {
             let (variant, size, planes) = (self.variant, self.size, self.planes());
             (ms, bound.0) = tensor::Product { plan, variant, size, planes, gpu }.time();
         }
@@ -328,8 +329,7 @@ impl Model<'_> {
         let refetched = if plan.atom == Atom::Fma && body > gpu.cached_fma { 2.0 } else { 1.0 };
         let instructions = products + reads.0 + stores.0 + (loads + stores.0) * WITH_EACH + loads + warps * PER_TURN;
         let issue = instructions * refetched / gpu.issue_per_clock;
-        // Lanes of a load whose addresses are apart take a line each; contiguous lanes take as many as their bytes
-        // fill.
+        // Lanes with scattered addresses take a line each; contiguous lanes take the lines that their bytes fill.
         let whole = loads * self.load_bytes() * WARP / SECTOR;
         let lines = (sectors.min(whole) * SECTOR / LINE).max(loads) + (sectors - whole).max(0.0);
         let staged = plan.a.placement.is_some();
@@ -369,7 +369,7 @@ impl Model<'_> {
         let (plan, [global, first_level, shared]) = (self.plan, self.gpu.latencies);
         let depth = f64::from(plan.block.k);
         let bodies = (depth / f64::from(plan.unroll.max(1))).max(1.0);
-        // Warps of one scheduler take turns, so that a dependency chain is hidden by the other warps.
+        // The other warps of a scheduler hide a dependency chain.
         let chain = if plan.atom == Atom::Fma { (depth * CHAIN - busy).max(0.0) } else { 0.0 };
         if plan.a.placement.is_none() {
             // Rows of D share lines: most loads find theirs in the first level.
@@ -408,38 +408,38 @@ impl Model<'_> {
     }
 
     /// Cycles of a wave before its first and after its last K-tile, with `blocks` blocks on each multiprocessor.
-    /// `divided`: the sums of several blocks are added up.
+    /// `divided`: the partial sums of several blocks are added up.
     fn around(&self, blocks: f64, divided: bool) -> f64 {
         let Model { plan, gpu, sample, .. } = self;
         let tile = f64::from(plan.block.m * plan.block.n);
         let staged = (sample.d_writes.passes + sample.d_reads.passes) as f64 / f64::from(SAMPLE_TILES * SAMPLE_TILES);
         let stored = tile * f64::from(plan.problem.types.d.bytes());
-        // Sums of the parts are written and read.
+        // Partial sums are written and read.
         let times = match plan.split_k {
             Some(split) if split.reduce == Reduce::Serial => 2.0 * f64::from(split.parts),
             _ => 2.0,
         };
-        // In a cluster they are written and read in shared memory, which the sample counts.
+        // In a cluster they go through shared memory, which the sample counts.
         let divided = divided && plan.exchange.is_none();
         let sums = if divided { times * tile * f64::from(plan.problem.types.acc.bytes()) } else { 0.0 };
         let waits = if divided { 3.0 } else { 2.0 };
         waits * gpu.latencies[0] + blocks * ((stored + sums) / gpu.l2_bytes_per_clock + staged)
     }
 
-    /// How much more work a K-tile is, and how many more there are, where operands are split into planes.
+    /// The additional work of a K-tile and the additional K-tiles, if operands are split into planes.
     fn planes(&self) -> PlaneWork {
         let plan = self.plan;
-        let Some(emulate) = &plan.emulate else { return PlaneWork { products: 1.0, turns: 1.0, copied: 1.0 } };
+        let Some(emulate) = &plan.emulate else { return PlaneWork { products: 1.0, rounds: 1.0, copied: 1.0 } };
         let pairs = emulate.by.pairs().len() as f64;
         let narrow = f64::from(emulate.by.factor().bytes()) / f64::from(plan.a.dtype.bytes());
         match plan.planes_in_slot {
-            0 | 1 => PlaneWork { products: 1.0, turns: pairs, copied: narrow },
-            planes => PlaneWork { products: pairs, turns: 1.0, copied: narrow * f64::from(planes) },
+            0 | 1 => PlaneWork { products: 1.0, rounds: pairs, copied: narrow },
+            planes => PlaneWork { products: pairs, rounds: 1.0, copied: narrow * f64::from(planes) },
         }
     }
 
-    /// Cycles in which operands are copied first: a launch each, which reads and writes the operand; or a launch that reads it and
-    /// writes its planes, and before that one that only reads it, if it is scaled.
+    /// Cycles of packing operands: one launch each, which reads and writes the operand; or a launch that reads it and writes its
+    /// planes, after one that only reads it, if it is scaled.
     fn packing(&self) -> f64 {
         let (plan, gpu, Size { m, n, k, batch }) = (self.plan, self.gpu, self.size);
         let launch = gpu.launch_us * 1e3 * gpu.clock_ghz + 2.0 * gpu.latencies[0];
@@ -463,7 +463,7 @@ impl Model<'_> {
         cycles(&plan.a, m) + cycles(&plan.b, n)
     }
 
-    /// Cycles in which memory delivers every operand once.
+    /// Cycles to read every operand from memory once.
     fn memory(&self) -> f64 {
         self.size.bytes(self.plan.problem.types) as f64 / self.gpu.dram_bytes_per_clock
     }

@@ -22,7 +22,7 @@ use crate::size::Size;
 const ROWS: f64 = 64.0;
 const DEPTH: f64 = 16.0;
 
-/// A product by a schedule with `wgmma`; `size` has the extents of what is computed, transposed or not.
+/// A product by a schedule with `wgmma`; `size` has the extents that the program computes, transposed or not.
 pub(super) struct Product<'p> {
     pub plan: &'p Plan,
     pub variant: &'p Variant,
@@ -31,7 +31,7 @@ pub(super) struct Product<'p> {
     pub gpu: &'p Gpu,
 }
 
-/// What a K-tile of one block takes, in cycles.
+/// The cycles of a K-tile of one block.
 struct Round {
     list: [(Bound, f64); 3],
     latency: f64,
@@ -52,7 +52,7 @@ impl Product<'_> {
         let of: &Tensor = &gpu.tensor;
         let (tiles, width) = self.tiles();
         let parts = f64::from(plan.split_k.map_or(1, |split| split.parts.max(1)));
-        let k_tiles = (self.size.k as f64 / f64::from(plan.block.k.max(1))).ceil().max(1.0) * self.planes.turns;
+        let k_tiles = (self.size.k as f64 / f64::from(plan.block.k.max(1))).ceil().max(1.0) * self.planes.rounds;
         let k_tiles = (k_tiles / parts).ceil();
         let work = tiles * parts * self.size.batch as f64;
         let resident = f64::from(plan.resident_blocks(variant));
@@ -63,7 +63,7 @@ impl Product<'_> {
         let (bound, interval) = round.interval(resident);
         let elements = f64::from(plan.block.m) * width;
         let epilogue = of.epilogue + elements * f64::from(plan.problem.types.d.bytes()) / of.store_bytes;
-        // The threads of a persistent block go on while TMA stores, or while another group multiplies.
+        // The threads of a persistent block continue while TMA stores, or while another group multiplies.
         let overlaps = plan.persistent.is_some() && (stores_by_tma(variant) || plan.turns > 1);
         let (full, rest) = ((work / slots).floor(), work % slots);
         let on_each = (rest / processors).ceil();
@@ -90,7 +90,7 @@ impl Product<'_> {
             .unwrap_or((ms, bound))
     }
 
-    /// Work tiles, those that only fill up a cluster included, and the columns of each.
+    /// Work tiles, including those that only fill up a cluster, and the columns of each.
     fn tiles(&self) -> (f64, f64) {
         let Product { plan, size, .. } = self;
         let (rows, columns) = (plan.block.m.max(1) as usize, plan.block.n.max(1) as usize);
@@ -145,23 +145,23 @@ impl Product<'_> {
         }
     }
 
-    /// Milliseconds in which memory delivers both operands once and takes D.
+    /// Milliseconds to read both operands from memory once and to write D.
     fn memory(&self) -> (f64, Bound) {
         (self.size.bytes(self.plan.problem.types) as f64 / self.gpu.tensor.dram_tb / 1e9, Bound::Dram)
     }
 
-    /// Milliseconds in which the second-level cache delivers all copies.
+    /// Milliseconds to read all copies from the second-level cache.
     fn copies(&self, tiles: f64, width: f64) -> (f64, Bound) {
         let [a, b] = self.sharers();
         let each =
             (f64::from(self.plan.block.m) / a + width / b) * f64::from(self.plan.a.dtype.bytes()) * self.planes.copied;
-        let all = tiles * self.size.batch as f64 * self.size.k as f64 * self.planes.turns * each;
+        let all = tiles * self.size.batch as f64 * self.size.k as f64 * self.planes.rounds * each;
         (all / self.gpu.tensor.l2_tb / 1e9, Bound::L2)
     }
 
     /// Milliseconds of the operations at the rate that the power limit allows.
     fn power(&self) -> (f64, Bound) {
-        let operations = self.size.operations() * self.planes.products * self.planes.turns;
+        let operations = self.size.operations() * self.planes.products * self.planes.rounds;
         (operations / self.gpu.tensor.tflops / 1e9, Bound::Power)
     }
 }

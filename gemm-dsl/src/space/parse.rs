@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::diagnostic::{Diagnostic, Fix};
+use crate::diagnostic::Diagnostic;
 use crate::diagnostics::Diagnostics;
 use crate::lexer;
 use crate::schedule::Schedule;
@@ -176,7 +176,7 @@ impl Reader<'_> {
                 let diagnostic =
                     Diagnostic::error("alternatives", clause, format!("{clause}: alternatives in alternatives"));
                 let diagnostic = diagnostic.help(format!("write `{}` without its braces", inside.trim()));
-                self.error(diagnostic.fix(Fix::Spell(inside.trim().into())).at(span));
+                self.error(diagnostic.spell(inside.trim()).at(span));
                 continue;
             }
             match values::range(piece, clause) {
@@ -221,12 +221,12 @@ impl Reader<'_> {
                     let with = format!("{{{} | }}", written.trim_end_matches(';'));
                     error(format!("`{{{written}}}` has one alternative, and is not a choice"))
                         .help(format!("write `{written}`, or `{with}` for schedules with and without it"))
-                        .fix(Fix::Spell(format!("{};", written.trim_end_matches(';'))))
+                        .spell(format!("{};", written.trim_end_matches(';')))
                 }
                 _ => {
                     let spelling = format!("{{{}}}", clauses.join(" | "));
                     let diagnostic = error("`,` separates values, and these are clauses".into());
-                    diagnostic.help(format!("write `{spelling}`")).fix(Fix::Spell(spelling))
+                    diagnostic.help(format!("write `{spelling}`")).spell(spelling)
                 }
             };
             self.error(diagnostic);

@@ -55,7 +55,7 @@ fn a_name_stands_for_what_its_choice_chose() {
         ]
     );
     // Words and whole arguments as well, also within alternatives of clauses, where a name ends with its alternative.
-    assert_eq!(schedules("shared(a = {order: mk, km + pad(4)}, b = {order})").len(), 2);
+    assert_eq!(schedules("shared(a = km + {skew: pad(4), swizzle(64)}, b = kn + {skew})").len(), 2);
     let split = "stages({s: 2, 3}); {split_k({s}) | thread({t: 4, 8}, {t}) | }";
     assert_eq!(schedules(split)[0], "stages(2); split_k(2);");
     assert_eq!(schedules(split).len(), 8);
@@ -105,7 +105,7 @@ fn wrong(text: &str, expected: &[&str]) {
         .iter()
         .map(|error| {
             let place = error.span.map_or("nowhere", |span| &text[span.start as usize..span.end as usize]);
-            let fix = error.fix.as_ref().map_or(String::new(), |fix| format!(" [{fix:?}]"));
+            let fix = error.fix.as_ref().map_or(String::new(), |fix| format!(" [{:?}]", fix.edit));
             format!("`{place}`: {error}{fix}")
         })
         .collect();
@@ -117,8 +117,8 @@ fn what_is_no_choice_is_explained() {
     wrong(
         "tile({BM}, 64, 8)",
         &[
-            "`{BM}`: {BM} has one alternative, and is not a choice; write several, such as `{64, 128}`; if `BM` is a value of Rust \
-         code, write the number itself: only gemm! takes such values",
+            "`{BM}`: {BM} has one alternative, and is not a choice; write several, such as `{64, 128}`, or choose `BM` before: \
+             `{BM: 64, 128}`; if it is a value of Rust code, write the number itself: only gemm! takes such values",
         ],
     );
     wrong(

@@ -20,7 +20,7 @@ pub(crate) struct Bench {
     /// Products of these extents: M, MxNxK or MxNxKxBATCH; several are separated by commas
     #[arg(long, value_parser = Size::parse, value_delimiter = ',')]
     pub(crate) size: Vec<Size>,
-    /// Of the suites, or of --table, only products whose names or extents contain one of these texts, such as Mixtral or 512x
+    /// Of the suites, or of --table, only products with one of these texts in their name or extents, such as Mixtral or 512x
     #[arg(long, value_name = "TEXT", value_delimiter = ',', conflicts_with = "size")]
     pub(crate) only: Vec<String>,
     /// Type of the elements of A and B
@@ -69,7 +69,7 @@ pub(crate) struct Bench {
     /// Add the rows of that file of results to a compact file of all of them
     #[arg(long, requires = "table", value_name = "FILE.json")]
     pub(crate) rows: Option<PathBuf>,
-    /// Next to that table the speeds of another file of results, by schedule
+    /// In that table, also the speeds of another file of results, by schedule
     #[arg(long, requires = "table", conflicts_with_all = MEASURES, value_name = "FILE.json")]
     pub(crate) beside: Option<PathBuf>,
 }
@@ -108,7 +108,7 @@ pub(crate) struct Ladder {
     pub(crate) plot: Option<PathBuf>,
 }
 
-/// The name of a picture, whose ending determines its format.
+/// The file of a picture; its ending determines the format.
 fn picture() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| match path.extension() {
         Some(extension) if extension.eq_ignore_ascii_case("svg") => Ok(path),

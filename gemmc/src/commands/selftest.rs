@@ -118,7 +118,7 @@ fn nothing(args: &Selftest, device: &Device) -> Failure {
 /// A schedule by its name in the table.
 type Named = (String, Result<Schedule, Error>);
 
-/// Every case, every tuned schedule, and every kind of schedule that is neither.
+/// Every case, every tuned schedule, and every other kind of schedule.
 pub(crate) fn schedules() -> impl Iterator<Item = Named> {
     let files = cases().chain(tuned()).map(|case| (case.name.to_string(), case.schedule().map_err(Error::from)));
     files.chain(kinds::schedules().map(|(name, schedule)| (name, Ok(schedule))))
@@ -245,7 +245,7 @@ fn grid<T: Element>(device: &Device, name: &str) -> Row {
     row
 }
 
-/// `left` of the tests were not begun.
+/// `left` is the number of tests that were not begun.
 fn reply(device: &Device, rows: &[Row], claims: &[Claim], left: usize) -> Reply {
     let mut text = format!("{device}\n");
     // Not a table of comfy-table: what is wrong with a case is written below its row.

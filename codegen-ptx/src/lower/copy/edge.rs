@@ -1,7 +1,7 @@
 //! Copies of K-tiles that cross the edge of the matrix.
 //!
-//! They are the other branch of the copies in the main loop and keep nothing in registers across it: each recomputes
-//! the coordinates that it needs.
+//! They are the other branch of the copies in the mainloop and keep nothing in registers across it: each recomputes the
+//! coordinates that it needs.
 
 use ptx_gemm_dsl::terms::Fast;
 
@@ -12,8 +12,8 @@ use crate::origin::Site;
 use crate::tile::Note;
 
 impl Lowering<'_> {
-    /// The coordinates of every pass's chunk. Only edges need them, and recompute them: kept across the main loop, they
-    /// are the four registers that make `vectorized` spill.
+    /// The coordinates of every pass's chunk. Only edges need them, and edges recompute them: kept across the
+    /// mainloop, their four registers would make `vectorized` spill.
     fn all_coordinates(&mut self, copies: &Copies) -> Vec<(Expr, Expr)> {
         let mut first = None;
         let mut out = Vec::new();
@@ -46,7 +46,7 @@ impl Lowering<'_> {
         self.b.set(outer.lt(rem_outer).select(left, 0u32))
     }
 
-    /// Copies element by element, with zeros outside.
+    /// Copies element by element, with zeros outside the matrix.
     pub(super) fn copy_edge(
         &mut self,
         work_tile: &WorkTile,
@@ -113,7 +113,7 @@ impl Lowering<'_> {
         let coordinates = self.all_coordinates(copies);
         for ((pass, (pointer, offset)), at) in copies.passes.iter().zip(pointers).zip(coordinates) {
             let inside = self.inside_count(work_tile, copies, at, rem_k);
-            // An empty copy still needs a valid address, and the matrix is sufficiently aligned.
+            // An empty copy still needs a valid address. That of the matrix is sufficiently aligned.
             let somewhere = inside.clone().ge(1u32).select(pointer, copies.matrix.clone());
             let pointer = self.b.set(somewhere);
             self.copy_async(copies, pass, slot, (&pointer, offset), Some(&inside), access)?;

@@ -1,8 +1,9 @@
-//! A tile of D that warps write to its stage as matrices of 8 x 8 elements of 16 bits (`stmatrix`).
+//! A tile of D that warps write to its stage as matrices of 8 x 8 16-bit elements (`stmatrix`).
 //!
-//! Tensor cores leave a lane two adjacent columns of a row of each matrix: what an instruction that stores matrices takes.
-//! Four are stored at once, those of 16 rows and 16 columns; two, where a warp has an odd number of columns of eight. Lane
-//! `8 i + r` has the address of line r of matrix i. Where the lines of D run along m, matrices are transposed on the way.
+//! Tensor cores leave a lane two adjacent columns of a row of each matrix, which is the layout that `stmatrix` takes.
+//! One instruction stores four matrices (16 rows, 16 columns), or two where a warp has an odd number of 8-column
+//! matrices. Lane `8 i + r` provides the address of line r of matrix i. Where the lines of D run along m, the matrices
+//! are transposed on the way.
 
 use ptx_gemm_dsl::target::WARP;
 use ptx_gemm_dsl::types::Layout;
@@ -27,20 +28,20 @@ impl Axis {
     }
 }
 
-/// Where a lane points, by the distance of a block of matrices from the warp's first one.
+/// The addresses that a lane provides, by the distance of a block of matrices from the warp's first one.
 struct Lines {
     address: SharedAddress,
-    /// In slots, where its panel is, and the panels after it.
+    /// If the stage is in slots: the address of its panel, and of the panels after it.
     panels: Vec<Expr>,
 }
 
-/// A block of matrices: the columns of a thread in it, and the address of the line that this lane points at.
+/// A block of matrices: the thread's columns in it, and the address of the line that this lane provides.
 struct Block {
     columns: usize,
     address: Address,
 }
 
-/// The word of a block that has the thread's element in row `i` and column `j` of it.
+/// The word of a block that contains the thread's element in row `i` and column `j`.
 fn word(i: usize, j: usize) -> usize {
     j / 2 * ROWS + i
 }
@@ -115,7 +116,8 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Reads a block of matrices of C from the places of those of D, in the accumulator's type: two elements of each word.
+    /// Reads a block of matrices of C from the places of those of D, in the accumulator's type: two elements from each
+    /// word.
     fn load_matrices_of_c(&mut self, block: &Block, reads: Option<Reg>, held: &Held) -> Vec<Reg> {
         self.b.origin_at(Site::LoadMatricesOfC, &held.note, "matrices of C in shared memory");
         let words = self.b.fresh_many(self.families.word, block.columns / 2 * ROWS);
@@ -132,7 +134,7 @@ impl Lowering<'_> {
         self.widen_c(raw, &held.note)
     }
 
-    /// Where this lane's line of a block of matrices is that begins at the thread's row `row` and column `col`.
+    /// The address of this lane's line in a block of matrices that begins at the thread's row `row` and column `col`.
     fn matrix_address(
         &mut self,
         (wide, narrow): &(Lines, Option<Lines>),
@@ -186,8 +188,8 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// The address of the line of a matrix that this lane points at, of a warp's first four; and of its last two, if they
-    /// are alone.
+    /// The line addresses that this lane provides for the first four matrices of a warp, and for the last two if they
+    /// form a block of their own.
     fn matrix_addresses(&mut self, rows: &Axis, cols: &Axis) -> Lowered<(Lines, Option<Lines>)> {
         let (stage, note) = (self.the_stage()?.clone(), self.epilogue_note());
         self.b.origin_at(Site::LineOfMatrix, &note, "the line of a matrix of D that this lane points at");
@@ -222,7 +224,7 @@ impl Lowering<'_> {
         Ok((wide, narrow))
     }
 
-    /// In slots: where the panel of an element of a line is, and those up to `last` panels later.
+    /// If the stage is in slots: the address of the panel of an element, and of up to `last` later panels.
     fn panels_from(&mut self, element: &Expr, last: u32) -> Lowered<Vec<Expr>> {
         if self.program.lent().is_none() {
             return Ok(Vec::new());
@@ -231,8 +233,8 @@ impl Lowering<'_> {
         (0..=last).map(|panel| self.panel_in_slots(first.clone() + panel)).collect()
     }
 
-    /// Bytes between elements of the stage with this distance in rows and columns; in slots, the panels between them, and the
-    /// bytes within one.
+    /// The byte distance between elements of the stage that are this many rows and columns apart. In slots: the number
+    /// of panels between them, and the bytes within a panel.
     fn stage_distance(&self, row: u32, col: u32) -> Lowered<(u32, u32)> {
         let at = if self.program.problem.layouts.d == Layout::Row { (row, col) } else { (col, row) };
         let stage = self.the_stage()?;

@@ -10,8 +10,9 @@ use crate::origin::Site;
 use crate::tile::interface::SCALE_BYTES;
 
 impl Lowering<'_> {
-    /// Multiplies the accumulators by the inverses of the scales of their rows and columns, if these were scaled: by the
-    /// smaller one first, so that only a result that is too large becomes infinite on the way. Without k there are no scales.
+    /// Multiplies the accumulators by the inverses of the scales of their rows and columns, if these were scaled. The
+    /// smaller inverse comes first, so that an intermediate value overflows only if the result does. Without k there
+    /// are no scales.
     pub(super) fn unscale(&mut self, work_tile: &WorkTile, held: &Held, (rows, cols): (&Axis, &Axis)) -> Lowered<()> {
         if !self.program.packs.iter().any(|pack| pack.scales()) {
             return Ok(());

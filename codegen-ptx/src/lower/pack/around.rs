@@ -1,4 +1,4 @@
-//! Copies of rows that begin anywhere, by the aligned vectors around them.
+//! Copies of rows with any alignment, through the aligned vectors around them.
 //!
 //! ```text
 //! bytes of the matrix   |0 . . . . . . . . . . . . . . .|0 . . . . . . . . . . . . . . .|
@@ -6,9 +6,9 @@
 //!                        <-skip-->
 //! ```
 //!
-//! A thread reads both aligned vectors, eight words, and moves what it wants to the front: by two words if `skip` is at least 8,
-//! by one if 4 of it are left, and by half a word if 2 are. Where two threads want the same vector, one of them finds it in the
-//! L1 cache.
+//! A thread reads both aligned vectors, eight words, and shifts its bytes to the front: by two words if `skip` is at
+//! least 8, by one word if at least 4 remain, and by half a word if 2 remain. If two threads read the same vector, the
+//! second read hits the L1 cache.
 
 use ptx_gemm_dsl::terms::{Fast, Param};
 
@@ -24,8 +24,8 @@ const WORD_BYTES: u32 = 4;
 const WORDS: usize = (VECTOR_BYTES / WORD_BYTES) as usize;
 
 impl Packing<'_> {
-    /// Copies a tile: by the vectors around those of each thread, if the tile and a vector on each side of its rows are inside,
-    /// and otherwise by elements.
+    /// Copies a tile: through the aligned vectors if the tile and a vector on each side of its rows are inside the
+    /// matrix, otherwise by elements.
     pub(super) fn copy_around(&mut self, vectors: &Vectors, tile: &Tile) -> Lowered<()> {
         let (pack, note) = (self.pack, &self.pack.note);
         let words = self.b.family("w", Type::Pair, "pairs of elements");
@@ -115,7 +115,7 @@ impl Packing<'_> {
         dst
     }
 
-    /// An access to as much of each row as is read of it, counted from where that begins, and to all rows of the tile.
+    /// An access to all rows of the tile. `end` is the part of each row that is read, counted from its start.
     fn around_access(&self, matrix: Param, tile: &Tile, (left, end): (&Expr, u32)) -> Lowered<Access> {
         let mut access = self.access(&matrix, tile)?;
         let fast = self.program.problem.layouts.fast(self.pack.side);

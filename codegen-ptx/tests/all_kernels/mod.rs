@@ -1,5 +1,7 @@
 //! Every kernel of the net's schedules and of the named cases passes the verifier of kernel IR.
 
+mod legal;
+
 use ptx_gemm_codegen::compile;
 use ptx_gemm_dsl::Schedule;
 
@@ -29,7 +31,7 @@ fn every_kernel_passes() {
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), texts.len(), wrong.join("\n"));
 }
 
-/// Boxes begin at multiples of 128 bytes, or of eight spans of a swizzle: halves of these tiles would not.
+/// Boxes begin at multiples of 128 bytes, or of eight swizzle spans; halves of these tiles would not.
 #[test]
 fn tiles_are_cut_into_boxes_that_begin_where_tma_writes() {
     for text in [
@@ -41,7 +43,7 @@ fn tiles_are_cut_into_boxes_that_begin_where_tma_writes() {
     }
 }
 
-/// Panels of D whose last lines end where shared memory ends: which panel a lane's line is in depends on its warp.
+/// Panels of D with last lines that end where shared memory ends. The panel of a lane's line depends on its warp.
 #[test]
 fn the_last_line_of_a_panel_is_within_bounds() {
     for text in [
