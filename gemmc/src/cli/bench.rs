@@ -21,7 +21,7 @@ pub(crate) struct Bench {
     #[arg(long, value_parser = Size::parse, value_delimiter = ',')]
     pub(crate) size: Vec<Size>,
     /// Of the suites, or of --table, only products whose names or extents contain one of these texts, such as Mixtral or 512x
-    #[arg(long, value_name = "TEXT", value_delimiter = ',', conflicts_with = "size")]
+    #[arg(long, value_name = "TEXT", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
     /// Type of the elements of A and B
     #[arg(long, default_value = "f32", value_parser = dtype)]
