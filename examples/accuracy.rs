@@ -1,4 +1,4 @@
-//! How exact f32 products from planes are, next to multiply-adds in f32 one after another, as an f32 kernel sums them.
+//! The accuracy of f32 products from planes, compared with a chain of f32 multiply-adds, which is how an f32 kernel sums.
 //!
 //! ```text
 //! cargo run --release --example accuracy -- [LARGEST_K] [--promote N] [--compensated] [--draws N] [--data WORD] \
@@ -6,14 +6,14 @@
 //! cargo run --release --example accuracy -- --from FILE --plot FILE.svg
 //! ```
 //!
-//! `--data` is `normal`, `uniform` or `log-normal`; without it, all of them. On a GPU, where D is larger and a sample of it is
-//! summed again, cuBLAS multiplies as well: f32, and operands rounded to tf32.
+//! `--data` is `normal`, `uniform` or `log-normal`; without it, all of them. On a GPU, D is larger and only a sample of it is
+//! checked; cuBLAS runs as well, in f32 and in tf32.
 //!
-//! For each kind of data and each K: the relative error of D in the Frobenius norm, against sums in f64, and the largest error
-//! of an element relative to `|A| |B|`, in units of 2^-24. With several draws of A and B, the geometric mean of the first, so
-//! that the quotient of two methods is the mean of their quotients: one element can be most of the norm of log-normal data,
-//! and whether a method rounds it luckily says little. The file has a row for each kind, K and method, so that rows of
-//! other methods can be added, and the plot shows the first of the two errors.
+//! For each kind of data and each K: the relative error of D in the Frobenius norm, against an f64 reference, and the largest
+//! error of an element relative to `|A| |B|`, in units of 2^-24. With several draws of A and B, the first is a geometric
+//! mean, so that the ratio of two methods is the mean of their ratios: one element can dominate the norm of log-normal data,
+//! and whether a method rounds it luckily says little. The file has one row for each kind, K and method; rows of other
+//! methods can be added. The plot shows the first of the two errors.
 
 use std::error::Error;
 use std::fs;
@@ -28,21 +28,21 @@ use ptx_gemm_draw::errors::{Errors, errors};
 use ptx_gemm_draw::sizes::Line;
 use serde_json::{Value, json};
 
-/// Rows and columns of D that are summed again, at equal distances: all of them in the interpreter. On a GPU there are more:
-/// cuBLAS divides K among blocks where D has few tiles, and then sums otherwise than in large products.
+/// Rows and columns of D that are checked, evenly spaced: all of them in the interpreter. On a GPU D is larger: with few
+/// tiles, cuBLAS would use split-K, which rounds differently from large products.
 const SAMPLES: usize = 64;
 const ON_A_GPU: usize = 1024;
 
-/// What `emulate` calls its products of planes.
+/// The names that `emulate` gives its modes.
 const MODES: [&str; 4] = ["bf16x6", "bf16x9", "f16x3", "bf16x3"];
 
-/// Multiply-adds in f32 one after another, which are computed here.
+/// A chain of f32 multiply-adds, computed here on the host.
 const SINGLE: &str = "f32";
 
 /// Products by cuBLAS.
 const CUBLAS: [(&str, DType); 2] = [("cuBLAS f32", DType::F32), ("cuBLAS tf32", DType::Tf32)];
 
-/// A K-tile is no deeper than what is promoted at once.
+/// A K-tile must not be deeper than one promotion interval.
 fn schedule(mode: &str, promote: usize, compensated: bool) -> String {
     let rounding = if compensated { "compensated" } else { "plain" };
     format!(
@@ -52,7 +52,7 @@ fn schedule(mode: &str, promote: usize, compensated: bool) -> String {
     )
 }
 
-/// A kind of data: its name, and a number made of four that are uniform in (0, 1).
+/// A kind of data: its name, and a function from four uniform numbers in (0, 1) to one element.
 type Kind = (&'static str, fn([f64; 4]) -> f64);
 
 const KINDS: [Kind; 3] = [
@@ -141,7 +141,7 @@ fn place(index: usize, extent: usize) -> (usize, usize) {
     (index / SAMPLES * distance, index % SAMPLES * distance)
 }
 
-/// The product by cuBLAS, with f32 sums.
+/// The product by cuBLAS, with f32 accumulators.
 fn by_cublas(
     (cublas, queue): (&Cublas, &Queue),
     device: &Device,
@@ -177,7 +177,7 @@ fn word(kind: &str) -> &'static str {
     }
 }
 
-/// The kind that a word stands for.
+/// The kind with this name.
 fn kind_of(text: &str) -> Result<&'static str, &'static str> {
     let kind = KINDS.iter().map(|(kind, _)| *kind).find(|kind| word(kind) == text);
     kind.ok_or("data are normal, uniform or log-normal")
@@ -201,7 +201,7 @@ fn plot(device: &str, setting: &Setting, rows: &[Row]) -> Errors {
             methods.push(&row.method);
         }
     }
-    // What three more products of planes change is too small to see, and there are six colours.
+    // The plot has six colours, and the effect of three more plane products is too small to see.
     let coincide = methods.len() > 6;
     methods.retain(|method| !coincide || *method != "bf16x9");
     let line = |kind: &str, (index, method): (usize, &&str)| Line {
@@ -215,7 +215,7 @@ fn plot(device: &str, setting: &Setting, rows: &[Row]) -> Errors {
             .filter(|row| row.kind == kind && row.method == *method)
             .map(|row| (row.k as f64, row.norm))
             .collect(),
-        // That of `bf16x9` is on top of another line.
+        // The line of `bf16x9` would cover another one.
         dashed: !MODES.contains(method) || *method == "bf16x9",
         // The last colour is grey.
         color: if index == 0 { 5 } else { index - 1 },

@@ -17,7 +17,7 @@ use ptx_gemm::distributed::{Distributed, Launch, Rendezvous, Tiles, World};
 use ptx_gemm::large::{Arguments, Region};
 use ptx_gemm::{Device, Gemm, Matrix, gemm};
 
-/// A is a function of the place: small integers, so that every sum is exact.
+/// Elements are a function of their position: small integers, so that every sum is exact.
 fn a(row: usize, k: usize) -> f32 {
     ((row * 7 + k * 3) % 11) as f32 - 5.0
 }
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// An error and what it is due to. An error that passes on the text of its source says it once.
+/// An error and its causes. A text that an error repeats from its source appears once.
 fn with_sources(error: &dyn Error) -> String {
     let (mut text, mut next) = (error.to_string(), error.source());
     while let Some(source) = next {
@@ -80,7 +80,7 @@ fn multiplied(size: usize, kernel: &Gemm, place: Rendezvous) -> Result<(), Box<d
     let scalars = &kernel.schedule().problem()?.epilogue.scalars;
     let set = |arguments: Arguments<'static>, name: &String| arguments.set(name, if name == "beta" { 0 } else { 1 });
     let arguments = scalars.iter().fold(Arguments::new(), set);
-    // NCCL connects to the others at the first broadcasts, which the second product finds done.
+    // NCCL connects to its peers at the first broadcasts, so the first product warms it up.
     let first = product.run([size; 3], &mut tiles(a), &mut tiles(b), &arguments)?.time;
     let d = product.run([size; 3], &mut tiles(a), &mut tiles(b), &arguments)?;
 
@@ -123,13 +123,13 @@ mod tests {
         }
         let outer = |text| with_sources(&Outer("x".parse::<u8>().unwrap_err(), text));
         assert_eq!(outer("no number"), "no number: invalid digit found in string");
-        // As thiserror's `transparent` has it.
+        // This happens with thiserror's `transparent`.
         assert_eq!(outer("why: invalid digit found in string"), "why: invalid digit found in string");
     }
 
     #[test]
     fn the_example_runs_alone() {
-        // Under a launcher it would wait for others.
+        // Under a launcher it would wait for its peers.
         if Launch::from_env() == Ok(Launch::ALONE) {
             let kernel = "tile(32, 32, 8); thread(4, 4);".parse().unwrap();
             multiplied(50, &kernel, Rendezvous::Launcher).unwrap();

@@ -1,5 +1,5 @@
-//! For a program that already uses cudarc, with its own context, stream and slices. The products are enqueued on its
-//! stream without waiting, and are recorded into its CUDA graph.
+//! Calls a kernel from a program that already uses cudarc, with its own context, stream and slices. The products are
+//! enqueued on its stream without waiting, and are recorded into its CUDA graph.
 //!
 //! ```text
 //! cargo run --release --example inside_cudarc
@@ -55,7 +55,7 @@ impl Network {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // cudarc panics where there is no driver, so this is checked first.
+    // cudarc panics without a driver, so this is checked first.
     match cuda::status() {
         Ok(status) => println!("{} CUDA device(s), driver for CUDA {}", status.devices, status.driver),
         Err(why) => {
@@ -101,7 +101,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let direct = stream.clone_dtoh(&y)?;
     println!("largest distance from the sums in f64: {:.2e}", host.distance(&direct));
 
-    // The same as a graph: two launches for the price of one.
+    // The same as a graph: two kernels for the price of one launch.
     stream.memset_zeros(&mut y)?;
     stream.begin_capture(CaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)?;
     let recorded = network.forward(&stream, &x, &mut y);

@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         bar.set_message(case.to_string());
     })?;
     bar.finish_and_clear();
-    // A reader that closes the pipe, such as `head`, is not an error.
+    // It is not an error if the reader closes the pipe, as `head` does.
     _ = write!(std::io::stdout(), "{ladder}");
     if let Some(path) = args.json {
         std::fs::write(&path, serde_json::to_string_pretty(&ladder)? + "\n")?;

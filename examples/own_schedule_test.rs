@@ -13,7 +13,7 @@ use std::error::Error;
 
 use ptx_gemm::{Device, Diagnostics, Gemm, Matrix, gemm};
 
-/// Y = relu(X W) for few rows, as in a program that answers one query at a time.
+/// Y = relu(X W) with few rows, as in a program that answers one query at a time.
 pub fn few_rows() -> Gemm {
     gemm! {
         tile(16, 64, 32);
@@ -57,7 +57,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-#[cfg(all(test, feature = "testing"))]
+#[cfg(test)]
 mod tests {
     use ptx_gemm::testing::{assert_contracts, assert_correct, assert_no_races, assert_ptx_snapshot};
     use ptx_gemm::{Target, gemm};

@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     if asked != ARGUMENTS || entry.tile != TILE {
         return Err(format!("the kernel asks for {asked:?}, and this program has {ARGUMENTS:?}").into());
     }
-    // A by columns: K columns of M elements.
+    // A is column major: K columns of M elements.
     let a = Matrix::<f32>::random(K as usize, M as usize, 1);
     let b = Matrix::<f32>::random(K as usize, N as usize, 2);
     let d = match on_the_gpu(&ptx, entry, &a, &b)? {
@@ -85,7 +85,7 @@ fn map_of(stream: &CudaStream, matrix: &CudaSlice<f32>, row: u32, box_row: u32) 
     let (address, _reading) = matrix.device_ptr(stream);
     let (dims, strides) = ([u64::from(row), u64::from(K)], [4 * u64::from(row)]);
     let (box_dims, element_strides) = ([box_row, TILE.2], [1, 1]);
-    // SAFETY: as many dimensions, strides and extents of the box as the rank says, and room for the map.
+    // SAFETY: the arrays have as many dimensions, strides and box extents as the rank says, and the map has room.
     unsafe {
         sys::cuTensorMapEncodeTiled(
             map.as_mut_ptr(),
@@ -106,7 +106,7 @@ fn map_of(stream: &CudaStream, matrix: &CudaSlice<f32>, row: u32, box_row: u32) 
     }
 }
 
-/// Through cudarc alone; or why there is no GPU for it.
+/// Runs on a GPU through cudarc alone; the inner error says why no GPU can run it.
 fn on_the_gpu(
     ptx: &str,
     entry: &AbiEntry,
@@ -143,7 +143,7 @@ fn on_the_gpu(
     Ok(Ok(stream.clone_dtoh(&d)?))
 }
 
-/// Through the interpreter's own interface, which knows nothing about matrix products.
+/// Runs on the interpreter, through its own interface, which knows nothing about matrix products.
 fn in_the_interpreter(
     ptx: &str,
     entry: &AbiEntry,

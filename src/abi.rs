@@ -15,7 +15,7 @@ pub struct Abi {
     /// The entries, in the order in which they are tried. For a schedule, the first one has the widest accesses and the
     /// last one accepts any alignment; they are otherwise the same.
     pub entries: Vec<AbiEntry>,
-    /// With `strassen`: what launches the module, and where its workspace is stated, since no single launch computes D.
+    /// With `strassen`: how the module is launched, and where its workspace is stated, since no single launch computes D.
     pub plan: Option<String>,
 }
 

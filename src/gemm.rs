@@ -35,8 +35,8 @@ impl Gemm {
         &self.schedule
     }
 
-    /// Every number that follows from the schedule, for the given target, or, with `None`, for the one that the
-    /// schedule names or else the lowest that suffices.
+    /// Every number that follows from the schedule, for the given target; with `None`, for the one that the
+    /// schedule names, or else for the lowest that suffices.
     pub fn plan(&self, target: impl Into<Option<Target>>) -> Result<Plan, Diagnostics> {
         self.schedule.plan(target.into())
     }

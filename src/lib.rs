@@ -153,8 +153,8 @@
 //!
 //! # Weights that stay the same
 //!
-//! What a launch packs, or splits into planes for `emulate`, is in its workspace. A [`Prepared`] product keeps that of an
-//! operand which does not change:
+//! What a launch packs, or splits into planes for `emulate`, is in its workspace. A [`Prepared`] product keeps that copy
+//! for an operand that does not change:
 //!
 //! ```no_run
 //! # #[cfg(feature = "cuda")]
@@ -216,7 +216,8 @@ pub use ptx_gemm_dsl::diagnostic::Kind;
 pub use ptx_gemm_dsl::terms::Operand;
 pub use ptx_gemm_dsl::types::Batch;
 pub use ptx_gemm_dsl::{
-    DType, Diagnostic, Diagnostics, Fix, Layout, Measured, Plan, Problem, Schedule, Severity, Span, Target, clauses,
+    DType, Diagnostic, Diagnostics, Edit, Fix, Layout, Measured, Plan, Problem, Schedule, Severity, Span, Target,
+    clauses,
 };
 pub use ptx_gemm_interp::{BlockOrder, Checks, Cost, Counting, Landing, Options as InterpreterChecks, WarpOrder};
 pub use ptx_gemm_macros::gemm;

@@ -80,8 +80,8 @@ macro_rules! assert_ptx_snapshot {
 /// (the bound is 0), random data, NaN and infinities, aligned and padded rows, and with C separate from D and in place.
 ///
 /// The default sizes are those at which kernels go wrong: around tiles, fragments, vectors and the depth of the
-/// pipeline of each entry. Other sizes can be given as `[(m, n, k), …]`. A size at which no element can be
-/// compared is a failure, as with an epilogue that divides integers by 0; and so are sizes none of which has elements.
+/// pipeline of each entry. Other sizes can be given as `[(m, n, k), …]`. A size at which no element can be compared is
+/// a failure, as with an epilogue that divides integers by 0. So is a list of sizes without any element.
 #[macro_export]
 macro_rules! assert_correct {
     ($kernel:expr $(,)?) => {
@@ -124,7 +124,7 @@ macro_rules! assert_no_races {
 /// The text that [`assert_ptx_snapshot!`](crate::assert_ptx_snapshot) compares: abridged, with a digest of the whole.
 ///
 /// # Errors
-/// Why there is no PTX.
+/// The error says why the kernel has no PTX.
 pub fn snapshot_of(kernel: &impl HasPtx) -> Result<String, String> {
     Ok(abridge(&kernel.ptx_text()?))
 }
@@ -156,8 +156,8 @@ pub fn correct(kernel: &impl Subject, sizes: Option<&[Size]>) -> Result<(), Stri
 /// Returns a readable description of what was found.
 pub fn no_races(kernel: &impl Subject) -> Result<(), String> {
     for order in Orders::All.list() {
-        // A slot that threads have read is filled by TMA after an mbarrier and without a proxy fence, here as in CUTLASS: of
-        // that the interpreter warns, by default.
+        // TMA refills a slot that threads have read after an mbarrier without a proxy fence, as in CUTLASS. By default the
+        // interpreter only warns about that.
         let options = InterpreterOptions { options: order.options(&Options::default()), misalign: 0 };
         let gemm = kernel.compiled(&Device::interpreter_with(options))?;
         let sizes = quick_sizes(gemm.kernel());

@@ -6,8 +6,8 @@ use ptx_gemm_dsl::types::{Orientation, Problem};
 
 use crate::tile::interface::Interface;
 
-/// What to know of a module that does not compute D by itself: with `strassen`, D is the result of several launches, which
-/// share a workspace. Programs are the same with and without it, and so do not say so.
+/// Notes on a module that does not compute D by itself: with `strassen`, D is the result of several launches that share
+/// a workspace. Its programs are the same as without `strassen`, so they do not mention it.
 pub fn launched_by(plan: &Plan) -> Vec<String> {
     let Some(levels) = plan.strassen else { return Vec::new() };
     vec![

@@ -15,13 +15,14 @@ mod violation;
 
 pub use tile::interface::Interface;
 pub use tile::text::{TextError, TextErrors};
+use violation::Source;
 pub use violation::Violation;
 
 use ptx_gemm_dsl::plan::Plan;
 use ptx_gemm_dsl::target::Target;
 use ptx_gemm_ptx::module::{Entry, Module, Variable};
 
-/// A level whose text an observer may see.
+/// A level with text that an observer may see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     /// [`tile::Module`].
@@ -63,13 +64,13 @@ pub type Observer<'a> = &'a mut dyn FnMut(Level, &str);
 pub fn compile_observed(plan: &Plan, observer: Option<Observer<'_>>) -> Result<Compiled, Violation> {
     let programs = tile::build::build(plan);
     let compiled = compile_with(&programs, header::launched_by(plan), observer);
-    compiled.map_err(|v| v.with_text(tile::print::print(&programs)))
+    compiled.map_err(|violation| violation.made_of(Source::Schedule).with_text(tile::print::print(&programs)))
 }
 
 /// Compiles the text of a `.tile` file.
 ///
 /// # Errors
-/// Everything that the parser finds wrong, or, if it finds nothing, the first rule that the programs break; each with
+/// Everything that the parser finds wrong, or, if it finds nothing, the first rule that the programs break, each with
 /// its line and column.
 pub fn compile_text(text: &str, observer: Option<Observer<'_>>) -> Result<Compiled, TextErrors> {
     let (programs, positions) = tile::parse::parse(text)?;
@@ -85,7 +86,7 @@ pub fn compile_programs(programs: &tile::Module, observer: Option<Observer<'_>>)
     compile_with(programs, Vec::new(), observer)
 }
 
-/// The same, with lines for the end of the header, about what launches the module.
+/// The same, with extra lines at the end of the header about the launch of the module.
 fn compile_with(
     programs: &tile::Module,
     launched_by: Vec<String>,
@@ -96,7 +97,7 @@ fn compile_with(
     tile::verify::module(programs)?;
     let observed = observer.is_some();
     for (index, program) in programs.entries.iter().enumerate() {
-        // This verifies the program, and so what it packs.
+        // This verifies the program, and with it the operands that it packs.
         let lowered = entry(program, observed).map_err(|violation| violation.in_entry(index))?;
         for pack in &program.packs {
             if module.entries.iter().any(|entry| entry.name == pack.kernel(&program.problem)) {
@@ -126,7 +127,7 @@ fn compile_with(
     observe(&mut observer, Level::Ptx, || ptx.clone());
     ptx_gemm_ptx::verify::verify(&module).map_err(|violations| {
         let all: Vec<String> = violations.iter().map(ToString::to_string).collect();
-        Violation::new("PTX", all.join("; ")).with_text(ptx.clone())
+        Violation::new("PTX", all.join("; ")).made_of(Source::Programs).with_text(ptx.clone())
     })?;
     Ok(Compiled { ptx, module, programs: programs.clone(), interface })
 }
@@ -148,7 +149,8 @@ fn entry(program: &tile::Program, observed: bool) -> Result<Lowered, Violation> 
 /// The passes over a lowered kernel.
 fn finish(mut kernel: kernel::Kernel, target: Target, observed: bool) -> Result<Lowered, Violation> {
     kernel::dead::run(&mut kernel);
-    let verified = kernel::verify::verify(&kernel).map_err(|v| v.with_text(kernel::print::print(&kernel)))?;
+    let verified = kernel::verify::verify(&kernel)
+        .map_err(|violation| violation.made_of(Source::Programs).with_text(kernel::print::print(&kernel)))?;
     Ok(Lowered {
         entry: emit::emit(&verified, target),
         shared: emit::shared_variable(&kernel).filter(|variable| variable.is_extern),

@@ -1,4 +1,5 @@
-//! A broken invariant: of the compiler, if the program came from a plan; of the program, if it was written by hand.
+//! A broken invariant. A verifier says what is wrong, and does not know who made it: a person who wrote the program, a pass
+//! outside the compiler, or the compiler. Only what called the passes in order knows that it was the last ([`Source`]).
 
 use std::fmt;
 
@@ -29,17 +30,26 @@ pub enum Site {
     Arrival,
     /// A named barrier.
     Barrier(usize),
-    /// What the groups of a role have in turn.
+    /// An ordered barrier of a role's groups.
     Turn(usize),
     /// A set of accumulators.
     Accumulator(usize),
     /// A role.
     Role(usize),
-    /// What the blocks of a cluster do when their roles have ended.
+    /// The cluster reduction after the roles.
     Exchange,
     /// A statement: its role, then its index in each body, outermost first. Within `steps`, the fetches come first, and
     /// the multiply after them.
     Statement(Vec<usize>),
+}
+
+/// What the compiler was given, and what is right if the compiler makes something wrong of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// A plan, which follows from a schedule.
+    Schedule,
+    /// Tile programs, which a verifier has accepted.
+    Programs,
 }
 
 /// The violation that a verifier found, and its level. Boxed, since every pass may return it and it is rare.
@@ -50,6 +60,8 @@ pub struct Violation(Box<Found>);
 struct Found {
     level: &'static str,
     message: String,
+    /// What the compiler made it of; `None` if it need not be the compiler's.
+    made_of: Option<Source>,
     within: Option<String>,
     text: Option<String>,
     entry: Option<usize>,
@@ -59,7 +71,7 @@ struct Found {
 impl Violation {
     /// A violation of a rule of the named level.
     pub fn new(level: &'static str, message: String) -> Violation {
-        Violation(Box::new(Found { level, message, within: None, text: None, entry: None, site: None }))
+        Violation(Box::new(Found { level, message, made_of: None, within: None, text: None, entry: None, site: None }))
     }
 
     /// Adds the statement, unless an inner one was added already.
@@ -71,6 +83,12 @@ impl Violation {
     /// Adds the part of the program, unless an inner one was added already.
     pub fn at(mut self, site: Site) -> Violation {
         self.0.site.get_or_insert(site);
+        self
+    }
+
+    /// Says that the compiler made it, of something that is right.
+    pub(crate) fn made_of(mut self, source: Source) -> Violation {
+        self.0.made_of = Some(source);
         self
     }
 
@@ -96,6 +114,15 @@ impl Violation {
         self.0.site.as_ref()
     }
 
+    /// That the compiler is wrong, if it is, before what it did.
+    pub(crate) fn blame(&self) -> &'static str {
+        match self.0.made_of {
+            Some(Source::Schedule) => "this is a bug in the compiler, not in the schedule: ",
+            Some(Source::Programs) => "this is a bug in the compiler, not in the tile programs: ",
+            None => "",
+        }
+    }
+
     /// The rule that is broken, and the statement that breaks it.
     pub fn reason(&self) -> String {
         match &self.0.within {
@@ -107,12 +134,7 @@ impl Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "this is a bug in the compiler, not in the schedule: the {} verifier found {}",
-            self.0.level,
-            self.reason()
-        )?;
+        write!(f, "{}the {} verifier found {}", self.blame(), self.0.level, self.reason())?;
         match &self.0.text {
             Some(text) => write!(f, "\n{text}"),
             None => Ok(()),
@@ -121,3 +143,17 @@ impl fmt::Display for Violation {
 }
 
 impl std::error::Error for Violation {}
+
+#[cfg(test)]
+mod tests {
+    use super::{Source, Violation};
+
+    #[test]
+    fn the_compiler_is_named_where_it_made_the_mistake() {
+        let found = || Violation::new("kernel IR", "a load out of bounds".into()).with_text("kernel gemm_v1".into());
+        let own = "the kernel IR verifier found a load out of bounds\nkernel gemm_v1";
+        assert_eq!(found().to_string(), own);
+        let compiled = found().made_of(Source::Programs).made_of(Source::Schedule).to_string();
+        assert_eq!(compiled, format!("this is a bug in the compiler, not in the schedule: {own}"));
+    }
+}

@@ -45,7 +45,7 @@ fn chains_go_and_what_is_read_stays() {
     let (x, y, p) = (index(&mut changed, "r"), index(&mut changed, "r"), index(&mut changed, "p"));
     let families = changed.families.clone();
     let read = |reg| Expr::Reg(reg, u64::MAX);
-    // y is read only by the dead x of the next iteration.
+    // Only the dead x of the next iteration reads y.
     let turn = vec![
         stmt(Op::Set { dst: x, value: read(y) + 1u32 }),
         stmt(Op::Set { dst: y, value: read(x) }),

@@ -1,4 +1,4 @@
-//! Checks a result against sums in f64 at some elements, and against cuBLAS everywhere.
+//! Checks a result against an f64 reference at some elements, and against cuBLAS everywhere.
 //!
 //! Two sums of K products, each added in any order, are within gamma(K + 1) |A||B| of the exact sum, and therefore
 //! within twice that of each other; gamma(n) = n u / (1 - n u) with u the unit roundoff of the accumulator (Higham,
@@ -16,7 +16,7 @@ use ptx_gemm_dsl::promise::Quadrants;
 use crate::host::Host;
 use crate::operands::{Extras, Operands};
 
-/// The number of elements that are summed again in f64, the limit on the terms of all these sums, and the minimum
+/// The number of elements that are checked in f64, the limit on the terms of all these sums, and the minimum
 /// number of elements.
 const SAMPLES: usize = 256;
 const TERMS: usize = 1 << 25;
@@ -37,13 +37,13 @@ struct Sample {
     magnitude: f64,
 }
 
-/// How exact a result is.
+/// The accuracy of a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Accuracy {
-    /// The share of elements whose bits are those of cuBLAS's result; `None` without cuBLAS.
+    /// The share of elements that equal cuBLAS's bit for bit; `None` without cuBLAS.
     pub equal_bits: Option<f64>,
-    /// The relative error in the Frobenius norm, of the elements that were summed again in f64; `None` for integers, and with
-    /// an epilogue of its own.
+    /// The relative error of the elements checked in f64, in the Frobenius norm; `None` for integers, and with a custom
+    /// epilogue.
     pub error: Option<f64>,
     /// The same of cuBLAS's result.
     pub cublas_error: Option<f64>,
@@ -60,7 +60,7 @@ pub(crate) enum Agreement {
     Uncompared(String),
 }
 
-/// The relative error, in the Frobenius norm, of a result that bounds cannot judge: a result of zeros has 1.
+/// The largest relative error, in the Frobenius norm, of a result that bounds cannot judge. A result of zeros has 1.
 const USEFUL: f64 = 0.5;
 
 impl Reference {
@@ -133,7 +133,7 @@ impl Reference {
             return self.by_norm(operands, d, plain, undefined);
         }
         let error = plain.then(|| self.error(operands, d)).flatten();
-        // What an epilogue makes of the sum, cuBLAS does not compute.
+        // cuBLAS does not compute the epilogue.
         let Some((theirs, magnitude)) = self.cublas.as_ref().filter(|_| plain) else {
             return Agreement::Right(Accuracy { equal_bits: None, error, cublas_error: None });
         };
@@ -157,7 +157,7 @@ impl Reference {
         Agreement::Right(Accuracy { equal_bits, error, cublas_error: self.error(operands, theirs) })
     }
 
-    /// What the norm says of a result none of whose sampled elements has a bound that excludes anything, such as a long sum in f16.
+    /// Judges a result by the norm if no sampled element has a useful bound, such as after a long sum in f16.
     fn by_norm(&self, operands: &Operands, d: &Host, plain: bool, undefined: usize) -> Agreement {
         let all = self.samples.len();
         if undefined == all {
@@ -183,7 +183,7 @@ impl Reference {
     }
 }
 
-/// What the epilogue makes of a sum, and how far a correct result may be from that; `None` if that is not defined.
+/// The epilogue of a sum, and the permitted distance from it; `None` if it is not defined.
 fn finished(
     operands: &Operands,
     extras: &Extras,
@@ -223,7 +223,7 @@ impl Bound {
         let types = operands.problem.types;
         let unit = unit(types.acc);
         let gamma = Rounding::of(types.acc).gamma(operands.size.k.saturating_add(1));
-        // A bound that reaches the sum of the magnitudes excludes no sum.
+        // A bound as large as the sum of the magnitudes excludes nothing.
         let gamma = if gamma < 1.0 { gamma } else { f64::INFINITY };
         let rounded_inputs = if types.a == DType::Tf32 { 2.0 * TF32 } else { 0.0 };
         let stored = if types.d == types.acc { 0.0 } else { self::unit(types.d) };

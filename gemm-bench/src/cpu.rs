@@ -1,7 +1,8 @@
 //! The CPU's ladder: the steps of `examples/cpu` next to libraries, on square matrices of f32.
 //!
-//! Products that programs call should be a library's; the steps are there to learn from.
+//! The steps are for learning; programs should call a library.
 
+#[cfg(feature = "cpu-libraries")]
 mod libraries;
 mod memory;
 mod openblas;
@@ -27,13 +28,13 @@ use serde::{Deserialize, Serialize};
 pub use memory::{SizeError, available, fitting};
 pub use table::{left_out, plot, table};
 
-/// The sizes of the report that the ladder follows.
+/// The sizes in the report that the ladder follows.
 pub const SIZES: [usize; 13] = [16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536];
 
 /// C = A B for row-major n x n matrices.
 type Multiply = Box<dyn Fn(usize, &[f32], &[f32], &mut [f32])>;
 
-/// One way to multiply.
+/// One implementation.
 pub struct Rung {
     /// Its name in the table.
     pub name: String,
@@ -58,7 +59,7 @@ pub fn host() -> String {
 pub struct Row {
     /// The extent of the matrices.
     pub n: usize,
-    /// Which way.
+    /// The implementation's name.
     pub rung: String,
     /// Milliseconds of one product, the least of several.
     pub ms: f64,
@@ -73,7 +74,7 @@ impl Row {
     }
 }
 
-/// The steps, and the libraries that this machine has.
+/// The steps, and the libraries found on this machine.
 pub fn rungs() -> Vec<Rung> {
     let of = |name: &str, multiply: fn(usize, &[f32], &[f32], &mut [f32])| Rung {
         name: name.into(),
@@ -85,9 +86,9 @@ pub fn rungs() -> Vec<Rung> {
         of("blocked", blocked::multiply),
         of("simd", simd::multiply),
         of("threads", threads::multiply),
-        of("matrixmultiply", libraries::matrixmultiply),
-        of("faer", libraries::faer),
     ];
+    #[cfg(feature = "cpu-libraries")]
+    rungs.extend([of("matrixmultiply", libraries::matrixmultiply), of("faer", libraries::faer)]);
     if let Some(library) = openblas::Library::find(rayon::current_num_threads()) {
         rungs
             .push(Rung { name: "OpenBLAS".into(), multiply: Box::new(move |n, a, b, c| library.multiply(n, a, b, c)) });
@@ -98,7 +99,7 @@ pub fn rungs() -> Vec<Rung> {
 /// The bounds of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
-    /// A rung is not measured at a size where one product is expected to take longer.
+    /// A rung is skipped at a size where one product is expected to take longer.
     pub product: Duration,
     /// A product is repeated for this long.
     pub repeat: Duration,
@@ -109,7 +110,7 @@ pub struct Budget {
 pub struct LeftOut {
     /// The extent of the matrices.
     pub n: usize,
-    /// Which way.
+    /// The implementation's name.
     pub rung: String,
     /// About how long one product would take, in seconds.
     pub seconds: f64,
@@ -126,14 +127,14 @@ pub struct Climb {
 
 /// The size of the first probe.
 const PROBE: usize = 128;
-/// A product that takes this long says about how fast larger ones are.
+/// A product that takes this long predicts larger ones.
 const TELLING: Duration = Duration::from_millis(100);
 
 /// Measures every rung at every size; `progress` is called before each measurement.
 ///
 /// # Errors
 ///
-/// Returns an error if there is no memory for a size: before the first measurement, if the system says how much memory is free.
+/// Returns an error if memory does not suffice for a size: before the first measurement, if the system reports its free memory.
 pub fn climb(
     sizes: &[usize],
     budget: Budget,
@@ -161,7 +162,7 @@ pub fn climb(
 }
 
 /// Seconds of one product, from smaller ones: the one measured `before`, its size and milliseconds, and larger ones until it
-/// is clear that the limit is exceeded. Small products alone do not tell, since threads and caches change the speed.
+/// is clear that the limit is exceeded. Small products alone do not predict it, since threads and caches change the speed.
 fn expected(rung: &Rung, n: usize, before: Option<(usize, f64)>, limit: Duration) -> Result<f64, SizeError> {
     let probe = |n: usize| -> Result<(usize, f64), SizeError> {
         let (a, b, mut c) = (numbers(n, 1)?, numbers(n, 2)?, memory::matrix(n, || 0.0)?);
@@ -262,7 +263,7 @@ mod tests {
         assert!(matches!(no_room, Err(SizeError::Memory { n: usize::MAX, .. })), "{no_room:?}");
     }
 
-    /// A way whose time is known: it sleeps.
+    /// An implementation with a known time: it sleeps.
     #[test]
     fn a_large_product_is_judged_by_the_first_one_that_tells() {
         let sizes = Arc::new(Mutex::new(Vec::new()));

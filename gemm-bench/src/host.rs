@@ -4,7 +4,7 @@ use ptx_gemm::random::SplitMix64;
 use ptx_gemm::{AnyMut, AnyRef, AsMatrix, AsMatrixMut, DType, Shape, Stack, Strides};
 use ptx_gemm_check::{decode, encode};
 
-/// A matrix, or a stack of them, whose type is known at run time.
+/// A matrix, or a stack of them, with a type known at run time.
 #[derive(Clone, Debug)]
 pub(crate) struct Host {
     pub(crate) dtype: DType,

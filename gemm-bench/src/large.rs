@@ -6,8 +6,8 @@
 //!     multiply a few times, check the result, measure products and copies without the other: one row
 //! ```
 //!
-//! Times are from the first copy to a GPU to the last strip of D in the host's memory. Page-locking takes longer than the
-//! product, at about 2.5 GB/s, and does not count.
+//! Times are from the first copy to a GPU to the last strip of D in the host's memory. Page-locking, at about 2.5 GB/s,
+//! takes longer than the product and is not counted.
 
 mod sample;
 mod table;
@@ -24,7 +24,7 @@ use crate::spelling::RowTypes;
 pub use sample::{Checked, Host, fill};
 pub use table::{plot, table};
 
-/// How often a product runs, and the time after which it is not repeated.
+/// The number of runs of a product, and the time after which it is not repeated.
 const RUNS: usize = 5;
 const LONG: Duration = Duration::from_secs(2);
 
@@ -67,24 +67,24 @@ pub struct Row {
     pub tflops: f64,
     /// Number of runs.
     pub runs: usize,
-    /// How many times as fast as the same on one device; absent for one device, or without its time.
+    /// The speedup over one device; absent for one device, or without its time.
     pub speedup: Option<f64>,
     /// The largest error that was found, as a share of its bound.
     pub max_error: f64,
-    /// Milliseconds of its products without copies, once; absent in results from before it was measured.
+    /// Milliseconds of its products without copies, measured once; absent in older results.
     pub products_ms: Option<f64>,
     /// The same of its copies without products.
     pub copies_ms: Option<f64>,
 }
 
 impl Row {
-    /// Its time as a multiple of the larger of the two times that bound it.
+    /// Its time relative to the larger of the two times that bound it.
     pub fn of_bound(&self) -> Option<f64> {
         Some(self.ms / self.products_ms?.max(self.copies_ms?))
     }
 }
 
-/// What a measurement says as it goes on.
+/// An event of a measurement.
 pub enum Event<'a> {
     /// A product was measured.
     Row(&'a Row),
@@ -92,7 +92,7 @@ pub enum Event<'a> {
     Note(String),
 }
 
-/// The numbers of devices that are tried: powers of two, and all of them.
+/// The device counts that are tried: powers of two, and all of them.
 pub fn counts(devices: usize) -> Vec<usize> {
     let mut counts: Vec<usize> =
         std::iter::successors(Some(1), |count| Some(2 * count)).take_while(|count| *count < devices).collect();
@@ -104,7 +104,7 @@ pub fn counts(devices: usize) -> Vec<usize> {
 ///
 /// # Errors
 ///
-/// Returns what is wrong with a schedule, or with a device. A size for which the host has no memory is a note.
+/// Returns what is wrong with a schedule, or with a device. A size that does not fit the host's memory is a note.
 pub fn measure(order: &Order<'_>, say: &mut dyn FnMut(Event<'_>)) -> Result<Vec<Row>, LargeError> {
     let mut rows: Vec<Row> = Vec::new();
     let mut late = 0;
@@ -152,11 +152,11 @@ fn matrices(device: &Device, shape: Shape) -> Result<(Pinned, Pinned, Pinned), E
 
 type Pinned = PinnedMatrix<f32>;
 
-/// TFLOP/s that an H200 keeps up in large products by a schedule's kind of kernel, roughly: see `docs/performance.md`.
+/// TFLOP/s that an H200 sustains in large products, roughly, by kind of kernel: see `docs/performance.md`.
 pub fn assumed_tflops(plan: &ptx_gemm::Plan) -> f64 {
     let types = plan.problem.types;
     match (plan.emulate.map(|emulate| emulate.by.pairs().len()), plan.atom) {
-        // By the products of bf16 or f16 for each of f32.
+        // Divided by the number of 16-bit products for each f32 product.
         (Some(products), _) => (800.0 / products as f64).round(),
         (None, Atom::Fma) if types.acc == DType::F64 => 30.0,
         (None, Atom::Fma) => 55.0,

@@ -1,4 +1,4 @@
-//! Speed compared with cuBLAS's and cuBLASLt's: which products, on which data, how they are timed, and how they are
+//! Measures speed against cuBLAS and cuBLASLt: which products, on which data, how they are timed, and how they are
 //! reported.
 //!
 //! ```text
@@ -23,6 +23,7 @@ pub mod progress;
 pub mod report;
 pub mod rivals;
 pub mod roofline;
+pub mod rows;
 pub mod session;
 pub mod spelling;
 pub mod suites;

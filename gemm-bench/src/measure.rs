@@ -1,4 +1,4 @@
-//! Measures the times of a kernel and its rivals in turns.
+//! Measures a kernel and its rivals with alternating samples.
 //!
 //! A sample is a number of launches between two events: enough for about a millisecond, or for one pass over all copies
 //! of the operands. Kernels so short that the gaps between launches would matter are recorded into graphs. Samples of
@@ -21,8 +21,7 @@ const SAMPLES: usize = 25;
 const FEWEST: usize = 3;
 /// Seconds for all samples of a row. A kernel that alone takes this long is measured once.
 const BUDGET: f64 = 6.0;
-/// Samples of each of several ways to compute the same, of which the fastest is sought, unless that takes longer than
-/// [`TRIAL`] seconds.
+/// Samples of each of several candidates for the same product, unless that takes longer than [`TRIAL`] seconds.
 const TRIALS: usize = 5;
 const TRIAL: f64 = 0.1;
 /// Seconds of warm-up, after which the clock has reached its rate.
@@ -84,7 +83,7 @@ pub(crate) struct Pace {
     pub(crate) deadline: Instant,
 }
 
-/// Measures all sides in turns.
+/// Measures all sides, alternating.
 pub(crate) fn measure(queue: &Queue, sides: Sides<'_>, pace: Pace) -> Result<Times, Error> {
     let Sides { ours, cublas, cublaslt } = sides;
     let mut sides = [ours, cublas, cublaslt].map(|work| (!work.is_empty()).then(|| Side::new(work)));
@@ -99,31 +98,31 @@ pub(crate) fn measure(queue: &Queue, sides: Sides<'_>, pace: Pace) -> Result<Tim
         round += side.launches as f64 * seconds;
     }
     let samples = samples(round);
-    for turn in 0..samples {
-        // They take turns at going first.
+    for sample in 0..samples {
+        // Each side goes first in some samples.
         for index in 0..sides.len() {
-            let next = (turn + index) % sides.len();
+            let next = (sample + index) % sides.len();
             if let Some(side) = &mut sides[next] {
                 thread::sleep(pace.rest);
                 side.sample(queue)?;
             }
         }
-        if turn + 1 >= FEWEST && Instant::now() >= pace.deadline {
+        if sample + 1 >= FEWEST && Instant::now() >= pace.deadline {
             break;
         }
     }
     Ok(times(sides.map(|side| side.map_or(Vec::new(), |side| side.samples)), how))
 }
 
-/// How many samples of each side there is time for, if one of each takes this many seconds. Rests are not counted: they are
-/// asked for.
+/// The number of samples of each side that fit the budget, if one of each takes this many seconds. Rests do not count,
+/// since the user asked for them.
 fn samples(round: f64) -> usize {
     let fewest = if round > BUDGET { 1 } else { FEWEST };
     ((BUDGET / round) as usize).clamp(fewest, SAMPLES)
 }
 
-/// The index of the fastest of several ways to compute the same; `None` if none of them runs. Ways that report an error are
-/// left out.
+/// The index of the fastest of several candidates for the same product; `None` if none of them runs. Candidates that report
+/// an error are left out.
 pub(crate) fn fastest(queue: &Queue, ways: Vec<Vec<&dyn Enqueue>>) -> Option<usize> {
     let time = |work| -> Result<f64, Error> {
         let mut side = Side::new(work);
@@ -173,7 +172,7 @@ impl<'a> Side<'a> {
             self.launches = wanted.max(self.work.len());
             let round = self.round(self.launches);
             let graph = queue.record(&round)?;
-            // Its first replay sets it up.
+            // The first replay of a graph sets it up.
             queue.time(&[&graph])?;
             self.graph = Some(graph);
         }
@@ -193,7 +192,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// From the samples of ours, of cuBLAS and of cuBLASLt; those of a rival may be empty.
+/// From the samples of our kernel, of cuBLAS and of cuBLASLt; a rival may have none.
 fn times([ours, cublas, cublaslt]: [Vec<f64>; 3], how: How) -> Times {
     let ratios =
         |theirs: &[f64]| -> Vec<f64> { theirs.iter().zip(&ours).map(|(theirs, ours)| theirs / ours).collect() };
@@ -213,7 +212,7 @@ fn times([ours, cublas, cublaslt]: [Vec<f64>; 3], how: How) -> Times {
     }
 }
 
-/// A quantile, between two values in proportion.
+/// A quantile, with linear interpolation.
 fn quantile(mut values: Vec<f64>, share: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let at = share * values.len().saturating_sub(1) as f64;
@@ -230,7 +229,7 @@ mod tests {
 
     #[test]
     fn ratios_are_of_samples_taken_in_the_same_turn() {
-        // The clock halves in the last turn, for all of them.
+        // The clock halves in the last round, for all sides.
         let (ours, cublas, cublaslt) = (vec![2.0, 2.0, 4.0], vec![3.0, 3.0, 6.0], vec![1.0, 1.0, 2.0]);
         let all = times([ours.clone(), cublas.clone(), cublaslt], How::Stream);
         assert_eq!((all.ms, all.cublas_ms, all.cublaslt_ms), (2.0, Some(3.0), Some(1.0)));

@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 /// The path where the toolkit installs it.
 const INSTALLED: &str = "/usr/local/cuda/bin";
 
-/// A figure that both have: its name, the metric, and the interpreter's count.
+/// A figure that both report: its name, the metric, and the interpreter's count.
 struct Metric {
     name: &'static str,
     metric: &'static str,
-    /// Without it the comparison is useless.
+    /// The comparison needs this figure.
     core: bool,
     counted: fn(&Figures) -> u64,
 }

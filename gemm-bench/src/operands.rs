@@ -1,7 +1,7 @@
 //! The operands of one product, in several copies.
 //!
-//! A product whose operands fit the second-level cache would find them there the second time, which does not happen in
-//! a program that computes them in between. Launches therefore cycle through enough copies to exceed the cache.
+//! Operands that fit the second-level cache would still be there at the second launch, unlike in a program that
+//! computes them in between. Launches therefore cycle through enough copies to exceed the cache.
 
 use ptx_gemm::builder::{Axis, Epilogue};
 use ptx_gemm::cuda::{Algorithm, Cublas, CublasLt, CublasLtProduct, CublasProduct, Properties};
@@ -39,8 +39,8 @@ struct Copy {
     a: Resident,
     b: Resident,
     d: Resident,
-    /// In a group, the weights of the experts but the first, whose are `b`: all have the same elements, so that the rows
-    /// of all experts together are one product.
+    /// In a group, the weights of every expert except the first, which are `b`. All have the same elements, so that the
+    /// rows of all experts together are one product.
     experts: Vec<Resident>,
 }
 
@@ -83,7 +83,7 @@ impl Operands {
         Host::poisoned(dtype, shape, stack)
     }
 
-    /// What the epilogue of a schedule reads besides the sum: random data, and scalars of 1 but for `beta`.
+    /// The epilogue's other operands: random data; scalars are 1, except `beta`.
     pub(crate) fn extras(&self, device: &Device, problem: &Problem, beta: f64) -> Result<Extras, Error> {
         let Size { m, n, batch, .. } = self.size;
         let epilogue = &problem.epilogue;
@@ -164,19 +164,19 @@ impl Operands {
     }
 }
 
-/// What an epilogue reads besides the sum.
+/// The operands of an epilogue other than the accumulator.
 #[derive(Debug)]
 pub(crate) struct Extras {
     pub(crate) epilogue: Epilogue,
     /// In the order of the epilogue.
     pub(crate) scalars: Vec<f64>,
     vectors: Vec<(String, Resident, Host)>,
-    /// C, and as many copies of it as there are of the operands; `None` if it is not read.
+    /// C, one copy for each copy of the operands; `None` if it is not read.
     c: Option<(Host, Vec<Resident>)>,
 }
 
 impl Extras {
-    /// Of a product that is stored as it is.
+    /// For a product that is stored without an epilogue.
     pub(crate) fn none() -> Extras {
         Extras { epilogue: Epilogue::identity(), scalars: Vec::new(), vectors: Vec::new(), c: None }
     }
@@ -214,7 +214,7 @@ impl Extras {
         self.c.as_ref().map_or(0.0, |(host, _)| host.at(product, row, col))
     }
 
-    /// Whether D is the sum itself, as far as some values tell.
+    /// Whether D is the accumulator itself, judged by some values.
     pub(crate) fn is_plain(&self, rounding: Rounding) -> bool {
         let same = |value: f64| {
             let operands = epilogue::Operands {
@@ -231,8 +231,8 @@ impl Extras {
     }
 }
 
-/// Rows of each of `experts`, of `rows` together: as unequal as a router makes them, from half to one and a half of the
-/// average, in no order.
+/// Rows of each of `experts`, `rows` in all: unequal as after a router, from half to one and a half of the average, in
+/// no order.
 pub(crate) fn routed(rows: usize, experts: usize) -> Vec<usize> {
     let share = |expert: usize| 0.5 + ((expert * 7 + 3) % experts) as f64 / experts.max(2) as f64;
     let all: f64 = (0..experts).map(share).sum();
@@ -250,7 +250,7 @@ pub(crate) fn routed(rows: usize, experts: usize) -> Vec<usize> {
     each
 }
 
-/// Whether the host has room for A, B, and three matrices like D: the result, the reference, and its magnitudes.
+/// Whether the host has memory for A, B, and three matrices like D: the result, the reference, and its magnitudes.
 fn fits(size: Size, problem: &Problem) -> Result<(), Error> {
     let d = size.m as u128 * size.n as u128 * size.batch as u128;
     let bytes = size.bytes(problem.types).saturating_add(d.saturating_mul(2 * 8));

@@ -30,7 +30,7 @@ pub fn plot(suite: &str, device: &str, rows: &[&Row], peak: f64) -> String {
     }
 }
 
-/// So many products by name, in each type and layout, are there to compare schedules.
+/// At most this many named products, in each type and layout, are a comparison of schedules.
 const COMPARED: usize = 4;
 
 struct Suite<'a> {
@@ -100,7 +100,7 @@ impl Suite<'_> {
             };
             let ours = points(|row| Some(row.tflops()));
             all.push(Line { name: format!("ours: {kind}"), points: ours, dashed: false, color: index });
-            // cuBLAS multiplies f32 itself: products from planes share its line with the first of the plot.
+            // cuBLAS multiplies f32 itself, so products from planes share its line with the first of the plot.
             let first = all.len() == 1 || !kind.contains(AS_PLANES);
             let theirs = points(theirs);
             if first && !theirs.is_empty() {

@@ -2,7 +2,7 @@
 
 use crate::session::{Event, Order, Orders};
 
-/// Counts the measurements that have begun, from the events of a session. One that cannot be made counts as well.
+/// Counts the measurements that have begun, from the events of a session. One that fails counts as well.
 #[derive(Clone, Debug)]
 pub struct Progress {
     suites: Vec<Order>,
@@ -41,7 +41,7 @@ impl Progress {
             // What has begun has been counted.
             Event::Missing { .. } if self.open => self.open = false,
             Event::Missing { size: Some(_), .. } => self.begun += 1,
-            // A schedule that is left out from the start is not one of the order's, others miss all sizes.
+            // A schedule that was excluded from the start is not counted in the order; others miss all sizes.
             Event::Missing { size: None, suite, schedule, .. } => {
                 let order = self.suites.iter().find(|order| order.suite == *suite);
                 let is_ordered = |order: &&Order| order.schedules.iter().any(|named| named.name == *schedule);
@@ -111,7 +111,7 @@ mod tests {
         let events = [
             (missing("batched", None), 0),
             (started("one", 256), 1),
-            // It cannot be loaded, which is said once.
+            // It cannot be loaded, which is reported once.
             (missing("one", None), 1),
             (missing("two", Some(Size::cube(256))), 2),
             (started("one", 512), 3),

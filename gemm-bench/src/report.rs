@@ -30,7 +30,7 @@ impl Row {
         (self.types == DType::F32.name() && peak > 0.0).then(|| self.tflops() / peak)
     }
 
-    /// What the product is, where the suite's products have names.
+    /// The product's name, if the suite names its products.
     pub fn product(&self) -> Option<String> {
         Suite::product(&self.suite, self.size)
     }
@@ -132,7 +132,7 @@ pub fn json(device: &str, command: &str, peak: f64, rows: &[&Row]) -> Value {
                 "ratio": row.times.ratio.map(rounded),
                 "spread": rounded(row.times.spread),
             });
-            // Fields that only some results have, and that files of older versions do not know.
+            // Fields that only some results have, and that older files lack.
             for (name, value) in [
                 ("product", row.product().map(Value::from)),
                 ("cublaslt_ms", row.times.cublaslt_ms.map(rounded).map(Value::from)),
@@ -148,7 +148,7 @@ pub fn json(device: &str, command: &str, peak: f64, rows: &[&Row]) -> Value {
     json!({ "device": device, "command": command, "f32_peak_tflops": rounded(peak), "rows": rows })
 }
 
-/// Types in the one spelling of all rows; what is not a type stays as it is.
+/// Types in one spelling for all rows; other text stays as it is.
 fn spelled(types: &str) -> String {
     types.parse::<RowTypes>().map_or_else(|_| types.into(), |types| types.to_string())
 }

@@ -17,7 +17,7 @@ pub enum Against {
     BestOfCublasLt,
 }
 
-/// The libraries, as far as they are there.
+/// The libraries that were found.
 pub(crate) struct Rivals {
     pub(crate) cublas: Option<Cublas>,
     pub(crate) cublaslt: Option<CublasLt>,
@@ -47,8 +47,8 @@ impl Rivals {
         self.cublas.as_ref().filter(|cublas| operands.cublas(cublas).is_ok())
     }
 
-    /// The product on all copies, by those libraries that compute it. An error is that of a result of cuBLASLt, which then is
-    /// not among them.
+    /// The product on all copies, by those libraries that compute it. The error is about a wrong result of cuBLASLt, which is
+    /// then left out.
     pub(crate) fn on<'a>(
         &'a self,
         device: &Device,
@@ -67,7 +67,7 @@ impl Rivals {
     }
 }
 
-/// What the libraries are.
+/// The libraries' versions.
 #[derive(Clone, Debug)]
 pub struct Versions {
     /// The version of cuBLAS, or why there is none.
@@ -77,7 +77,7 @@ pub struct Versions {
 }
 
 impl Theirs<'_> {
-    /// With our own work, for a measurement.
+    /// Together with our own kernel, for a measurement.
     pub(crate) fn next_to<'a>(&'a self, ours: Vec<&'a dyn Enqueue>) -> Sides<'a> {
         Sides { ours, cublas: enqueued(&self.cublas), cublaslt: enqueued(&self.cublaslt) }
     }

@@ -18,9 +18,9 @@ pub struct Roofline {
 /// Which roof binds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Roof {
-    /// That of the multiply-adds.
+    /// The multiply-adds.
     Compute,
-    /// That of the memory.
+    /// The memory.
     Memory,
 }
 

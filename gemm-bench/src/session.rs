@@ -61,11 +61,11 @@ pub struct Row {
     pub schedule: String,
     /// Its times.
     pub times: Times,
-    /// How exact its result is.
+    /// The accuracy of its result.
     pub accuracy: Accuracy,
 }
 
-/// Why there is no row.
+/// Why a row is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// The result is wrong.
@@ -90,8 +90,8 @@ pub enum Event {
     },
     /// Something that a reader of the rows should know.
     Note(String),
-    /// A schedule is about to be loaded and timed on a product. The next event is its row, or the reason why there is
-    /// none.
+    /// A schedule is about to be loaded and timed on a product. The next event is its row, or the reason why it is
+    /// missing.
     Started {
         /// The suite.
         suite: String,

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use ptx_gemm::{DType, Schedule};
 use serde_json::Value;
 
-/// Between the types of a product and the products of planes that it is made of.
+/// Separates the types of a product from its emulation mode.
 pub(crate) const AS_PLANES: &str = " as ";
 
 /// The types of a row. Two rows have the same types if these are equal, however their files spell them.
@@ -14,12 +14,12 @@ pub(crate) const AS_PLANES: &str = " as ";
 pub struct RowTypes {
     /// Those of A, B, the sums and D.
     pub types: [DType; 4],
-    /// The products of planes that each product is made of, such as `bf16x6`.
+    /// The emulation mode, such as `bf16x6`.
     pub planes: Option<String>,
 }
 
 impl RowTypes {
-    /// Those that the language gives one name: `types(bf16)` has sums of f32.
+    /// Types that the language names by one word: `types(bf16)` has f32 accumulators.
     fn named(dtype: DType) -> Option<[DType; 4]> {
         let types = Schedule::new().types(dtype).problem().ok()?.types;
         Some([types.a, types.b, types.acc, types.d])
@@ -27,7 +27,7 @@ impl RowTypes {
 }
 
 impl fmt::Display for RowTypes {
-    /// One name where all types are equal and the language says the same by it, else all four.
+    /// One name if all types are equal and the language means the same by it, else all four.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [first, ..] = self.types;
         match self.types.iter().all(|dtype| *dtype == first) && RowTypes::named(first) == Some(self.types) {
@@ -58,8 +58,8 @@ impl FromStr for RowTypes {
     }
 }
 
-/// Spells the types of every row of a file of results in one way, so that equal types have equal names. What is not a type stays
-/// as it is.
+/// Spells the types of every row of a file of results in one way, so that equal types have equal names. Other text stays as it
+/// is.
 pub fn unify(results: &mut Value) {
     for row in results["rows"].as_array_mut().into_iter().flatten() {
         if let Some(types) = row["types"].as_str().and_then(|types| types.parse::<RowTypes>().ok()) {

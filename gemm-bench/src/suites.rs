@@ -3,9 +3,8 @@
 mod layouts;
 mod llm;
 
-use ptx_gemm::{Batch, DType, Diagnostics, MAX_EXTENT, Schedule};
+use ptx_gemm::{Batch, DType, Diagnostics, Schedule};
 use ptx_gemm_check::{Case, case, cases, tuned};
-use ptx_gemm_dsl::types::Types;
 
 use crate::program::Program;
 pub use layouts::LayoutPair;
@@ -39,18 +38,7 @@ pub enum Suite {
     Large,
 }
 
-/// Extents of a product, and the number of products.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Size {
-    /// Rows of A and D.
-    pub m: usize,
-    /// Columns of B and D.
-    pub n: usize,
-    /// Columns of A, rows of B.
-    pub k: usize,
-    /// Products in one launch.
-    pub batch: usize,
-}
+pub use ptx_gemm_choose::Size;
 
 /// A program and its name.
 #[derive(Clone, Debug)]
@@ -180,11 +168,11 @@ const TRIED: [(Suite, &[&str]); 10] = [
     (Suite::Grouped, &["nn_128x128", "nn_64x64", "nn_128x256_tma", "nn_256x128"]),
     (Suite::Large, &["nn_128x256_tma", "bf16x6_128x128", "f16x3_128x128"]),
 ];
-/// The fastest case for tensor cores before Hopper's: of matrices of 16-bit types it is tried in every suite, next to what is
-/// tuned for these types.
+/// The fastest case for tensor cores before Hopper's. It is tried in every suite of 16-bit types, next to the schedules tuned
+/// for these types.
 const TENSOR_CORES: [&str; 1] = ["mma_pipelined"];
-/// Of the schedules tuned for f32, those that are tried on 16-bit types as well, in the suites that have them: where few
-/// elements of D leave most of the time to reading A and B.
+/// Schedules tuned for f32 that are tried on 16-bit types as well, in the suites that have them: a small D leaves most
+/// of the time to reading A and B.
 const NARROW: [&str; 4] = ["nn_64x64_split32", "nn_16x128_split8", "nn_128x16_split8", "nn_32x32"];
 
 impl Suite {
@@ -210,9 +198,9 @@ impl Suite {
             Suite::Ladder => vec![Size::cube(4096)],
             Suite::Square => SQUARE.map(Size::cube).into(),
             Suite::Small => SMALL.map(Size::cube).into(),
-            Suite::Odd => ODD.map(Size::one).into(),
-            Suite::Skinny => SKINNY.map(Size::one).into(),
-            Suite::Deep => DEEP.map(Size::one).into(),
+            Suite::Odd => ODD.map(Size::of).into(),
+            Suite::Skinny => SKINNY.map(Size::of).into(),
+            Suite::Deep => DEEP.map(Size::of).into(),
             Suite::Batched => BATCHED.map(|[extent, batch]| Size { batch, ..Size::cube(extent) }).into(),
             Suite::Llm => llm::sizes(),
             Suite::Grouped => GROUPED.map(|[m, n, k, batch]| Size { m, n, k, batch }).into(),
@@ -220,7 +208,7 @@ impl Suite {
         }
     }
 
-    /// What one of its products is, where products have names; `suite` is the name of a suite.
+    /// The name of one of its products, if it has one; `suite` is the name of a suite.
     pub fn product(suite: &str, size: Size) -> Option<String> {
         (suite == Suite::Llm.name()).then(|| llm::layer_of(size)).flatten()
     }
@@ -244,7 +232,7 @@ impl Suite {
         }
     }
 
-    /// Its schedules for products of one element type in each of these layouts that they can have.
+    /// Its schedules for products of one element type, in each of these layouts that a schedule supports.
     pub fn schedules_in(self, dtype: DType, layouts: &[LayoutPair]) -> Vec<Named> {
         let all = self.of_dtype(dtype).into_iter();
         all.flat_map(|named| layouts.iter().filter_map(move |pair| named.clone().with_layouts(*pair).ok())).collect()
@@ -280,63 +268,6 @@ impl Suite {
             }
         }
         all
-    }
-}
-
-impl Size {
-    /// One product whose three extents are equal.
-    pub fn cube(extent: usize) -> Size {
-        Size::one([extent; 3])
-    }
-
-    fn one([m, n, k]: [usize; 3]) -> Size {
-        Size { m, n, k, batch: 1 }
-    }
-
-    /// One product with the rows of all of these.
-    pub(crate) fn stacked(self) -> Size {
-        Size { m: self.m * self.batch, batch: 1, ..self }
-    }
-
-    /// `M`, `MxNxK` or `MxNxKxBATCH`.
-    ///
-    /// # Errors
-    ///
-    /// Returns what was expected if it is none of these, or if an extent is 0 or more than a launch takes.
-    pub fn parse(text: &str) -> Result<Size, String> {
-        let numbers: Result<Vec<usize>, _> = text.split('x').map(|part| part.trim().parse()).collect();
-        match numbers.as_deref() {
-            Ok(numbers) if numbers.contains(&0) => Err("an extent of 0 takes no time".into()),
-            Ok(numbers) if numbers.iter().any(|number| *number > MAX_EXTENT as usize) => {
-                Err(format!("an extent is at most {MAX_EXTENT}"))
-            }
-            Ok(&[extent]) => Ok(Size::cube(extent)),
-            Ok(&[m, n, k]) => Ok(Size::one([m, n, k])),
-            Ok(&[m, n, k, batch]) => Ok(Size { m, n, k, batch }),
-            _ => Err("one of M, MxNxK, MxNxKxBATCH, such as 4095x4097x4093".into()),
-        }
-    }
-
-    /// Bytes of A, B and D, packed; extents need not fit into memory.
-    pub fn bytes(self, types: Types) -> u128 {
-        let [m, n, k, batch] = [self.m, self.n, self.k, self.batch].map(|extent| extent as u128);
-        let matrices = [(m, k, types.a), (k, n, types.b), (m, n, types.d)];
-        let bytes =
-            |(rows, cols, dtype): (u128, u128, DType)| rows.saturating_mul(cols).saturating_mul(dtype.bytes().into());
-        matrices.into_iter().map(bytes).fold(0u128, u128::saturating_add).saturating_mul(batch)
-    }
-
-    /// Multiplications and additions.
-    pub fn operations(self) -> f64 {
-        2.0 * self.m as f64 * self.n as f64 * self.k as f64 * self.batch as f64
-    }
-}
-
-impl std::fmt::Display for Size {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Size { m, n, k, batch } = self;
-        let times = if *batch == 1 { String::new() } else { format!(" x{batch}") };
-        f.pad(&format!("{m} x {n} x {k}{times}"))
     }
 }
 
@@ -462,7 +393,7 @@ mod tests {
                 assert_eq!([layouts.a, layouts.b, layouts.d], expected, "{}", named.name);
             }
         }
-        let size = Size::one([8, 28_672, 4096]);
+        let size = Size::of([8, 28_672, 4096]);
         assert_eq!(Suite::product("llm", size).as_deref(), Some("Llama-3 8B gate_up"));
         assert_eq!(Suite::product("square", size), None);
     }
@@ -497,7 +428,7 @@ mod tests {
             assert!(grouped.len() > 1, "{dtype}");
             assert!(grouped.iter().all(|named| named.program.problem().is_ok_and(|p| p.batch == Batch::Grouped)));
         }
-        assert_eq!(Size { batch: 4, ..Size::one([8, 2, 3]) }.stacked(), Size::one([32, 2, 3]));
+        assert_eq!(Size { batch: 4, ..Size::of([8, 2, 3]) }.stacked(), Size::of([32, 2, 3]));
         for (rows, experts) in [(8192, 8), (65_536, 128), (10, 3), (5, 1), (0, 4)] {
             let each = crate::operands::routed(rows, experts);
             assert_eq!((each.len(), each.iter().sum::<usize>()), (experts, rows));
@@ -509,8 +440,8 @@ mod tests {
     #[test]
     fn sizes_are_read() {
         assert_eq!(Size::parse("4096"), Ok(Size::cube(4096)));
-        assert_eq!(Size::parse("1x2x3"), Ok(Size::one([1, 2, 3])));
-        assert_eq!(Size::parse("1x2x3x4"), Ok(Size { batch: 4, ..Size::one([1, 2, 3]) }));
+        assert_eq!(Size::parse("1x2x3"), Ok(Size::of([1, 2, 3])));
+        assert_eq!(Size::parse("1x2x3x4"), Ok(Size { batch: 4, ..Size::of([1, 2, 3]) }));
         for text in ["", "0", "1x2", "1x2x0", "-1", "1x2x3x4x5", "4294901761", "99999999999999999999"] {
             assert!(Size::parse(text).is_err(), "{text}");
         }

@@ -19,11 +19,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Timed {
     /// The name of the GPU, if the session started.
     pub properties: Option<Properties>,
-    /// For each program, in order, its time, or why there is none.
+    /// For each program, in order, its time, or why it has none.
     pub timings: Vec<Result<Timing, Untimed>>,
 }
 
-/// Why there is no time for a program.
+/// Why a program has no time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Untimed {
     /// The kind of reason.
@@ -60,7 +60,7 @@ pub fn time(device: &Device, programs: Vec<Named>, size: Size, budget: Duration)
 
 impl Timed {
     fn hear(&mut self, event: Event, names: &[String], size: Size) {
-        let mut settle = |name: &str, what: Result<Timing, Untimed>| {
+        let mut record = |name: &str, what: Result<Timing, Untimed>| {
             for (timing, _) in self.timings.iter_mut().zip(names).filter(|(_, known)| *known == name) {
                 *timing = what.clone();
             }
@@ -69,12 +69,12 @@ impl Timed {
             Event::Begin { properties, .. } => self.properties = Some(properties),
             Event::Row(row) => {
                 let (ms, noise, cublas_ms) = (row.times.ms, row.times.spread, row.times.cublas_ms);
-                settle(&row.schedule, Ok(Timing { size: [size.m, size.n, size.k], ms, noise, cublas_ms }));
+                record(&row.schedule, Ok(Timing { size: [size.m, size.n, size.k], ms, noise, cublas_ms }));
             }
-            Event::Missing { schedule, reason, what, .. } => settle(&schedule, Err(Untimed { reason, what })),
+            Event::Missing { schedule, reason, what, .. } => record(&schedule, Err(Untimed { reason, what })),
             Event::Started { .. } | Event::Note(_) | Event::End { .. } => {}
             Event::Broken(why) => {
-                // What is known to be wrong stays so.
+                // Only programs without an answer so far get this reason.
                 let late =
                     |timing: &Result<Timing, Untimed>| timing.as_ref().is_err_and(|why| why.reason == Reason::Late);
                 let broken = Untimed { reason: Reason::Refused, what: why };

@@ -8,15 +8,15 @@ fn ranking(suite: &str) -> Ranking {
     let path = format!("{}/../bench/results/h200/{suite}.json", env!("CARGO_MANIFEST_DIR"));
     let results = serde_json::from_str(&std::fs::read_to_string(path).expect("results")).expect("JSON");
     let (rows, _) = report::read(&results).expect("a file of results");
-    Ranking::of(&rows, "", &Gpu::H200)
+    Ranking::of(&rows, "", Gpu::h200())
 }
 
 #[test]
 fn the_figures_of_the_documentation_are_those_of_the_results() {
-    let document = include_str!("../src/sweep/cost.rs");
+    let document = include_str!("../../gemm-choose/src/estimate/mod.rs");
     for suite in ["ladder", "square"] {
         let ranking = ranking(suite);
-        // Products of planes have times, and the model knows nothing of planes.
+        // Products of planes have times, but the model does not cover planes.
         let of_planes = |(name, _): &(String, _)| name.starts_with("emulate_");
         assert!(ranking.left_out.iter().all(of_planes), "{:?}", ranking.left_out);
         let (all, within) = (ranking.correlation().expect("rows"), ranking.within_products().expect("rows"));

@@ -125,7 +125,7 @@ fn timed(scripts: &[String], kept: &mut Kept) -> (Outcome, timing::Timed, usize)
     timed_until(scripts, kept, usize::MAX)
 }
 
-/// The same, interrupted once this many have an answer.
+/// The same, interrupted after this many answers.
 fn timed_until(scripts: &[String], kept: &mut Kept, enough: usize) -> (Outcome, timing::Timed, usize) {
     let mut outcome = run(&sweep(SPACE), &mut Kept::nowhere());
     outcome.legal.truncate(4);
@@ -141,7 +141,7 @@ fn timed_until(scripts: &[String], kept: &mut Kept, enough: usize) -> (Outcome, 
     let interrupt = AtomicBool::new(false);
     let timing = Timing {
         size: Size::cube(1024),
-        gpu: Gpu::H200,
+        gpu: Gpu::h200().clone(),
         device: "cuda:0",
         worker: &worker,
         deadline,
@@ -200,7 +200,7 @@ fn a_worker_that_dies_costs_its_row_and_one_that_cannot_work_ends_the_sweep() {
     assert!(told.broken.is_some_and(|why| why.starts_with("not an answer")) && workers == 1);
 }
 
-/// What was judged and timed before an interrupt is the outcome, and what was under way is not a failure.
+/// The outcome of an interrupted sweep is what was judged and timed before; what was running is not a failure.
 #[test]
 fn an_interrupted_sweep_has_what_was_found() {
     let begun = Instant::now();

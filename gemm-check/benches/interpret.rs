@@ -1,8 +1,8 @@
 //! How fast the interpreter runs the compiler's own text: the double-buffered case at 512 x 512 x 512.
 //!
 //! `cargo bench -p ptx-gemm-check`. Divan times whole calls, copies to and from the device included, and counts
-//! multiply-adds as items. The figures at the end are those of the kernel alone, next to the minimum required on two
-//! cores; the run fails if they are below it.
+//! multiply-adds as items. At the end it prints the rate of the kernel alone, next to the minimum required on two
+//! cores; the run fails below it.
 
 use std::process::ExitCode;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! What each clause of a schedule contributes: the schedule with one clause dropped or changed at a time, and the cost
 //! of each variant.
 //!
-//! Numbers are changed to the nearest legal ones below and above, words to each of their alternatives. What a schedule
-//! computes (types, layouts, epilogue, batch) and its target stay as they are.
+//! Numbers are changed to the nearest legal ones below and above, words to each of their alternatives. The problem
+//! (types, layouts, epilogue, batch) and the target stay as they are.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -21,13 +21,13 @@ use crate::figures::{Assembler, Figures, How};
 use crate::profile::{DEPTH, sample_size, tiles};
 use crate::size::Size;
 
-/// How long an ablation may take with ptxas by default. The counting is finished in any case.
+/// The default time limit of an ablation with ptxas. Counting is finished in any case.
 pub const PATIENCE: Duration = Duration::from_millis(3500);
 
 /// Steps towards a legal number before the nearest one is reported as illegal.
 const STEPS: u32 = 3;
 
-/// Elements of a tile of which one is enough.
+/// Elements of a tile from which on one tile is counted instead of several.
 const LARGE: usize = 128 * 256;
 
 /// Words that are interchangeable.
@@ -84,7 +84,7 @@ type Counted = Result<(Arc<Kernel>, Figures), CheckError>;
 /// Every change of one clause of a schedule, in the order of its clauses, legal or not.
 pub fn variants(schedule: &Schedule, target: Option<Target>) -> Vec<Variant> {
     let mut all: Vec<Variant> = Vec::new();
-    for clause in schedule.clauses().filter(|clause| !is_given(clause.key())) {
+    for clause in schedule.clauses().filter(|clause| !clause.key().group().is_given()) {
         let written = clause.to_string();
         let mut changed = vec![None];
         changed.extend(numbers(schedule, clause, target).into_iter().chain(words(&written)).map(Some));
@@ -119,12 +119,6 @@ fn promotions(schedule: &Schedule, target: Option<Target>) -> Vec<String> {
     let written =
         |every, compensated| format!("promote(every = {every}{})", if compensated { ", compensated" } else { "" });
     vec![written(every / 2, compensated), written(2 * every, compensated), written(every, !compensated)]
-}
-
-/// Excludes clauses that say what is computed rather than how, and contracts, which describe a schedule and are not
-/// part of it.
-fn is_given(key: Key) -> bool {
-    matches!(key, Key::Types | Key::Layout | Key::Epilogue | Key::Batch | Key::Target | Key::Expect)
 }
 
 fn replaced(schedule: &Schedule, key: Key, clause: &str) -> Schedule {
@@ -195,11 +189,11 @@ fn words(written: &str) -> Vec<String> {
 }
 
 /// Counts a schedule and its variants in parallel, and assembles the schedule, then as many variants as `patience` allows.
-/// It runs from the start, so that a schedule that takes long to count does not wait for ptxas on top.
+/// The assembler runs from the start, so that its time does not add to a long count.
 ///
 /// # Errors
 ///
-/// What is wrong with the schedule itself.
+/// Returns what is wrong with the schedule itself.
 pub fn ablate(
     schedule: &Schedule,
     target: Option<Target>,
@@ -213,7 +207,7 @@ pub fn ablate(
     let target = Some(schedule.plan(target).map_err(Error::from)?.target);
     let own = Variant { clause: String::new(), changed: None, schedule: bare.clone() };
     let all: Vec<Variant> = std::iter::once(own).chain(variants(&bare, target)).collect();
-    // The schedule itself runs under the checks. Of its variants only the cost is asked for, which does not depend on them.
+    // Only the schedule itself runs under the checks: the cost of a variant does not depend on them.
     let how = |index, kernel: &Kernel| {
         let size = Some(sampled(kernel));
         match index {
@@ -245,7 +239,8 @@ pub fn ablate(
     Ok((own, figures.into_iter().map(ablated).collect()))
 }
 
-/// What is counted: as for a profile, but a single tile if it is large. All figures of the table are relative to the work.
+/// The product that is counted: as for a profile, but a single tile if it is large. All figures of the table are relative to the
+/// work.
 fn sampled(kernel: &Kernel) -> Size {
     let one = tiles(kernel, 1, DEPTH);
     if one.m * one.n >= LARGE { one } else { sample_size(kernel) }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 /// The longest cycle of different lines that is searched for, and the minimum number of repetitions of a cycle that are
 /// abridged to one.
-const CYCLE: usize = 5;
+const CYCLE: usize = 16;
 const ROUNDS: usize = 3;
 
 /// FNV-1a, which distinguishes texts in a snapshot. It does not protect against deliberate collisions.

@@ -1,7 +1,7 @@
 //! Compares the results of two devices, a GPU and the interpreter, bit by bit.
 //!
-//! The same text gives the same bits, since every instruction in it is defined to the bit, with exceptions. The
-//! exceptions in a kernel are read from its PTX and form its [`Rule`]; a kernel without any must give equal bits.
+//! The same PTX gives the same bits, since nearly every instruction is defined to the bit. The exceptions in a
+//! kernel are read from its PTX and form its [`Rule`]; a kernel without any must give equal bits.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -31,7 +31,7 @@ pub struct Rule {
     sums: Sums,
 }
 
-/// A rounding of f32: the operations after an approximate function have different operands, and therefore round
+/// One f32 rounding: operations after an approximate function have different operands, and therefore round
 /// differently.
 const ROUNDING: f64 = 1.0 / (1 << 24) as f64;
 
@@ -71,13 +71,13 @@ impl Rule {
         self.sums
     }
 
-    /// How far apart two devices' values of this magnitude may be, where functions of the module, such as exponentials
-    /// and powers, consist of a few of its approximate instructions.
+    /// The permitted distance of two devices' values of this magnitude. A function of the module, such as an
+    /// exponential or a power, consists of a few approximate instructions.
     pub(crate) fn spread(&self, value: f64) -> f64 {
         16.0 * self.relative() * value.max(1.0)
     }
 
-    /// Relative error that a function of the epilogue may have; each consists of these instructions and a few others.
+    /// The permitted relative error of an epilogue function, which consists of these instructions and a few others.
     pub(crate) fn relative(&self) -> f64 {
         let roundings = if self.approximate.is_empty() { 0.0 } else { 4.0 * ROUNDING };
         self.approximate.values().sum::<f64>() + roundings
@@ -128,9 +128,9 @@ pub struct Agreement {
     pub rule: Rule,
     /// The entry that ran on the first device.
     pub run: Run,
-    /// Elements compared: those with equal bits, and those whose difference has a bound.
+    /// Elements compared: those that must be equal, and those with a bound on the difference.
     pub compared: usize,
-    /// Elements whose bits differ.
+    /// Elements with different bits.
     pub differing: usize,
     /// The largest difference, as a share of what the rule allows; infinite where it allows none.
     pub share: f64,
@@ -169,7 +169,7 @@ const ODD: Size = Size { m: 141, n: 133, k: 67 };
 /// Multiples of the widest access of every type, past the edges of tiles: the entry with wide accesses.
 const ALIGNED: Size = Size { m: 144, n: 176, k: 80 };
 
-/// The sizes that are compared; for an entry without guards, they are rounded up to multiples of its tile.
+/// The sizes that are compared, rounded up to multiples of the tile for an entry without guards.
 fn sizes(kernel: &Kernel) -> Vec<Size> {
     let mut all = Vec::new();
     for landmarks in of_kernel(kernel) {
@@ -192,7 +192,7 @@ pub fn bit_requests(kernel: &Kernel) -> Vec<Request> {
     let any = kernel.interface().entries.iter().any(Entry::suits_all);
     let integers = problem.types.acc.is_integer();
     let of_size = |(index, Size { m, n, k }): (usize, Size)| {
-        // The first one with odd padding; that of the others keeps every row aligned.
+        // The first has odd padding; the padding of the others keeps every row aligned.
         let padding = if index == 0 && any { 3 } else { 16 };
         let mut request = Request { seed: index as u64, ..Request::random(m, n, k) }.padded(problem, padding);
         for (at, name) in problem.epilogue.scalars.iter().enumerate() {
@@ -210,7 +210,7 @@ pub fn bit_requests(kernel: &Kernel) -> Vec<Request> {
     sizes(kernel).into_iter().enumerate().map(of_size).collect()
 }
 
-/// Multiplies what `request` describes on two devices, with one kernel, and compares the bits.
+/// Runs the product of `request` with one kernel on two devices, and compares the bits.
 pub fn agree(here: &CompiledGemm, there: &CompiledGemm, request: &Request) -> Result<Agreement, CheckError> {
     let given = Given::new(here, request)?;
     let rule = Rule::of(here.kernel().module());

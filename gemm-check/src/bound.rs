@@ -3,8 +3,8 @@
 //! The first error is that of the accumulator: K fused multiply-adds, in any order, leave `|acc - sum| <= gamma(K)
 //! |A||B|` with `gamma(n) = n u / (1 - n u)` (Higham, *Accuracy and Stability of Numerical Algorithms*, section 3.1).
 //! From there the bound is carried through the epilogue along with the value: the error of an operation on operands
-//! with errors ex and ey is what it makes of these errors, plus one rounding of its own result, `u |z|`. A rounding is
-//! left out where the operands are exact and the result is a number of the type, so that integer data have the bound 0.
+//! with errors ex and ey is the propagated error plus one rounding of its own result, `u |z|`. Exact operands with a
+//! representable result need no rounding, so that integer data have the bound 0.
 
 use ptx_gemm_dsl::DType;
 
@@ -46,8 +46,8 @@ impl Rounding {
         if nu < 1.0 { nu / (1.0 - nu) } else { f64::INFINITY }
     }
 
-    /// Whether a value computed in f64 without error is a number of this type. For f64 itself this is only certain of
-    /// integers.
+    /// Whether a value computed in f64 without error is representable in this type. For f64 itself this is only
+    /// certain of integers.
     fn holds(&self, value: f64) -> bool {
         match self.dtype {
             DType::F64 => value.fract() == 0.0 && value.abs() < 2f64.powi(53),
@@ -82,12 +82,13 @@ impl Estimate {
 
     /// An accumulator after `terms` fused multiply-adds: `sum` of the products, and the sum of their `magnitude`s.
     ///
-    /// Tensor cores alone add in f16. They add the exact products of four steps of k at least at once, and round that sum to
-    /// nearest; what they cut off before, below 2^-24 of the largest of up to 17 terms, is less than 2^-8 of a rounding.
+    /// Only tensor cores add in f16. They add the exact products of at least four steps of k at once, and round that sum to
+    /// nearest. What they truncate before that, below 2^-24 of the largest of up to 17 terms, is less than 2^-8 of a
+    /// rounding.
     ///
-    /// The error is infinite where it would reach the magnitudes: a sum of 0 would pass then, and so would any other.
+    /// An error as large as the magnitudes becomes infinite: a sum of 0, or any other, would pass.
     pub fn accumulated(sum: f64, magnitude: f64, terms: usize, acc: Rounding, exact: bool) -> Estimate {
-        // Each partial sum is a number of the type if they all are integers below the first one that is not.
+        // Partial sums are exact if all of them are integers below the first integer that the type cannot represent.
         if exact && magnitude * acc.unit <= 1.0 {
             return Estimate::exact(sum);
         }
@@ -121,7 +122,7 @@ impl Estimate {
         )
     }
 
-    /// x / y; without bound where y might be 0.
+    /// x / y; without a bound if y might be 0.
     pub fn div(self, other: Estimate, rounding: Rounding) -> Estimate {
         let value = self.value / other.value;
         if self.error == 0.0 && other.error == 0.0 {
@@ -151,13 +152,13 @@ impl Estimate {
         -(-self).min(-other)
     }
 
-    /// A function whose slope near here is at most `slope`, computed with relative error `relative`.
+    /// A function with a slope of at most `slope` near here, computed with relative error `relative`.
     pub fn map(self, value: f64, slope: f64, relative: f64, rounding: Rounding) -> Estimate {
         let error = spread(slope, self.error);
         Estimate { value, error: error + relative * (value.abs() + error) + rounding.tiny }
     }
 
-    /// Stored in another type. Storing rounds to nearest even, so of an exact value only one number is right.
+    /// Stored in another type. Storing rounds to nearest even, so an exact value has only one right result.
     pub fn stored(self, rounding: Rounding) -> Estimate {
         match self.error {
             0.0 if rounding.unit > 0.0 => Estimate::exact(crate::element::round(rounding.dtype, self.value)),

@@ -1,4 +1,4 @@
-//! The named schedules: every kernel of the reports that this project started from, and those that were tuned since.
+//! The named schedules: every kernel of the reports that this project started from, and the tuned schedules.
 
 use ptx_gemm_dsl::{Diagnostics, Schedule};
 
@@ -33,7 +33,7 @@ impl Case {
         self.comments().skip(1).collect::<Vec<_>>().join(" ")
     }
 
-    /// The schedule. A case that does not parse is a bug that the tests of this crate would find.
+    /// The schedule. The tests of this crate check that every case parses.
     pub fn schedule(&self) -> Result<Schedule, Diagnostics> {
         self.text.parse()
     }
@@ -70,13 +70,13 @@ mod tests {
 
     use super::{cases, tuned};
 
-    /// Sums are wider than D, and a tile of them may not fit where that of D does.
+    /// Accumulators are wider than D, and a tile of them may not fit where a tile of D does.
     #[test]
     fn every_schedule_is_summed_slab_by_slab() {
         for case in cases().chain(tuned()) {
             let schedule = case.schedule().unwrap();
             let problem = schedule.problem().unwrap();
-            // `large` takes neither groups, which are many products, nor sums in f16.
+            // `large` supports neither groups, which are many products, nor f16 accumulators.
             if problem.batch == Batch::Grouped || problem.types.acc == DType::F16 {
                 continue;
             }

@@ -11,7 +11,7 @@ use crate::given::{Given, Sums};
 use crate::request::Request;
 use crate::{epilogue, integer};
 
-/// Multiplies what `request` describes and compares the result with the reference.
+/// Runs the product of `request` and compares the result with the reference.
 pub fn check(gemm: &CompiledGemm, request: &Request) -> Result<Outcome, CheckError> {
     let given = Given::new(gemm, request)?;
     let (run, d) = given.multiply(gemm)?;
@@ -29,7 +29,7 @@ pub fn check(gemm: &CompiledGemm, request: &Request) -> Result<Outcome, CheckErr
 impl Given<'_> {
     fn compare_floats(&self, product: usize, d: &Results, outcome: &mut Outcome) -> Result<(), CheckError> {
         let stored = Rounding::of(self.problem.types.d);
-        // The sums may be computed in any order.
+        // The kernel may sum in any order.
         let references = self.references(product, epilogue::APPROXIMATE, Sums::Free)?;
         for (index, reference) in references.into_iter().enumerate() {
             let columns = self.request.size(product).n;

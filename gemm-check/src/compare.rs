@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::bound::{Estimate, Rounding};
 
-/// What a comparison says. Only [`Verdict::Right`] says that something was computed as it should be.
+/// The verdict of a comparison. Only [`Verdict::Right`] says that something was computed correctly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -22,7 +22,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The verdict on elements of which some were compared, some were not, and the compared ones are right or wrong.
+    /// The verdict from the number of elements that were and were not compared, and whether the compared ones are right.
     pub fn of(right: bool, compared: usize, left_out: usize) -> Verdict {
         match (right, compared, left_out) {
             (false, ..) => Verdict::Wrong,
@@ -32,7 +32,7 @@ impl Verdict {
         }
     }
 
-    /// Whether nothing contradicts the result: it is right, or there is none.
+    /// Whether nothing contradicts the result: it is right, or has no elements.
     pub fn holds(self) -> bool {
         matches!(self, Verdict::Right | Verdict::Empty)
     }
@@ -62,7 +62,7 @@ pub struct Outcome {
     pub compared: usize,
     /// Elements without a reference: an integer is divided by 0.
     pub undefined: usize,
-    /// Elements whose bound excludes no result.
+    /// Elements with a bound that excludes no result.
     pub unbounded: usize,
     /// Whether everything around the elements of D is unchanged.
     pub padding_intact: bool,
@@ -104,7 +104,7 @@ impl Outcome {
         }
     }
 
-    /// What the comparison says.
+    /// The verdict.
     pub fn verdict(&self) -> Verdict {
         let right = self.max_error <= 1.0 && self.padding_intact;
         Verdict::of(right, self.compared, self.undefined + self.unbounded)
@@ -215,7 +215,7 @@ mod tests {
         check(3.0, 1.0, 1.0, 2.0);
         check(1.0, 1.0, 0.0, 0.0);
         check(-0.0, 0.0, 0.0, 0.0);
-        // With a bound of 0, only the same number is right.
+        // With a bound of 0, only equality is right.
         check(1.0 + 1e-9, 1.0, 0.0, INF);
         // NaN is right only for NaN, an infinity only for the same infinity.
         check(NAN, NAN, 0.1, 0.0);

@@ -14,14 +14,14 @@ use crate::element::{decode, encode, round};
 pub enum Data {
     /// Numbers in [-1, 1] of the full width of their type; integers in -10..=10.
     Random,
-    /// The same, with a NaN or an infinity as the first element of every matrix and vector, which is what a lane
-    /// without work would read. Elements that depend on these are compared as well. Integers have no such values.
+    /// The same, with a NaN or an infinity as the first element of every matrix and vector: a lane without work
+    /// would read that element. Elements that depend on these are compared as well. Integers have no such values.
     Special,
     /// The same as random data, with a NaN in a quarter of the rows of A and of the columns of B, so that next to an element of D
     /// that is NaN there are others that are not. Integers have no such values.
     Nans,
     /// The same as random data, with an element in three of four rows of A and columns of B that is 2^20 times as large, and
-    /// -infinity in half of the others, each in a place of its own: whatever scales rows or columns has to find it.
+    /// -infinity in half of the others, each at a different position: whatever scales rows or columns has to find it.
     /// Integers are the same as for random data.
     Peaks,
     /// Like exact data, with infinities in a quarter of the even rows of A and of the odd columns of B: if one of them
@@ -32,15 +32,15 @@ pub enum Data {
     /// rows and columns each element of four, along either dimension, is -infinity in each 16 lines across. Integers are the same
     /// as for exact data.
     Negative,
-    /// For products from planes: lines (rows of A, columns of B) of an element of 2^100 and zeros, every fourth of which is 2^-140
-    /// instead, and lines of integers, every fourth of which is -infinity instead. Of every four lines each has these in
-    /// another place, and each follows four of another kind: so -infinity times 2^-140 must not be taken for -infinity times
-    /// the zero next to it, whatever the planes of 2^-140 are. Integers are the same as for exact data.
+    /// For products from planes: lines (rows of A, columns of B) of an element of 2^100 and zeros, every fourth of which is
+    /// 2^-140 instead, and lines of integers, every fourth of which is -infinity instead. The position differs among every four
+    /// lines, and every four lines alternate with four of the other kind: -infinity times 2^-140 must not be taken for -infinity
+    /// times the zero next to it, whatever the planes of 2^-140 are. Integers are the same as for exact data.
     Vanishing,
     /// Integers in 1..=10: every partial sum is exact as long as 100 K < 2^24, and so any order of summation gives the
     /// same bits, and every dropped, doubled or misplaced product shows. For a D of 16 bits they have both signs, and up
     /// to 3 in magnitude for bf16, so that most sums are numbers of that type; the others must be rounded to nearest even.
-    /// For sums in f16 they are up to 2 in magnitude, so that sums of up to about 900 products are exact.
+    /// For f16 accumulators they are up to 2 in magnitude, so that sums of up to about 900 products are exact.
     Exact,
 }
 
@@ -95,8 +95,7 @@ impl Values {
         self
     }
 
-    /// The same with the elements of [`Data::Negative`] in the rows, or in the columns, whose number is chosen; integers stay as they
-    /// are.
+    /// The same with the elements of [`Data::Negative`] in the chosen rows or columns; integers stay as they are.
     pub(crate) fn with_negative(mut self, dtype: DType, in_rows: bool, chosen: fn(usize) -> bool) -> Values {
         let (lines, length) = if in_rows { (self.rows, self.cols) } else { (self.cols, self.rows) };
         for line in (0..lines).filter(|line| length > 0 && !dtype.is_integer() && chosen(*line)) {
@@ -178,8 +177,8 @@ impl Values {
     }
 }
 
-/// How many times as large peaks are as other elements: 2^20. Scaled for the others, a peak is beyond f16; scaled for a peak, the
-/// others are not 0 in f16, so that infinity times one of them is infinity.
+/// The ratio of a peak to other elements: 2^20. Scaled for the others, a peak overflows f16; scaled for a peak, the others are
+/// not 0 in f16, so that infinity times one of them is infinity.
 const PEAK: f64 = (1u64 << 20) as f64;
 
 /// The largest magnitude of exact data for a product of these types.
@@ -207,8 +206,8 @@ pub(crate) struct HostMatrix {
 }
 
 impl HostMatrix {
-    /// One matrix for each of `values`, in a shape of the same extents, every byte of padding `0xff`: NaN in every floating-point type,
-    /// and -1 (255) in integers.
+    /// One matrix for each of `values`, in one shape, every byte of padding `0xff`: NaN in every floating-point type, and -1
+    /// (255) in integers.
     pub(crate) fn encode(values: &[Values], dtype: DType, shape: Shape, stack: Stack) -> HostMatrix {
         let mut matrix = HostMatrix::filled(dtype, shape, stack);
         for (product, values) in values.iter().enumerate() {
@@ -221,7 +220,7 @@ impl HostMatrix {
 
     /// Every byte `0xff`.
     pub(crate) fn filled(dtype: DType, shape: Shape, stack: Stack) -> HostMatrix {
-        // A leading dimension that is too small is for the launch checks to refuse; the storage fits any.
+        // The launch checks reject a leading dimension that is too small; the storage fits any.
         let stored = Shape { ld: shape.ld.max(shape.min_ld()), ..shape };
         let bytes = vec![0xff; stack.len(stored).unwrap_or(0) * dtype.bytes() as usize];
         HostMatrix { dtype, shape, stack, bytes }
@@ -319,7 +318,7 @@ mod tests {
     use super::{DType, PEAK, Values};
 
     /// 128 rows or columns have peaks at both ends of every run of 32 elements, in every lane and in the last element, and
-    /// -infinity in every place of a vector.
+    /// -infinity at every position of a vector.
     #[test]
     fn peaks_are_at_every_end() {
         for in_rows in [true, false] {

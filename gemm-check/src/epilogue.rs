@@ -9,7 +9,7 @@ use crate::bound::{Estimate, Rounding};
 /// Relative error permitted for transcendental functions: what the language promises.
 pub const APPROXIMATE: f64 = Function::ERROR;
 
-/// The smallest normal number of f32: a function whose value is smaller may return 0.
+/// The smallest normal f32: a function may return 0 for a smaller value.
 const NORMAL: f64 = f32::MIN_POSITIVE as f64;
 
 /// The operands of the expression at one element of D.
@@ -66,7 +66,7 @@ pub fn reads(epilogue: &Epilogue, scalars: &[f64]) -> (bool, bool) {
 pub(crate) enum Product {
     /// No: the operand counts.
     Kept,
-    /// Yes: `acc` and `c` count as 0, whatever their values.
+    /// Yes: `acc` and `c` count as 0, whatever they are.
     Dropped,
 }
 
@@ -182,7 +182,7 @@ mod tests {
     use ptx_gemm_runtime::Kernel;
     use ptx_gemm_runtime::ptx::module::Statement;
 
-    /// Instructions of a kernel whose epilogue is this expression, which it has inside of D and at its edges.
+    /// Instructions of a kernel with this epilogue, which it repeats inside of D and at its edges.
     fn instructions(expression: &str) -> u32 {
         let text = format!("tile(16, 16, 8); thread(1, 1); epilogue(|acc| {expression});");
         let kernel = Kernel::compile(&text.parse::<Schedule>().unwrap(), Some(Target::SM_75)).unwrap();
@@ -190,7 +190,7 @@ mod tests {
         statements.filter(|statement| matches!(statement, Statement::Instruction(_))).count() as u32
     }
 
-    /// The limit on an epilogue counts what the compiler makes of it.
+    /// The limit on an epilogue counts the instructions that the compiler emits for it.
     #[test]
     fn functions_take_as_many_instructions_as_they_say() {
         let plain = instructions("acc");

@@ -32,7 +32,7 @@ pub enum CheckError {
         /// Its value.
         value: f64,
     },
-    /// Exact data whose sums exceed what the accumulator represents exactly.
+    /// Exact data with sums beyond what the accumulator represents exactly.
     #[error("sums of {k} exact products are not exact in {acc}: K is at most {limit}")]
     NotExact {
         /// Terms of each sum.

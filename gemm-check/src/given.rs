@@ -32,14 +32,14 @@ pub(crate) struct Given<'a> {
     pub(crate) problem: Problem,
     pub(crate) request: &'a Request,
     pub(crate) input: Input,
-    /// Where products are of planes of the operands.
+    /// Set if the product is computed from planes of the operands.
     emulated: Option<Emulated>,
     /// Levels of Strassen's algorithm.
     levels: Option<u32>,
 }
 
 impl Given<'_> {
-    /// Generates the data of a request, if there is memory for them and a reference for their types.
+    /// Generates the data of a request. Fails if memory does not suffice, or if their types have no reference.
     pub(crate) fn new<'r>(gemm: &CompiledGemm, request: &'r Request) -> Result<Given<'r>, CheckError> {
         let problem = gemm.problem().clone();
         supported(&problem)?;
@@ -140,7 +140,7 @@ impl Given<'_> {
         let products = Product::of(&input.a[product], &input.b[product], precision);
         let exact = request.data == Data::Exact;
         let quadrants = self.levels.map(|levels| self.quadrants(product, levels, exact));
-        // An operand that a scalar of 0 drops is not finite, and is not summed either.
+        // An operand that a scalar of 0 drops is not finite, so it is not summed here either.
         let large = |magnitude: &f64| magnitude.is_finite() && magnitude * acc.unit > 1.0;
         if exact && products.magnitude.iter().any(large) {
             let limit = (1.0 / acc.unit / (largest_exact(problem.types) as f64).powi(2)) as usize;
@@ -201,7 +201,7 @@ impl Given<'_> {
         let largest = |values: &Values| values.elements.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
         let Input { a, b, .. } = &self.input;
         let (depth, largest) = (a[product].cols, [largest(&a[product]), largest(&b[product])]);
-        // Integers whose sums all are numbers of the types.
+        // Integers with exactly representable sums.
         let sums = 4f64.powi(levels as i32);
         let held = |(unit, largest): (&f64, f64)| unit * sums * largest <= 1.0;
         if exact && units.iter().zip(largest).all(held) && of.magnitude(depth, largest) * acc.unit <= 1.0 {
@@ -247,7 +247,7 @@ pub(crate) struct Input {
 /// Whether an element, by row and column, may be infinite where data have infinities.
 type Chosen = fn(usize, usize) -> bool;
 
-/// What special data put into a matrix: the first element, and the lines of infinities.
+/// The special elements of a matrix: the first one, and the lines of infinities.
 type Specials = (f64, Chosen);
 
 fn even_rows(row: usize, _: usize) -> bool {
@@ -302,7 +302,7 @@ impl Input {
                 (Data::Random | Data::Exact | Data::Nans | Data::Peaks | Data::Vanishing | Data::Negative, _) => values,
             }
         };
-        // Sums of quadrants take what is not finite to elements that do not depend on it.
+        // Sums of quadrants carry NaN and infinities to elements that do not depend on them.
         let special = |first, infinite: Chosen| levels.is_none().then_some((first, infinite));
         let in_a = special(f64::NAN, even_rows);
         let in_b = special(f64::INFINITY, odd_columns);

@@ -40,7 +40,7 @@ pub struct Operands<'a> {
     pub vectors: &'a [Vec<f64>],
 }
 
-/// The epilogue in i32; `None` where the result is not defined, after a division by 0.
+/// The epilogue in i32; `None` if it is undefined because of a division by 0.
 pub fn evaluate(epilogue: &Epilogue, operands: &Operands<'_>) -> Option<i32> {
     of(epilogue, operands, &epilogue.expr, Product::Kept)
 }

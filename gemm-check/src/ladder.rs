@@ -1,8 +1,8 @@
 //! The ladder: one table of all cases, from the first kernel of each report to the best, with the cost of each.
 //!
-//! Without a GPU the figures are those that can be known: the compiler's, the interpreter's counts next to the formula
-//! of the CUDA SGEMM worklog, and, where NVIDIA's assembler is found, its registers and spills. Times come from a
-//! callback that can measure them.
+//! Without a GPU the figures are the compiler's, the interpreter's counts next to the formula of the CUDA SGEMM
+//! worklog, and, if NVIDIA's assembler is found, registers and spills. Times come from a callback that can measure
+//! them.
 
 mod table;
 
@@ -120,14 +120,14 @@ impl Climb<'_> {
     fn kernel(&self, schedule: &Schedule) -> Result<Arc<Kernel>, CheckError> {
         match (self.target, schedule.target_on(self.gpu)) {
             (Some(target), _) => Ok(Kernel::compile(schedule, Some(target))?),
-            // Instructions of a specific target, such as sm_90a, are not in the newest general one.
+            // The newest general target lacks the instructions of a specific one such as sm_90a.
             (None, on) => Ok(Kernel::compile(schedule, on).or_else(|_| Kernel::compile(schedule, None))?),
         }
     }
 
     fn rung(&self, case: &Case) -> Result<Rung, CheckError> {
         let schedule = schedule(case)?;
-        // A rung is what one launch costs; `strassen` makes several of them.
+        // A rung is the cost of one launch; `strassen` makes several.
         let kernel = self.kernel(&schedule.clone().without(Key::Strassen))?;
         let how = How { assembler: self.assembler.as_ref(), patience: PATIENCE, ..How::default() };
         let figures = Figures::of(&kernel, &how)?;
@@ -149,7 +149,7 @@ fn schedule(case: &Case) -> Result<Schedule, CheckError> {
 
 impl Rung {
     /// The report and the numbers of the section or kernel in it. A case without them comes last in its report. The project's
-    /// own cases follow, by what multiplies: multiply-adds, tensor cores, and f32 from narrower products.
+    /// own cases follow, in the order: multiply-adds, tensor cores, f32 from narrower products.
     fn place(&self) -> Vec<u32> {
         let named = |part: &str| {
             let found = REPORTS.iter().position(|report| part.contains(report))?;

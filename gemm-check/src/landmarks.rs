@@ -1,4 +1,4 @@
-//! The extents at which something about a kernel changes, read from its tile programs; tests have to cover them.
+//! The extents at which a kernel's behaviour changes, read from its tile programs; tests have to cover them.
 
 use std::collections::BTreeSet;
 
@@ -22,16 +22,16 @@ pub(crate) struct Landmarks {
     pub(crate) m: BTreeSet<usize>,
     /// Columns of the same.
     pub(crate) n: BTreeSet<usize>,
-    /// K-tiles that fill the slots of each ring, and those of a chunk whose sums are promoted; 1 without a ring.
+    /// K-tiles that fill the slots of each ring, and the K-tiles of one promotion; 1 without a ring.
     pub(crate) slots: BTreeSet<usize>,
     /// Tiles in a band of the rasterisation, and whether bands are rows of tiles; parts that k is split into.
     pub(crate) band: (usize, Along),
     pub(crate) parts: usize,
     /// Blocks of a persistent grid in the interpreter, at most a few.
     pub(crate) wave: Option<usize>,
-    /// Groups of threads of a block that compute one tile each, in turn; 1: all compute each tile together.
-    pub(crate) turns: usize,
-    /// With stream-K, the blocks of a wave in the interpreter, and the k of a tile for which there may be one more.
+    /// Groups of threads that each compute a whole tile (ping-pong); 1: all compute each tile together.
+    pub(crate) groups: usize,
+    /// With stream-K, the blocks of a wave in the interpreter, and the k of a tile for which one more block is possible.
     pub(crate) streamed: Option<(usize, usize)>,
     /// Steps of the unrolled bodies.
     pub(crate) unroll: BTreeSet<usize>,
@@ -52,7 +52,7 @@ pub(crate) struct Packed {
     pub(crate) tile: [usize; 2],
     /// Rows that it copies at a time.
     pub(crate) rows: usize,
-    /// The dimension that is contiguous, where the vectors around are read (`Pack::around`).
+    /// The contiguous dimension, if the surrounding vectors are read (`Pack::around`).
     pub(crate) around: Option<Fast>,
 }
 
@@ -76,8 +76,8 @@ impl Landmarks {
         let along = |extent: u32, of_map: fn(&Map) -> [u32; 3]| {
             maps().flat_map(of_map).filter(|&extent| extent > 0).chain([extent]).map(|e| e as usize).collect()
         };
-        // Of planes, a K-tile of every pair takes a slot, unless they are together; and a chunk's K-tiles are a round of their
-        // own.
+        // With planes, a K-tile of every pair takes a slot, unless the planes share one; the K-tiles of one promotion are a
+        // round of their own.
         let pairs = program.planes_apart().map_or(1, |walk| walk.pairs.len().max(1));
         let chunk = program.walk.as_ref().map(|walk| (walk.chunk / block.k.max(1)) as usize);
         let rings = program.rings.iter().map(|ring| (ring.depth.max(1) as usize).div_ceil(pairs));
@@ -111,7 +111,7 @@ impl Landmarks {
         widths.extend(
             program.exchange.iter().flat_map(|exchange| [exchange.width, exchange.c_width].map(|width| width as usize)),
         );
-        // A raster counts the tiles that a cluster computes together as one.
+        // A raster counts the tiles of a cluster as one.
         let (raster, cluster) = (program.scheduler.raster, program.scheduler.cluster);
         let across = if raster.along == Along::M { cluster.n } else { cluster.m };
         let landmarks = Landmarks {
@@ -123,7 +123,7 @@ impl Landmarks {
             band: ((raster.group.max(1) * across.max(1)) as usize, raster.along),
             parts: program.scheduler.parts() as usize,
             wave: program.scheduler.persistent.map(|wave| blocks(wave, INTERPRETER_WAVE) as usize),
-            turns: program.groups() as usize,
+            groups: program.groups() as usize,
             streamed: streamed(program, INTERPRETER_WAVE),
             unroll,
             packs: program
@@ -145,7 +145,7 @@ impl Landmarks {
         }
     }
 
-    /// The landmarks of the transpose: those of a program are in the sizes of the product that it computes.
+    /// The landmarks of the transpose: a program's own are in terms of the product that it computes.
     fn transposed(self) -> Landmarks {
         let ([m, n, k], (group, along)) = (self.tile, self.band);
         let other = |side| if side == Side::A { Side::B } else { Side::A };
@@ -171,14 +171,14 @@ impl Landmarks {
     }
 }
 
-/// The blocks of a wave of stream-K in an interpreter whose own waves have `wave`, at most a few, and the k of a tile for
-/// which there may be one more.
+/// The blocks of a wave of stream-K, at most a few, and the k of a tile for which one more block is possible. `wave` is
+/// the interpreter's own wave.
 pub(crate) fn streamed(program: &Program, wave: u32) -> Option<(usize, usize)> {
     let depth = Grid::of(program).stream?;
     Some((program.scheduler.persistent.map_or(wave, |of| blocks(of, wave)) as usize, depth as usize))
 }
 
-/// Blocks of a wave in an interpreter whose own waves have `wave`, at most a few.
+/// Blocks of a wave, at most a few. `wave` is the interpreter's own wave.
 fn blocks(of: Wave, wave: u32) -> u32 {
     match of {
         Wave::Blocks(blocks) => blocks.min(INTERPRETER_WAVE),
@@ -186,7 +186,7 @@ fn blocks(of: Wave, wave: u32) -> u32 {
     }
 }
 
-/// Rows of a warp, of a thread, and of the piece that begins with a thread's first row; 0 where there is none.
+/// Rows of a warp, of a thread, and of the piece that begins with a thread's first row; 0 if none.
 fn rows(map: &Map) -> [u32; 3] {
     let warp = map.warp.iter().map(|digit| digit.m).filter(|&step| step > 0).min();
     let piece = map.element.iter().find(|digit| digit.m == 1).map(|digit| digit.extent);

@@ -1,5 +1,4 @@
-//! Checks whether this machine has the memory that a check takes, so that a large request is an error instead of an
-//! aborted process.
+//! Estimates the memory of a check, so that a large request is an error instead of an aborted process.
 
 use ptx_gemm_dsl::terms::Operand;
 use ptx_gemm_dsl::types::Problem;
@@ -9,7 +8,7 @@ use crate::error::CheckError;
 use crate::request::Request;
 use crate::size::Size;
 
-/// Rejects a request whose matrices would not fit.
+/// Rejects a request if its matrices would not fit.
 pub(crate) fn suffices(problem: &Problem, request: &Request) -> Result<(), CheckError> {
     let &Request { m, n, k, .. } = request;
     let needed = needed(problem, request);
@@ -28,7 +27,7 @@ fn needed(problem: &Problem, request: &Request) -> u128 {
     (0..different).fold(0, |sum: u128, product| sum.saturating_add(needed_by(problem, request, product)))
 }
 
-/// Those for one product of a group, or for all of a batch.
+/// The bytes for one product of a group, or for all of a batch.
 fn needed_by(problem: &Problem, request: &Request, product: usize) -> u128 {
     let Size { m, n, k } = request.size(product);
     let [m, n, k] = [m, n, k].map(|extent| extent as u128);

@@ -1,4 +1,4 @@
-//! Products of planes: the error that they are allowed, and exact data that need every plane.
+//! Products of planes: their permitted error, and exact data that need every plane.
 
 use ptx_gemm_dsl::DType;
 use ptx_gemm_dsl::promise::{Line, Promise};
@@ -7,7 +7,7 @@ use ptx_gemm_runtime::interface::Emulated;
 use crate::bound::{Estimate, Rounding};
 use crate::data::Values;
 
-/// The operands of one element of D, whose products have these magnitudes in all.
+/// The operands of one element of D, and the sum of the magnitudes of their products.
 pub(crate) fn line(a: &Values, b: &Values, (row, col): (usize, usize), magnitude: f64) -> Line {
     let mut line = Line { terms: a.cols, magnitude, ..Line::default() };
     for k in 0..a.cols {
@@ -56,7 +56,7 @@ pub(crate) fn fill(a: &mut Values, b: &mut Values, of: Emulated) {
     }
 }
 
-/// Of either parity of what was there, so that elements differ.
+/// Keeps the parity of the old value, so that elements differ.
 fn replace(element: &mut f64, by: f64) {
     *element = if by > 1.0 { by + 2.0 * (element.abs() % 2.0) } else { 1.0 + element.abs() % 2.0 };
 }
@@ -65,7 +65,7 @@ fn replace(element: &mut f64, by: f64) {
 mod tests {
     use half::{bf16, f16};
 
-    /// What [`super::fill`] relies on.
+    /// [`super::fill`] relies on this.
     #[test]
     fn integers_that_need_every_plane() {
         let bf16 = |x: f32| bf16::from_f32(x).to_f32();

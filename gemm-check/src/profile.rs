@@ -159,8 +159,8 @@ pub(crate) fn counting(kernel: &Arc<Kernel>, checks: Checks) -> Result<CompiledG
 
 /// The same where a wave has `wave` blocks.
 pub(crate) fn counting_on(kernel: &Arc<Kernel>, checks: Checks, wave: u32) -> Result<CompiledGemm, CheckError> {
-    // Blocks that wait for each other count their turns, which must not depend on the host: they run one at a time,
-    // which the checks see to themselves.
+    // Blocks that wait for each other poll, and the number of polls must not depend on the host: they run one at a
+    // time, which the checks already ensure.
     let threads = (checks == Checks::Off).then_some(1);
     let options = Options { checks, counting: Counting::On, threads, ..Options::default() };
     let options = InterpreterOptions { options, ..InterpreterOptions::default() };
@@ -168,14 +168,12 @@ pub(crate) fn counting_on(kernel: &Arc<Kernel>, checks: Checks, wave: u32) -> Re
     Ok(CompiledGemm::from_kernel(kernel.clone(), &device)?)
 }
 
-/// The product that is counted. Without a value beta is 0 and C is not read, so that only the product is counted, in all
-/// cases alike.
+/// The product that is counted. By default beta is 0 and C is not read, so that every case counts only the product.
 fn request(size: Size) -> Request {
     Request::random(size.m, size.n, size.k)
 }
 
-/// What the kernel costs that writes the D of a product, loaded by [`counting`]; packing is not part of it. The result is not
-/// compared.
+/// The cost of the kernel that writes D, loaded by [`counting`]; packing is not part of it. The result is not compared.
 pub(crate) fn main_cost(gemm: &CompiledGemm, size: Size) -> Result<Cost, CheckError> {
     let (run, _) = Given::new(gemm, &request(size))?.multiply(gemm)?;
     let kernels = run.counts.map(|counts| counts.kernels).unwrap_or_default();
@@ -225,11 +223,11 @@ pub(crate) fn multiplying_threads(program: &Program) -> u64 {
     program.roles.iter().filter(|role| multiplies(&role.body)).map(|role| u64::from(role.len())).sum()
 }
 
-/// Bytes of A and B that a product of whole tiles loads from global memory, by the formula of the CUDA SGEMM worklog. Of an
-/// operand that is transposed first, or split into planes, what the kernels read that do so, and scale it.
+/// Bytes of A and B that a product of whole tiles loads from global memory, by the formula of the CUDA SGEMM worklog. For
+/// an operand that is transposed, split into planes or scaled first, these are the bytes that those kernels read.
 pub fn formula_bytes(program: &Program, size: Size) -> u64 {
     let [m, n, k] = [size.m, size.n, size.k].map(|extent| extent as u64);
-    // Of the product that is computed, as the program is.
+    // For the product that the program computes, transposed or not.
     let (m, n) = if program.problem.orientation == Orientation::Transposed { (n, m) } else { (m, n) };
     let bytes = |side: Side| {
         let copied = |pack: &&Pack| pack.side == side && (pack.planes.is_some() || pack.transposes(program));
@@ -380,7 +378,7 @@ mod tests {
 
     use super::{Profile, WATCHED, sample_size};
 
-    /// So that a count without checks, which is faster, may stand next to one with them.
+    /// So that a count without checks, which is faster, is comparable with one with checks.
     #[test]
     fn costs_do_not_depend_on_the_checks() {
         for clauses in [

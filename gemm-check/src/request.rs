@@ -92,7 +92,7 @@ impl Request {
         Request { data: Data::Nans, ..Request::random(m, n, k) }
     }
 
-    /// The same with an element far above the others in three of four rows of A and columns of B.
+    /// The same with one very large element in three of four rows of A and columns of B.
     pub fn peaks(m: usize, n: usize, k: usize) -> Request {
         Request { data: Data::Peaks, ..Request::random(m, n, k) }
     }
@@ -107,7 +107,7 @@ impl Request {
         Request { data: Data::Negative, ..Request::random(m, n, k) }
     }
 
-    /// Infinities, and elements that their planes make vanish, packed matrices, seed 0.
+    /// Infinities, and elements that vanish in their planes, packed matrices, seed 0.
     pub fn vanishing(m: usize, n: usize, k: usize) -> Request {
         Request { data: Data::Vanishing, ..Request::random(m, n, k) }
     }
@@ -152,8 +152,8 @@ impl Request {
         other.copied().unwrap_or(Size::new(self.m, self.n, self.k))
     }
 
-    /// Extents, layout and leading dimension of a matrix of a product. Rows of every product of a group are aligned as
-    /// those of the first are, and have at least as much padding.
+    /// Extents, layout and leading dimension of a matrix of a product. Every product of a group has rows aligned like
+    /// those of the first, and at least as much padding.
     pub fn shape_of(&self, problem: &Problem, product: usize, operand: Operand) -> Shape {
         let first = self.shape(problem, operand);
         if self.others.is_empty() || product == 0 {

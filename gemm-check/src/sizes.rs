@@ -23,13 +23,13 @@ pub fn edge_sizes(kernel: &Kernel) -> Vec<Size> {
     sizes.into_iter().collect()
 }
 
-/// Sizes at which the quadrants of `strassen` end inside and beyond a tile of the kernels that add them, and leave rows,
-/// columns and K over.
+/// Sizes at which the quadrants of `strassen` end inside and beyond a tile of the kernels that add them, with a
+/// remainder in m, n and k.
 pub(crate) fn halved(kernel: &Kernel) -> Vec<Size> {
     let Some((granule, levels)) = kernel.granule().zip(kernel.levels()) else { return Vec::new() };
     let added = kernel.launched().into_iter().filter(|kernel| !kernel.multiplies());
     let blocks = added.filter_map(|kernel| kernel.programs().entries.first()).map(|program| program.block);
-    // The quadrants of A, of B and of D have different extents, of which the sums' tiles are long in one.
+    // The quadrants of A, of B and of D have different extents; the tiles of their sums are long in one direction.
     let tile = blocks.map(|block| block.m.max(block.n) as usize).max().unwrap_or(1);
     // Granules of the largest quadrants that make a tile.
     let least = granule.map(|granule| granule << (levels - 1));
@@ -51,7 +51,7 @@ pub(crate) fn halved(kernel: &Kernel) -> Vec<Size> {
     ends.map(sized).to_vec()
 }
 
-/// Steps of k that take the interpreter as long as a block's other work: its prologue, and what becomes of its sums.
+/// Steps of k that take the interpreter as long as a block's prologue and epilogue.
 const BLOCK: usize = 16;
 
 /// How long the interpreter takes for a product, in multiply-adds. A block computes its whole tile, even if only a part of
@@ -63,7 +63,7 @@ pub fn work(kernel: &Kernel, size: &Size) -> usize {
     size.m.next_multiple_of(tile.m.max(1) as usize) * size.n.next_multiple_of(tile.n.max(1) as usize) * steps
 }
 
-/// Products of planes that make one of the matrices; 1 where they are not split.
+/// Plane products for each product; 1 if operands are not split.
 pub(crate) fn products(kernel: &Kernel) -> usize {
     let walk = kernel.programs().entries.first().and_then(|program| program.walk.as_ref());
     walk.map_or(1, |walk| walk.pairs.len())
@@ -87,9 +87,9 @@ pub(crate) fn every_end(kernel: &Kernel) -> Vec<Size> {
     sizes.into_iter().collect()
 }
 
-/// Sizes at which the K-tiles of a tile are divided among blocks, for every entry that does so, with so many K-tiles for each
-/// block, too, that it fills each slot three times; sizes at which operands that are packed end in every part of the tile
-/// that a warp copies; and those at which narrow tiles have a column more.
+/// Sizes at which the K-tiles of a tile are divided among blocks, for every entry that does so, also with enough K-tiles for
+/// each block to fill each slot three times; sizes at which packed operands end in every part of the tile that a warp copies;
+/// and sizes at which narrow tiles have one column more.
 pub(crate) fn rare(kernel: &Kernel) -> Vec<Size> {
     let mut sizes = BTreeSet::new();
     // Whether the alignment of D alone decides which entry runs.
@@ -102,14 +102,14 @@ pub(crate) fn rare(kernel: &Kernel) -> Vec<Size> {
         if parts > 1 {
             let k = parts * (2 * slots + 1) * landmarks.tile[2];
             sizes.insert(landmarks.suited(Size::new(1, 3, k)));
-            // One row has no distance to the next, and is aligned whatever that is.
+            // A single row is aligned whatever its leading dimension is.
             if of_d_alone {
                 sizes.insert(landmarks.suited(Size::new(2, 3, k)));
             }
         }
         packed(&landmarks, 1, &mut sizes);
     }
-    // A column more than each multiple that tiles may have.
+    // One column more than each multiple that a narrow tile can have.
     for (entry, landmarks) in kernel.interface().entries.iter().zip(of_kernel(kernel)) {
         let edges = entry.narrow.iter().flat_map(|narrow| narrow.edges());
         let k = past_a_tile(&landmarks, entry);
@@ -124,23 +124,23 @@ fn past_a_tile(landmarks: &Landmarks, entry: &Entry) -> usize {
 }
 
 /// Sizes at which a persistent block computes two tiles, each with a K-tile more than the ring has slots, and at which another
-/// one fills each slot three times: with each number of columns that narrow tiles may have, as the loop over k exists once for
-/// each. In a group the slots go on from one product to the next, and the list of products does.
+/// one fills each slot three times: with each width of narrow tiles, since each has its own loop over k. In a group the ring
+/// and the list of products carry over from one product to the next.
 pub(crate) fn refilled(kernel: &Kernel) -> Vec<Size> {
     let size = |landmarks: &Landmarks| {
         let ([m, _, k], slots) = (landmarks.tile, landmarks.slots.last()?);
-        Some(landmarks.suited(Size::new((landmarks.turns * landmarks.wave? + 1) * m, 3, slots * k + 1)))
+        Some(landmarks.suited(Size::new((landmarks.groups * landmarks.wave? + 1) * m, 3, slots * k + 1)))
     };
     let all = of_kernel(kernel);
     let narrow = all.iter().zip(&kernel.interface().entries).flat_map(|(landmarks, entry)| {
         let slots = landmarks.slots.last().copied().unwrap_or(1);
         let [rows, columns, depth] = landmarks.tile;
         let (tiles, k) = match landmarks.wave {
-            Some(wave) => (landmarks.turns * wave + 1, slots * depth + 1),
+            Some(wave) => (landmarks.groups * wave + 1, slots * depth + 1),
             None => (1, landmarks.parts.max(1) * (2 * slots + 1) * depth),
         };
         let edges = entry.narrow.iter().filter(|_| kernel.problem().batch != Batch::Grouped);
-        // The other extent of an edge is 3, of one tile.
+        // At an edge the other extent is 3: one tile.
         let across =
             move |extent: u64, tile: usize| if extent == 3 && tiles > 1 { tiles * tile } else { extent as usize };
         edges.flat_map(|narrow| narrow.edges()).map(move |(m, n)| Size::new(across(m, rows), across(n, columns), k))
@@ -148,7 +148,7 @@ pub(crate) fn refilled(kernel: &Kernel) -> Vec<Size> {
     all.iter().filter_map(size).chain(narrow).collect()
 }
 
-/// Sizes of one tile whose K-tiles fill each slot once.
+/// Sizes of one tile with K-tiles that fill each slot once.
 pub(crate) fn filled_once(kernel: &Kernel) -> Vec<Size> {
     let size = |landmarks: &Landmarks| {
         let ([m, n, k], slots) = (landmarks.tile, landmarks.slots.last().copied().unwrap_or(1));
@@ -157,13 +157,13 @@ pub(crate) fn filled_once(kernel: &Kernel) -> Vec<Size> {
     of_kernel(kernel).iter().map(size).collect()
 }
 
-/// Sizes of two by two whole tiles, for every entry, and of one tile with as many columns as narrow tiles may have.
+/// Sizes of two by two whole tiles, for every entry, and of one tile in each narrow width.
 pub(crate) fn tiles_inside(kernel: &Kernel) -> Vec<Size> {
     let whole = |landmarks: &Landmarks| {
         let [m, n, k] = landmarks.tile;
         landmarks.suited(Size::new(2 * m, 2 * n, k + 1))
     };
-    // One less than a column more than a multiple; the other extent of an edge is 3.
+    // A multiple of the granularity, not one column more; at an edge the other extent is 3.
     let less = |extent: u64| if extent == 3 { 3 } else { extent as usize - 1 };
     let all = of_kernel(kernel);
     let narrow = all.iter().zip(&kernel.interface().entries).flat_map(|(landmarks, entry)| {
@@ -211,7 +211,7 @@ fn edges(landmarks: &Landmarks) -> BTreeSet<Size> {
     beyond(landmarks, &mut sizes);
     packed(landmarks, 0, &mut sizes);
     streamed(landmarks, &mut sizes);
-    // A block's second tile, also with nothing to sum: then no barrier of the main loop is between two tiles.
+    // A block's second tile, also with k = 0: then no barrier of the main loop is between two tiles.
     let second = |wave: usize| {
         [
             Size::new((wave + 1) * m, 3, 0),
@@ -220,17 +220,17 @@ fn edges(landmarks: &Landmarks) -> BTreeSet<Size> {
         ]
     };
     sizes.extend(landmarks.wave.iter().copied().flat_map(second));
-    // A tile for each group of threads that takes turns, and one more, with more K-tiles than the ring has slots: a group that
-    // does not wait for its turn finds slots that are being filled for another one.
-    let in_turn = |(wave, slots): (usize, usize)| Size::new((landmarks.turns * wave + 1) * m, 3, slots * k + k + 1);
-    if landmarks.turns > 1 {
+    // One tile for each ping-pong group and one more, with more K-tiles than the ring has slots: a group that skips its
+    // ordered barrier finds slots that are being filled for another group.
+    let in_turn = |(wave, slots): (usize, usize)| Size::new((landmarks.groups * wave + 1) * m, 3, slots * k + k + 1);
+    if landmarks.groups > 1 {
         sizes.extend(landmarks.wave.into_iter().zip(landmarks.slots.last().copied()).map(in_turn));
     }
     sizes
 }
 
-/// Tiles whose K-tiles are divided among the blocks of a wave: one tile for all blocks, two tiles for each three, less
-/// than a wave, a tile more than one, and several whole waves and some tiles.
+/// Tiles with K-tiles divided among the blocks of a wave: one tile for all blocks, two tiles for each three, less than
+/// a wave, a wave and one tile, and several whole waves and some tiles.
 fn streamed(landmarks: &Landmarks, sizes: &mut BTreeSet<Size>) {
     let Some((wave, depth)) = landmarks.streamed else { return };
     let [m, n, k] = landmarks.tile;
@@ -264,7 +264,7 @@ pub(crate) fn begun_by_one(kernel: &Kernel) -> Option<(u32, Size)> {
         waves.flat_map(|wave| (1..wave).flat_map(move |columns| (0..4).map(move |more| (wave, columns, more))));
     candidates.into_iter().find_map(|(wave, columns, more)| {
         let (tiles, k_extent) = (columns * products, more * depth + 1);
-        // As `Grid::blocks` and the lowering of stream-K divide them.
+        // Divided like `Grid::blocks` and the lowering of stream-K.
         let (blocks, pieces) = (wave.min(tiles * (more + 1)), k_extent.div_ceil(k).div_ceil(piece));
         let (shared, each) = (tiles % blocks, usize::from(wave_too && tiles >= blocks && tiles % blocks > 0));
         let begins = |block: usize| {
@@ -280,7 +280,7 @@ pub(crate) fn begun_by_one(kernel: &Kernel) -> Option<(u32, Size)> {
     })
 }
 
-/// The most blocks of a wave that are worth a run in the interpreter.
+/// The largest wave that is worth a run in the interpreter.
 const WIDEST: usize = 64;
 
 /// Elements of 16 bits that a thread packs at once.
@@ -303,12 +303,12 @@ fn packed(landmarks: &Landmarks, turn: usize, sizes: &mut BTreeSet<Size>) {
             insert(row.min(extent), column);
             insert(32 * (1 - half) + 2 + 7 * pass % 29, row.min(depth));
         }
-        // A row that ends where the next begins, in the copy too.
+        // A row that ends where the next one begins, in the packed copy too.
         insert(32, depth);
         insert(extent, 32);
         insert(2 * extent - 1, 2 * depth - 1);
         insert(2 * extent + 1, depth + 1);
-        // The second tile of each row is inside with a vector on each side, or lacks one element of that.
+        // The second tile of each row is inside with a vector on each side, or one element short of that.
         for (fast, past) in around.into_iter().flat_map(|fast| [(fast, VECTOR), (fast, VECTOR - 1)]) {
             match fast {
                 Fast::K => insert(extent, 2 * depth + past),
@@ -380,7 +380,7 @@ fn residue(tile: usize) -> usize {
 /// The largest tile, in elements, for which a band of several tiles is still small.
 const MOST_IN_BANDS: usize = 128 * 128;
 
-/// Ends within one tile that are tried.
+/// The number of ends within a tile that are tried.
 const ENDS: usize = 16;
 
 /// One of [`ENDS`] positions spread over a tile, and over the remainders modulo any small power of 2.
@@ -393,7 +393,7 @@ fn end(tile: usize, index: usize) -> usize {
     }
 }
 
-/// A few sizes that run every entry, inside and at the edges: for tools that make kernels a hundred times slower.
+/// A few sizes that run every entry, in the interior and at the edges: for tools that slow kernels down a hundred times.
 pub fn quick_sizes(kernel: &Kernel) -> Vec<Size> {
     let mut sizes = Vec::new();
     for landmarks in of_kernel(kernel) {

@@ -16,7 +16,7 @@ use crate::size::Size;
 /// Products of a batch: more than one, so that the distance between them matters.
 pub(crate) const BATCH: usize = 2;
 
-/// Two products of one size, whose data, leading dimensions, scalars and placement of C vary with `turn`.
+/// Two products of one size. Their data, leading dimensions, scalars and placement of C vary with `turn`.
 ///
 /// - Exact data find every product that is dropped, doubled or misplaced: packed, and with rows aligned so that entries
 ///   with wide accesses run at ragged extents; with the default scalars, and with others.
@@ -54,13 +54,13 @@ pub fn edge_requests(kernel: &Kernel, size: Size, turn: usize) -> [Request; 2] {
     if turn % 2 == 1 { both.map(|request| whole_rows(kernel, request)) } else { both }
 }
 
-/// The elements that rows of D must be a multiple of for TMA to write them, if an entry has it do that.
+/// The elements that rows of D must be a multiple of for TMA to store them, if an entry uses TMA stores.
 fn unit_of_rows(kernel: &Kernel) -> Option<usize> {
     let requires = kernel.interface().entries.iter().flat_map(|entry| &entry.requires);
     requires.filter(|requires| requires.rows).map(|requires| requires.elements as usize).max()
 }
 
-/// The same with rows of D that TMA can write, if an entry has it do that.
+/// The same with rows of D that TMA can store, if an entry uses TMA stores.
 fn whole_rows(kernel: &Kernel, request: Request) -> Request {
     let Some(unit) = unit_of_rows(kernel) else { return request };
     let row_major = kernel.problem().layouts.d == Layout::Row;
@@ -75,7 +75,7 @@ fn whole_rows(kernel: &Kernel, request: Request) -> Request {
     Request { m, n, others, ..request }
 }
 
-/// The same with as many products as the problem computes in one launch.
+/// The same with a batch or a group, if the problem has one.
 fn with_products(kernel: &Kernel, request: Request, turn: usize) -> Request {
     let size = request.size(0);
     match kernel.problem().batch {
@@ -93,7 +93,7 @@ pub(crate) fn others(kernel: &Kernel, Size { m, n, k }: Size, turn: usize) -> Ve
         (_, 2) => Vec::new(),
         (true, 0) => vec![(0, n, k), (m, n, k)],
         (true, _) => vec![(m, n, 0), (m, 0, k), (m, n, k)],
-        // Three in all: blocks that look at four at once find the end of the list among them.
+        // Three in all: blocks that read four entries of the list at once find its end among them.
         (false, 0) => vec![(n, m, k), (0, n, k)],
         (false, 1) => vec![(m, 0, k), (m / 2 + 1, n + 1, 0), (3, 2, k)],
         (false, _) => (0..8).map(|i| (i % 3, i * 2 % 5, i % 4)).collect(),
@@ -115,7 +115,7 @@ pub(crate) fn end_requests(kernel: &Kernel, Size { m, n, k }: Size, turn: usize)
     let problem = kernel.problem();
     let exact = with_scalars(problem, Request::exact(m, n, k), &WHOLE, turn);
     let infinite = Request::infinite(m, n, k);
-    // Not in turns: the turn decides where m and n end.
+    // All of them at every size: `turn` decides where m and n end.
     let narrow =
         has_narrow_output(kernel).then(|| [&exact, &infinite].map(|r| r.clone().aligned().odd_output(problem)));
     let whole = |request: &Request| whole_rows(kernel, request.clone().aligned());
@@ -131,8 +131,8 @@ pub(crate) fn end_requests(kernel: &Kernel, Size { m, n, k }: Size, turn: usize)
     all.collect()
 }
 
-/// Products with data of the full width of their types, and scalars that make each step of the epilogue round: with
-/// aligned rows, without, with only those of D unaligned if that runs another entry, and with rows of D that TMA can write.
+/// Products with data of the full width of their types, and scalars that make each step of the epilogue round: with aligned
+/// rows, without, with only those of D unaligned if that runs another entry, and with rows of D that TMA can store.
 pub(crate) fn rounding_requests(kernel: &Kernel, Size { m, n, k }: Size) -> Vec<Request> {
     let problem = kernel.problem();
     let random = with_scalars(problem, Request::random(m, n, k), &FRACTIONS[1..3], 0);
@@ -143,8 +143,8 @@ pub(crate) fn rounding_requests(kernel: &Kernel, Size { m, n, k }: Size) -> Vec<
     [random.aligned(), padded].into_iter().chain(narrow).chain(whole).collect()
 }
 
-/// For kernels that split operands into planes, products with -infinity in each element of each vector of a thread, which their
-/// planes have a value of their own for, and with elements that their planes make vanish, with aligned rows and without.
+/// For kernels that split operands into planes, products with -infinity, which has special planes, in each element of each
+/// vector of a thread, and with elements that vanish in their planes, with aligned rows and without.
 pub(crate) fn plane_requests(kernel: &Kernel) -> Vec<Request> {
     if kernel.levels().is_some() || kernel.interface().entries.iter().all(|entry| entry.emulated.is_none()) {
         return Vec::new();
@@ -156,8 +156,9 @@ pub(crate) fn plane_requests(kernel: &Kernel) -> Vec<Request> {
     of.into_iter().flat_map(|request| [request.clone().aligned(), request.padded(problem, 1)]).collect()
 }
 
-/// For kernels that scale rows of A and columns of B, products with the largest element of these in any place, where a kernel
-/// looks for it, with aligned rows and without; and products whose k ends in each of these places.
+/// For kernels that scale rows of A and columns of B, products with the largest element of a row or column at every
+/// position where a kernel looks for it, with aligned rows and without; and products with an end of k at each of these
+/// positions.
 pub(crate) fn peak_requests(kernel: &Kernel) -> Vec<Request> {
     let planes = kernel.programs().entries.iter().flat_map(|program| &program.packs);
     if kernel.levels().is_some() || !planes.into_iter().any(Pack::scales) {
@@ -171,8 +172,8 @@ pub(crate) fn peak_requests(kernel: &Kernel) -> Vec<Request> {
     [peaks.clone().aligned(), peaks.padded(problem, 1)].into_iter().chain(ends).collect()
 }
 
-/// Products of which one operand alone is packed, where operands are packed for their alignment: nothing else writes what
-/// follows its copy in the workspace.
+/// Products with a single packed operand, where operands are packed for their alignment: nothing else writes what follows
+/// its copy in the workspace.
 pub(crate) fn packed_alone_requests(kernel: &Kernel) -> Vec<Request> {
     let entries = &kernel.interface().entries;
     let Some(entry) = entries.iter().find(|entry| entry.packings.iter().any(|packing| !packing.always)) else {
@@ -188,7 +189,7 @@ pub(crate) fn packed_alone_requests(kernel: &Kernel) -> Vec<Request> {
     leading.map(|leading| Request { leading, ..exact.clone() }).into()
 }
 
-/// Exact products at a size, with aligned rows and without, and with rows of D that TMA can write if an entry has it do that.
+/// Exact products at a size, with aligned rows and without, and with rows of D that TMA can store if an entry uses TMA stores.
 pub(crate) fn exact_requests(kernel: &Kernel, Size { m, n, k }: Size) -> Vec<Request> {
     let problem = kernel.problem();
     let exact = with_products(kernel, with_scalars(problem, Request::exact(m, n, k), &WHOLE, 0), 0);
@@ -196,8 +197,8 @@ pub(crate) fn exact_requests(kernel: &Kernel, Size { m, n, k }: Size) -> Vec<Req
     [exact.clone().aligned(), exact.padded(problem, 1)].into_iter().chain(whole).collect()
 }
 
-/// Products some of whose elements are NaN, where D has a narrower type than the sums, with aligned rows and without:
-/// instructions of their own may convert NaN, to the NaN of PTX.
+/// Products with some NaN elements, where D has a narrower type than the accumulators, with aligned rows and without:
+/// separate instructions may convert NaN, to the NaN of PTX.
 pub(crate) fn nan_requests(kernel: &Kernel, Size { m, n, k }: Size) -> Vec<Request> {
     let (problem, types) = (kernel.problem(), kernel.problem().types);
     if types.d.bytes() >= types.acc.bytes() || types.d.is_integer() || (m, n) == (1, 1) {
@@ -211,10 +212,10 @@ pub(crate) fn nan_requests(kernel: &Kernel, Size { m, n, k }: Size) -> Vec<Reque
 /// Elements of 16 bits that one copy of 16 bytes moves.
 const PLANE_VECTOR: usize = 8;
 
-/// The same as [`edge_requests`] for tools that only know the width of an asynchronous copy: compute-sanitizer reports a `cp.async` that
-/// leaves out some bytes at the end of a row as a read beyond it. Kernels with such copies get rows that are multiples
-/// of their width, and extents as well if they copy planes of the operands, whose rows are as long as the extents, and in the
-/// other products of a group.
+/// The same as [`edge_requests`] for tools that only know the width of an asynchronous copy: compute-sanitizer reports a
+/// `cp.async` that leaves out some bytes at the end of a row as a read beyond it. Kernels with such copies get rows that are
+/// multiples of their width, and extents as well in the other products of a group, and if they copy planes of the operands, which
+/// have rows as long as the extents.
 pub fn quick_requests(kernel: &Kernel, size: Size, turn: usize) -> [Request; 2] {
     let copies = executes(kernel, |op| matches!(op, Opcode::CpAsync { .. }));
     let planes = kernel.interface().entries.iter().any(|entry| entry.emulated.is_some());
@@ -231,7 +232,7 @@ pub fn quick_requests(kernel: &Kernel, size: Size, turn: usize) -> [Request; 2] 
     if copies { requests.map(of_copies) } else { requests }
 }
 
-/// Whether a kernel of a plan of launches may read what TMA has written for another one.
+/// Whether a kernel of a plan of launches may read what another one has stored by TMA.
 pub fn rereads_tma(kernel: &Kernel) -> bool {
     let launched = kernel.launched();
     let stores = |kernel: &&Kernel| executes(kernel, |op| matches!(op, Opcode::TensorStore { .. }));
@@ -261,7 +262,7 @@ mod tests {
     use super::rereads_tma;
     use crate::{cases, tuned};
 
-    /// Only a plan whose kernels read each other's D, which TMA stores.
+    /// Only a plan with kernels that read each other's D, stored by TMA.
     #[test]
     fn plans_that_reread_tma() {
         let all = cases().chain(tuned());

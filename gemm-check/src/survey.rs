@@ -12,12 +12,12 @@ use crate::request::{Leading, Output, Request};
 use crate::size::Size;
 use crate::suite::edge_requests;
 
-/// A product whose result is wrong, or was not compared.
+/// A product with a wrong result, or one that was not compared.
 #[derive(Clone, Debug)]
 pub struct Finding {
     /// The request.
     pub request: Request,
-    /// The result, or why there is none.
+    /// The result, or why it is missing.
     pub what: Result<Outcome, CheckError>,
 }
 
@@ -26,7 +26,7 @@ pub struct Finding {
 pub struct Survey {
     /// Products that ran.
     pub products: usize,
-    /// Those of which elements were compared.
+    /// Products with compared elements.
     pub compared: usize,
     /// What is wrong, or was not compared, the smallest products first.
     pub findings: Vec<Finding>,
@@ -80,7 +80,7 @@ impl Survey {
 }
 
 impl Finding {
-    /// Whether it is about a product none of whose elements could be compared, rather than about a wrong one.
+    /// Whether no element of the product could be compared, rather than some being wrong.
     pub fn is_uncompared(&self) -> bool {
         self.what.as_ref().is_ok_and(|outcome| outcome.verdict() == Verdict::Uncompared)
     }

@@ -84,8 +84,8 @@ pub fn interpreter(text: &str) -> Reached {
     reached
 }
 
-/// A text with a few of its words or lines exchanged, repeated, left out, or changed by a digit: such near-valid texts
-/// are never reached by random bytes.
+/// A text with a few of its words or lines exchanged, repeated, left out, or changed by a digit: random bytes never
+/// produce such near-valid texts.
 pub fn mutilated(text: &str, random: &mut SplitMix64) -> String {
     let mut lines: Vec<Vec<String>> =
         text.lines().map(|line| line.split_inclusive([' ', ',', '(', ';', '.']).map(String::from).collect()).collect();

@@ -85,7 +85,7 @@ fn orders() -> Vec<Options> {
     plain.into_iter().chain(seeded).collect()
 }
 
-/// Mutants that compute the same: their kind, the beginning of the instruction, and the reason.
+/// Equivalent mutants: their kind, the beginning of the instruction, and the reason.
 const EQUIVALENT: &[(MutantKind, &str, &str)] = &[
     (
         MutantKind::Constant,

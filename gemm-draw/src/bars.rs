@@ -42,7 +42,7 @@ pub struct Group {
 pub struct Bar {
     /// Its name.
     pub name: String,
-    /// Its value in each panel; `None` where there is none.
+    /// Its value in each panel, if it has one.
     pub values: Vec<Option<f64>>,
     /// A value to compare the first one with.
     pub mark: Option<f64>,
@@ -124,7 +124,7 @@ fn label(bar: &Bar, panel: usize, value: f64) -> String {
     }
 }
 
-/// Width that a panel reserves beside its longest bar for the label.
+/// Width that a panel reserves next to its longest bar for the label.
 fn room(bars: &Bars, panel: usize) -> f64 {
     let all = bars.groups.iter().flat_map(|group| &group.bars);
     let texts = all.filter(|bar| panel == 0 && !bar.note.is_empty()).filter_map(|bar| {

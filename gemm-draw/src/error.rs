@@ -1,6 +1,6 @@
 //! Errors that prevent a picture from being drawn.
 
-/// Why there is no picture.
+/// Why a picture was not drawn.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum DrawError {
     /// The interpreter's run, from which the figures come, failed.

@@ -17,8 +17,8 @@ pub struct Gpu {
     pub boost_mhz: u32,
     /// Bandwidth of its memory, in GB/s.
     pub memory_gb_s: u32,
-    /// The peak of its tensor cores for dense products of 16-bit types with sums in f32, in TFLOP/s. It is that of the data
-    /// sheet, which may be for a lower clock than the highest one.
+    /// The peak of its tensor cores for dense products of 16-bit types with f32 accumulators, in TFLOP/s, from the data
+    /// sheet, which may assume a lower clock than the highest one.
     pub tensor_tflops: f64,
 }
 

@@ -1,4 +1,4 @@
-//! The rasterisation: the order in which blocks take the tiles of D in the compiled code.
+//! The rasterisation: the order in which the compiled code assigns tiles of D to blocks.
 //!
 //! The rasterisation of the program is compiled with tiles of one element and run by the interpreter, with one block,
 //! with two, and so on: the newly written element is the tile of the last block.

@@ -1,5 +1,6 @@
 //! Every case as a picture: it is drawn, well-formed and legible, and its figures are the interpreter's.
 
+use ptx_gemm_check::part::Part;
 use ptx_gemm_check::{Case, cases, tuned};
 use ptx_gemm_runtime::Kernel;
 use ptx_gemm_runtime::interp::SharedCost;
@@ -92,7 +93,7 @@ fn attributed(subject: &Subject, svg: &str) -> usize {
     if !packs {
         assert_eq!(sum(&|one| one.loads), cost.shared_loads, "{}: loads", subject.name);
     }
-    // Kernels that pack have shared memory of their own, and no thread reads or writes what TMA brings to tensor cores.
+    // Kernels that pack have shared memory of their own, and no thread accesses what TMA copies for tensor cores.
     if packs && !program.rings.is_empty() && program.by_tma(0) && program.read_by_descriptor(0) {
         let exchanged = program.exchange.is_some();
         assert_eq!(sum(&|one| one.loads).accesses > 0, exchanged, "{}: loads", subject.name);
@@ -118,10 +119,11 @@ fn attributed(subject: &Subject, svg: &str) -> usize {
     with_conflicts
 }
 
-/// One pass over all cases, each of which is run once: that is what takes the time.
+/// One pass over the cases of this run's part, each of which is run once: that is what takes the time.
 #[test]
 fn every_case_draws() {
-    let subjects = cases().chain(tuned()).map(|case| subject(&case)).chain([two_sums()]).collect::<Vec<_>>();
+    let cases = Part::of_this_run().of_cases(cases().chain(tuned()));
+    let subjects = cases.map(|case| subject(&case)).chain([two_sums()]).collect::<Vec<_>>();
     let with_conflicts = subjects.par_iter().map(|subject| {
         let picture = drawn(subject, &What::ALL);
         sound(&subject.name, &picture.svg);
@@ -137,11 +139,11 @@ fn every_case_draws() {
                 &faults[..faults.len().min(8)]
             );
         }
-        // Pictures are of one launch, and the interpreter counts all that `strassen` makes.
+        // Pictures show one launch; `strassen` makes several.
         if subject.kernel.levels().is_some() { 0 } else { attributed(subject, &picture.svg) }
     });
     let with_conflicts: usize = with_conflicts.sum();
-    assert!(with_conflicts > 5, "{with_conflicts}: some cases have conflicts on purpose");
+    assert!(with_conflicts > 2, "{with_conflicts}: some cases have conflicts on purpose");
 }
 
 /// The plan's own count of the same product, where there is a plan.
@@ -162,7 +164,8 @@ fn the_conflicts_are_those_of_the_contracts() {
     }
 }
 
-/// A caller's D, also where its transpose is computed: rows and columns, the order of tiles, the names of operands.
+/// Pictures show the caller's D, also if the program computes its transpose: rows and columns, the order of tiles, the names of
+/// operands.
 #[test]
 fn a_transposed_schedule_shows_its_own_d() {
     let words = |clauses: &str, what: &[What]| {
@@ -182,7 +185,7 @@ fn a_transposed_schedule_shows_its_own_d() {
     // Its buffer of A holds what a caller calls B.
     says(&plain, &["As: a K-tile of A, 64 m × 8 k"]);
     says(&transposed, &["As: a K-tile of B, 64 n × 8 k", "D^T = B^T A^T"]);
-    // The lanes are those of the schedule that computes D itself, with its clauses turned round.
+    // The lanes are those of the schedule that computes D itself, with its clauses transposed.
     let threads = |clauses: &str| {
         let words = words(clauses, &[What::Threads]);
         words.split_once("tile of D, by warp").unwrap().1.to_string()

@@ -90,7 +90,7 @@ fn names(canvas: &mut Canvas, y: f64, name: &str, detail: &str) {
     canvas.text(Panel::LEFT, y + 27.0, Anchor::Start, Size::Cell, MUTED, detail);
 }
 
-/// The colour of a K-tile; those past the end of k have none.
+/// The colour of a K-tile; `None` past the end of k.
 fn color(tile: u32, k_tiles: u32) -> Color {
     // The last category is the grey for nothing.
     if tile >= k_tiles { palette::category(6) } else { palette::category(tile as usize % 6) }
@@ -101,7 +101,7 @@ fn names_epilogue(width: f64) -> bool {
     width > 64.0
 }
 
-/// The longest time within a piece of work without a barrier of its role, whose line would cross a text.
+/// The longest time within a piece of work without a barrier of its role; a barrier's line would cross a text.
 fn label(line: &Timeline, done: &Done) -> [f64; 2] {
     let barriers =
         line.barriers.iter().filter(|(lane, time)| *lane == done.lane && (done.from..done.to).contains(time));

@@ -73,7 +73,7 @@ pub(crate) fn panel(subject: &Subject, canvas: &mut Canvas, top: f64) -> Result<
     Ok(y.max(y0 + CELL * f64::from(TILES) + 12.0))
 }
 
-/// Tiles whose K-tiles the blocks of a wave divide: those that the whole waves leave over, and one whole wave's.
+/// Tiles with K-tiles divided among the blocks of a wave: the remainder after whole waves, and one whole wave.
 fn streamed(division: Division, tiles: usize, wave: usize) -> usize {
     match (division, tiles % wave.max(1)) {
         (Division::Whole | Division::Parts(_) | Division::Cluster(_), _) | (Division::Stream, 0) => 0,
@@ -151,7 +151,7 @@ fn words(
     Ok(lines)
 }
 
-/// The number of blocks, which a program for an older GPU leaves to the driver: more may fit than on that one.
+/// The number of blocks, which a program for an older GPU leaves to the driver: more blocks may fit on this GPU.
 fn at_least(blocks: u32, target: Target, gpu: Gpu) -> String {
     match Target::newest(gpu.capability) == Some(target) {
         true => blocks.to_string(),

@@ -35,7 +35,7 @@ pub struct Subject {
     profile: OnceLock<Result<Profile, DrawError>>,
 }
 
-/// Whether a program computes the transpose of what its caller asks for: pictures show D, and not that.
+/// Whether a program computes the transpose of D: pictures show D itself.
 pub(crate) fn is_transposed(program: &Program) -> bool {
     program.problem.orientation == Orientation::Transposed
 }

@@ -112,14 +112,14 @@ impl Held<'_> {
         // So that black elements have an edge on a dark page.
         canvas.frames(&first, INK, 0.8);
         for (warp, (text, [x, y, width, height])) in numbers.iter().enumerate().filter(|_| numbered) {
-            // To the right, away from thread 0's elements; where they are everywhere, in front of them.
+            // To the right, away from thread 0's elements; if these are everywhere, in front of them.
             let right = width.min(36.0);
             let at = [x + width - right, *y, right, *height];
             let (wide, high) = (size.width(text) + 8.0, size.height() + 4.0);
-            let behind =
+            let background =
                 [at[0] + (right - wide) / 2.0, at[1] + (height - high).max(0.0) / 2.0, wide, high.min(*height)];
-            if first.iter().any(|black| overlap(*black, behind)) {
-                canvas.rects(&[behind], palette::category(warp));
+            if first.iter().any(|black| overlap(*black, background)) {
+                canvas.rects(&[background], palette::category(warp));
             }
             canvas.within(at, size, ON_LIGHT, text);
         }

@@ -1,31 +1,29 @@
 //! Applies fixes to a schedule, and to the text that it was read from without losing a comment.
 
-use crate::diagnostic::{Diagnostic, Fix};
+use crate::diagnostic::{Diagnostic, Edit, Fix};
 use crate::grammar::Written;
-use crate::keys::KeySet;
 use crate::schedule::Schedule;
 use crate::table::Key;
 
 impl Fix {
-    /// The schedule with this change; `None` for [`Fix::Spell`], which changes text before it is a schedule.
+    /// The schedule with this change; `None` for [`Edit::Spell`].
+    pub fn apply(&self, schedule: &Schedule) -> Option<Schedule> {
+        self.edit.apply(schedule)
+    }
+}
+
+impl Edit {
+    /// The schedule with this edit; `None` for [`Edit::Spell`], which changes text before it is a schedule.
     pub fn apply(&self, schedule: &Schedule) -> Option<Schedule> {
         match self {
-            Fix::Spell(_) => None,
-            Fix::Set(text) => Some(schedule.clone().with(Schedule::parse(text).ok()?)),
-            Fix::Remove(name) => {
+            Edit::Spell(_) => None,
+            Edit::Set(text) => Some(schedule.clone().with(Schedule::parse(text).ok()?)),
+            Edit::Remove(name) => {
                 let mut schedule = schedule.clone();
                 schedule.items.retain(|item| item.clause.name() != name);
                 Some(schedule)
             }
         }
-    }
-
-    /// The kinds of clauses that the fix sets.
-    pub(crate) fn keys(&self) -> Option<KeySet> {
-        let Fix::Set(text) = self else { return None };
-        let mut keys = KeySet::default();
-        Schedule::read(text).items.iter().for_each(|item| keys.insert(item.clause.key()));
-        Some(keys)
     }
 }
 
@@ -33,10 +31,10 @@ impl Diagnostic {
     /// `text`, which this diagnostic is about, with the fix applied; `None` if there is no fix that can be applied to
     /// text.
     pub fn fixed(&self, text: &str) -> Option<String> {
-        let fixed = match self.fix.as_ref()? {
-            Fix::Spell(spelling) => spell(text, self.span?.start as usize..self.span?.end as usize, spelling)?,
-            Fix::Set(clauses) => set(text, clauses)?,
-            Fix::Remove(name) => remove(text, |written| written.name == *name),
+        let fixed = match &self.fix.as_ref()?.edit {
+            Edit::Spell(spelling) => spell(text, self.span?.start as usize..self.span?.end as usize, spelling)?,
+            Edit::Set(clauses) => set(text, clauses)?,
+            Edit::Remove(name) => remove(text, |written| written.name == *name),
         };
         (fixed != text).then_some(fixed)
     }

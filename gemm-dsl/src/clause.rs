@@ -162,7 +162,7 @@ pub struct TileClause {
 }
 
 /// The multiply instruction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Atom {
     /// One scalar fused multiply-add.
     Fma,
@@ -438,7 +438,7 @@ pub fn pairs(planes: u32) -> Vec<(u32, u32)> {
 }
 
 /// One contract of `expect`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Expectation {
     /// The figure.
     pub metric: Metric,
@@ -449,8 +449,7 @@ pub struct Expectation {
 }
 
 /// A figure that `expect` can name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Metric {
     /// Bytes of registers that a thread keeps in memory: known once the PTX is assembled.
     Spills,
@@ -522,8 +521,7 @@ impl Metric {
 }
 
 /// A comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Relation {
     /// `=`
     Equal,

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::keys::Group;
 use crate::span::Span;
 
 /// Whether a schedule with this diagnostic can be compiled.
@@ -28,14 +29,69 @@ pub enum Kind {
 
 /// A change that removes the error and adds none.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct Fix {
+    /// What to write, or to leave out.
+    #[serde(flatten)]
+    pub edit: Edit,
+    /// The clauses that it changes.
+    pub changes: Vec<Change>,
+}
+
+/// What a fix does to the text of a schedule.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Fix {
+pub enum Edit {
     /// Write this text in place of what the span covers.
     Spell(String),
-    /// Use this clause, replacing the one of its kind if there is one.
+    /// Use these clauses, each in place of the one of its kind if there is one.
     Set(String),
     /// Leave the clause of this name out.
     Remove(String),
+}
+
+impl fmt::Display for Edit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Edit::Spell(text) | Edit::Set(text) => f.write_str(text),
+            Edit::Remove(name) => write!(f, "leaving {name} out"),
+        }
+    }
+}
+
+/// Which clauses a fix may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// Those that say how the product is computed.
+    Method,
+    /// Also those that state what is computed, the contracts or the target.
+    All,
+}
+
+impl Scope {
+    /// Whether the fix changes no other clauses.
+    pub fn permits(self, fix: &Fix) -> bool {
+        self == Scope::All || fix.given().is_empty()
+    }
+}
+
+/// A clause that a fix changes, adds or leaves out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct Change {
+    /// Its name.
+    pub clause: &'static str,
+    /// What it is about.
+    pub group: Group,
+}
+
+impl Fix {
+    /// What the user asks for and the fix changes, one group each. If there is none, it only changes how the product is computed.
+    pub fn given(&self) -> Vec<Group> {
+        let mut groups: Vec<Group> =
+            self.changes.iter().map(|change| change.group).filter(|group| group.is_given()).collect();
+        groups.sort();
+        groups.dedup();
+        groups
+    }
 }
 
 /// One diagnostic.
@@ -53,7 +109,7 @@ pub struct Diagnostic {
     pub message: String,
     /// What to do about it.
     pub help: Option<String>,
-    /// The same as data.
+    /// The same as data: the help names what it writes or leaves out.
     pub fix: Option<Fix>,
     /// Where it is, if the schedule came from text or tokens.
     pub span: Option<Span>,
@@ -82,11 +138,6 @@ impl Diagnostic {
     /// The same, with a help text.
     pub fn help(self, help: impl Into<String>) -> Diagnostic {
         Diagnostic { help: Some(help.into()), ..self }
-    }
-
-    /// The same about a misspelt word, where `word` was probably meant.
-    pub(crate) fn meant(self, word: &str) -> Diagnostic {
-        self.help(format!("did you mean `{word}`?")).fix(Fix::Spell(word.into()))
     }
 
     /// The same, at a place.

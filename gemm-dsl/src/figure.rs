@@ -39,7 +39,7 @@ impl Figure {
         format!("{value:.2e}").parse().map_or(NOT_A_NUMBER, |rounded: f64| rounded.into())
     }
 
-    /// Reads `12`, `1_024`, `0.25` or `1.5e-7`; `None` for anything else, more than eighteen decimals included.
+    /// Reads `12`, `1_024`, `0.25`, `.25`, `1.` or `1.5e-7`; `None` for anything else, more than eighteen decimals included.
     pub fn parse(text: &str) -> Option<Figure> {
         let (digits, shift) = text.split_once(['e', 'E']).map_or(Some((text, 0)), |(digits, exponent)| {
             let shift: usize = exponent.strip_prefix('-')?.parse().ok()?;
@@ -52,7 +52,14 @@ impl Figure {
 
     /// The same without an exponent.
     fn decimal(text: &str) -> Option<Figure> {
-        let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+        // A point has digits on one side at least.
+        let (whole, fraction) = match text.split_once('.') {
+            None => (text, "0"),
+            Some(("", "")) => return None,
+            Some((whole, "")) => (whole, "0"),
+            Some(("", fraction)) => ("0", fraction),
+            Some(both) => both,
+        };
         let digits = |text: &str| -> Option<u128> {
             let plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_');
             plain.then(|| text.replace('_', "").parse().ok()).flatten()
@@ -138,11 +145,11 @@ mod tests {
         assert_eq!(Figure::parse("1_024.50").unwrap().to_string(), "1024.5");
         assert_eq!(Figure::parse("0.000001"), Figure::parse("1e-6"));
         assert_eq!(Figure::parse("150E-2").unwrap().to_string(), "1.5");
+        assert_eq!([".5", "2.", ".5e-1"].map(|text| Figure::parse(text).unwrap().to_string()), ["0.5", "2", "0.05"]);
         for text in [
             "",
             ".",
-            "1.",
-            ".5",
+            ".e-1",
             "-1",
             "1e3",
             "1e",

@@ -7,6 +7,7 @@ use std::any::Any;
 
 use crate::clause::{Atom, Clause};
 use crate::epilogue::{Expr, Function};
+use crate::instead;
 use crate::keys::Key;
 use crate::types::DType;
 use crate::words::Word;
@@ -40,6 +41,7 @@ const UNKNOWN: &[Key] = &[];
 /// The parts of a clause that do not work, apart from words of [`crate::words`].
 pub(crate) fn lacking(key: Key) -> &'static [&'static str] {
     match key {
+        Key::Atom => &["mma(8, 8, 4)"],
         Key::Warp => &["a depth"],
         _ => &[],
     }
@@ -57,37 +59,56 @@ pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
             _ => false,
         })
     };
+    let multiplies = |dtype: DType| {
+        clauses.iter().any(|clause| match clause {
+            Clause::Types(types) => [types.all, types.a, types.b].contains(&Some(dtype)),
+            _ => false,
+        })
+    };
+    let (mut atom, mut tile, mut warp) = (Atom::Fma, None, None);
+    for &clause in clauses {
+        match clause {
+            Clause::Atom(clause) => atom = *clause,
+            Clause::Tile(clause) => tile = Some(*clause),
+            Clause::Warp(clause) => warp = Some(*clause),
+            _ => {}
+        }
+    }
+    let by_threads = || instead::by_threads(warp).into_iter();
     let mut list = Vec::new();
     for &clause in clauses {
-        let mut lacks = |what: String, instead: &[&str]| {
+        let mut lacks = |what: String, instead: Vec<String>| {
             // A clause given twice is reported once.
             if !list.iter().any(|known: &Missing| known.what == what) {
-                let instead = instead.iter().map(ToString::to_string).collect();
                 list.push(Missing { key: clause.key(), what, instead });
             }
         };
         let whole = clause.to_string();
         match clause {
             Clause::Types(t) if [t.all, t.a, t.b, t.acc, t.c, t.d].iter().flatten().any(|dtype| !works(dtype)) => {
-                lacks(whole, &["types(f32)", "types(bf16)", "types(f32); atom(fma); thread(8, 8)"]);
+                // The natural ones of threads, the narrowest that tensor cores have; or threads multiply.
+                let integers = [t.all, t.a, t.b].iter().flatten().all(|dtype| dtype.is_integer());
+                let natural = integers.then_some(DType::I32);
+                let types = natural.into_iter().chain([DType::F32, DType::Bf16, DType::F16]);
+                let types = types.flat_map(|dtype| instead::with_type(dtype, atom, tile));
+                let plain = by_threads().map(|text| format!("types(f32); {text}"));
+                lacks(whole, types.chain(plain).collect());
             }
             // Their approximations are of f32.
             Clause::Epilogue(epilogue) if sums_in(DType::F64) => {
                 for (name, function) in Function::TABLE.iter().filter(|(_, function)| function.is_transcendental()) {
                     if epilogue.expr.any(&|e| matches!(e, Expr::Call(called, _) if called == function)) {
-                        lacks(format!("{name} in f64"), &[]);
+                        lacks(format!("{name} in f64"), Vec::new());
                     }
                 }
             }
             Clause::Warp(warp) if warp.k.is_some() => {
                 let flat = format!("warp({}, {})", warp.m, warp.n);
-                lacks(format!("the depth of {whole}"), &[&flat]);
+                lacks(format!("the depth of {whole}"), vec![flat]);
             }
-            // Of 16-bit types; other types are refused as types.
-            Clause::Atom(Atom::Mma(16, 8, k)) if !matches!(k, 8 | 16) => {
-                lacks(whole, &["atom(mma(16, 8, 16))", "atom(fma)", "atom(fma); thread(8, 8)"]);
-            }
-            clause if !has(clause.key()) => lacks(whole, &[]),
+            // The shape of f64; those of types that do not work are refused with them.
+            Clause::Atom(Atom::Mma(8, 8, 4)) if multiplies(DType::F64) => lacks(whole, by_threads().collect()),
+            clause if !has(clause.key()) => lacks(whole, Vec::new()),
             _ => {}
         }
     }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::clause::{Atom, Metric};
 use crate::diagnostics::Diagnostics;
 use crate::schedule::Schedule;
 use crate::target::Target;
@@ -12,7 +13,8 @@ use crate::words::Word;
 /// language.
 #[diagnostic::on_unimplemented(
     message = "a value of type `{Self}` cannot be used in a schedule",
-    label = "an integer, a float, a `DType`, a `Layout` or a `Target` can"
+    label = "an integer, a float, a `DType`, a `Layout`, a `Target` or a word's type can",
+    note = "the words of the language have types in `ptx_gemm::builder`: `order({{FmaOrder::Snake}})`"
 )]
 pub trait Interpolate {
     /// The value as schedule text.
@@ -55,7 +57,19 @@ floats!(f32 f64);
 words!(DType Layout);
 words!(crate::terms::Along crate::terms::Operands crate::terms::Load crate::terms::FmaOrder crate::terms::Edges);
 words!(crate::terms::Rounding crate::terms::Pace crate::terms::Reads crate::clause::Spills crate::terms::Reduce crate::terms::Store);
-words!(crate::terms::StageMemory crate::terms::LoadC);
+words!(crate::terms::StageMemory crate::terms::LoadC crate::clause::BatchKind crate::clause::Roles crate::clause::Emulation);
+
+impl Interpolate for Metric {
+    fn text(&self) -> Cow<'static, str> {
+        self.name().into()
+    }
+}
+
+impl Interpolate for Atom {
+    fn text(&self) -> Cow<'static, str> {
+        self.to_string().into()
+    }
+}
 
 impl Interpolate for Target {
     fn text(&self) -> Cow<'static, str> {

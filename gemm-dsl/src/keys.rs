@@ -1,4 +1,6 @@
-//! Kinds of clauses, and sets of them.
+//! Kinds of clauses, what they are about, and sets of them.
+
+use serde::Serialize;
 
 /// The setting that a clause determines. A schedule determines each at most once; `double_buffer` and `stages`
 /// determine the same one.
@@ -9,6 +11,84 @@ pub enum Key {
     Types, Layout, Epilogue, Batch, Target, Transposed, Tile, Warp, Thread, Fragment, Lanes, Atom, Vector, Shared, Operands, Load,
     Pack, Stages, Unroll, Order, Prefetch, Pace, BlocksPerSm, Spills, Raster, Persistent, SplitK, StreamK, Cluster, Multicast,
     Specialize, Registers, Store, Promote, Emulate, Strassen, Tail, Expect,
+}
+
+/// What a clause is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Group {
+    /// What is computed: `types`, `layout`, `epilogue`, `batch`.
+    Problem,
+    /// The GPU: `target`.
+    Target,
+    /// What has to hold of the kernel: `expect`.
+    Contracts,
+    /// How the product is computed: every other clause.
+    Method,
+}
+
+impl Group {
+    /// Whether its clauses state what the user asks for. No tool changes them unasked; clauses about the method are means to
+    /// that end.
+    pub const fn is_given(self) -> bool {
+        match self {
+            Group::Problem | Group::Target | Group::Contracts => true,
+            Group::Method => false,
+        }
+    }
+
+    /// What its clauses state, for messages.
+    pub const fn subject(self) -> &'static str {
+        match self {
+            Group::Problem => "what is computed",
+            Group::Target => "the target",
+            Group::Contracts => "the contracts",
+            Group::Method => "the method",
+        }
+    }
+}
+
+impl Key {
+    /// What the clause is about.
+    pub const fn group(self) -> Group {
+        match self {
+            Key::Types | Key::Layout | Key::Epilogue | Key::Batch => Group::Problem,
+            Key::Target => Group::Target,
+            Key::Expect => Group::Contracts,
+            Key::Transposed
+            | Key::Tile
+            | Key::Warp
+            | Key::Thread
+            | Key::Fragment
+            | Key::Lanes
+            | Key::Atom
+            | Key::Vector
+            | Key::Shared
+            | Key::Operands
+            | Key::Load
+            | Key::Pack
+            | Key::Stages
+            | Key::Unroll
+            | Key::Order
+            | Key::Prefetch
+            | Key::Pace
+            | Key::BlocksPerSm
+            | Key::Spills
+            | Key::Raster
+            | Key::Persistent
+            | Key::SplitK
+            | Key::StreamK
+            | Key::Cluster
+            | Key::Multicast
+            | Key::Specialize
+            | Key::Registers
+            | Key::Store
+            | Key::Promote
+            | Key::Emulate
+            | Key::Strassen
+            | Key::Tail => Group::Method,
+        }
+    }
 }
 
 /// A set of [`Key`]s.

@@ -6,7 +6,7 @@
 use std::iter::Peekable;
 use std::str::CharIndices;
 
-use crate::diagnostic::{Diagnostic, Fix};
+use crate::diagnostic::Diagnostic;
 use crate::span::Span;
 use crate::token::{Delimiter, MAX_DEPTH, Token, TokenKind};
 
@@ -71,7 +71,7 @@ impl Lexer<'_> {
         if c == '_' || c.is_alphabetic() {
             self.bump_while(|c| c == '_' || c.is_alphanumeric());
             TokenKind::Ident(self.text[from..self.offset()].into())
-        } else if c.is_ascii_digit() {
+        } else if c.is_ascii_digit() || self.begins_fraction(from) {
             self.number();
             TokenKind::Number(self.text[from..self.offset()].into())
         } else if c == '"' {
@@ -83,6 +83,12 @@ impl Lexer<'_> {
             self.bump();
             if c.is_ascii_punctuation() { TokenKind::Punct(c) } else { TokenKind::Other(c.to_string()) }
         }
+    }
+
+    /// True at the point of `.5`, and not at the last point of `4..5`.
+    fn begins_fraction(&self, at: usize) -> bool {
+        let rest = self.text.as_bytes().get(at..at + 2);
+        rest.is_some_and(|rest| rest[0] == b'.' && rest[1].is_ascii_digit()) && !self.text[..at].ends_with('.')
     }
 
     /// Digits with underscores, a fraction, an exponent, and whatever letters a user glued to them.
@@ -99,7 +105,7 @@ impl Lexer<'_> {
             self.bump_while(word);
         }
         let so_far = &self.text[integer..self.offset()];
-        let exponent = so_far.ends_with(['e', 'E']) && so_far.starts_with(|c: char| c.is_ascii_digit());
+        let exponent = so_far.ends_with(['e', 'E']) && so_far.starts_with(|c: char| c == '.' || c.is_ascii_digit());
         if exponent && self.chars.peek().is_some_and(|&(_, c)| c == '-' || c == '+') {
             self.bump();
             self.bump_while(word);
@@ -131,7 +137,7 @@ impl Lexer<'_> {
         self.bump();
         let message = "`#` does not begin a comment";
         let diagnostic = Diagnostic::error("comment", "schedule", message).at(self.since(start));
-        self.errors.push(diagnostic.help("write `//`").fix(Fix::Spell("//".into())));
+        self.errors.push(diagnostic.help("write `//`").spell("//"));
         self.bump_while(|c| c != '\n');
     }
 

@@ -38,9 +38,12 @@ pub mod words;
 
 mod apply;
 mod builder;
+mod change;
 mod check;
 mod grammar;
 mod implemented;
+mod instead;
+mod json;
 mod keys;
 mod lexer;
 mod plan_text;
@@ -49,7 +52,7 @@ mod print;
 mod suggest;
 
 pub use contract::Measured;
-pub use diagnostic::{Diagnostic, Fix, Severity};
+pub use diagnostic::{Change, Diagnostic, Edit, Fix, Severity};
 pub use diagnostics::Diagnostics;
 pub use figure::Figure;
 pub use plan::Plan;

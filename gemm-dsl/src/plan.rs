@@ -17,6 +17,10 @@ use crate::types::{DType, Layout, Problem};
 /// longer than computing them.
 pub const STREAM_DEPTH: u32 = 256;
 
+/// The largest m, n or k that a launch accepts. It keeps the sum of an extent and a number below 2^16 within 32 bits,
+/// and no extent equals `u32::MAX`, which means "more than any".
+pub const MAX_EXTENT: u32 = u32::MAX - 65_535;
+
 /// Bytes of two mbarriers: those of a slot, or of a group of threads that takes turns.
 pub(crate) const MBARRIER_PAIR: u32 = 16;
 

@@ -188,6 +188,7 @@ impl Display for Expectation {
             (Metric::Shared | Metric::CodeBytes, Some(bytes)) if bytes > 0 && bytes.is_multiple_of(1024) => {
                 write!(f, "{} KiB", bytes / 1024)
             }
+            (Metric::Shared | Metric::CodeBytes, Some(bytes)) if bytes > 0 => write!(f, "{bytes} B"),
             (Metric::OccupancyPercent, _) => write!(f, "{limit} %"),
             _ => write!(f, "{limit}"),
         }

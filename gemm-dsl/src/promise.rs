@@ -167,7 +167,7 @@ impl Quadrants {
 
 /// The bound of [`Quadrants`] in words.
 pub(crate) const OF_QUADRANTS: &str = "\
-E_0(K, a, b) = the bound without strassen, for operands whose elements are a and b
+E_0(K, a, b) = the bound without strassen, for operands with all elements a and b
 E_l(K, a, b) = E(a, b) + E(2 a, 2 b) + E(3 a, 3 b) + max(E(4 a, b), E(a, 4 b), E(2 a, 2 b))
                + k a b (30 (u_A + u_B) + 64 u)
                with k = ceil(K / 2) and E(x, y) = E_(l-1)(k, x, y)

@@ -4,10 +4,13 @@ mod topics;
 
 use std::fmt;
 
+use crate::epilogue::Function;
 use crate::implemented;
 use crate::schedule::Schedule;
 use crate::suggest;
 use crate::table::{self, ALL, Info, Values};
+use crate::types::DType;
+use crate::words::Word;
 
 pub use topics::{TOPICS, Topic};
 
@@ -16,7 +19,7 @@ pub use topics::{TOPICS, Topic};
 pub enum State {
     /// All of it works.
     Implemented,
-    /// It works but for these words.
+    /// It works, except these words.
     Partly(Vec<&'static str>),
     /// It is part of the language, and refused.
     NotYet,
@@ -27,7 +30,7 @@ impl fmt::Display for State {
         match self {
             State::Implemented => f.write_str("implemented"),
             State::Partly(lacking) => {
-                write!(f, "implemented, but for {}", suggest::list(lacking.iter().copied()).replace(" or ", " and "))
+                write!(f, "implemented, except {}", suggest::list(lacking.iter().copied()).replace(" or ", " and "))
             }
             State::NotYet => f.write_str("not implemented yet"),
         }
@@ -75,7 +78,7 @@ pub enum Entry {
 
 /// The clause or topic of a name. `epilogue` and `layout` are both: a name with parentheses or braces finds the clause,
 /// and the text of the topic begins with the clause. A word that a single clause takes, such as `cp_async`,
-/// finds that clause.
+/// finds that clause, and a function finds the epilogue.
 ///
 /// # Errors
 /// Returns the name that was probably meant, if there is one.
@@ -93,8 +96,23 @@ pub fn find(name: &str) -> Result<Entry, Option<&'static str>> {
         [first, ..] => return Err(Some(first.name)),
         [] => {}
     }
+    let functions = || Function::TABLE.iter().map(|(name, _)| *name);
+    if let Some(topic) = TOPICS.iter().find(|topic| topic.name == "epilogue" && functions().any(|name| name == bare)) {
+        return Ok(Entry::Topic(topic));
+    }
+    // `wgmma` and `KiB`: neither arguments nor words, but parts of a syntax.
+    if let [info] = ALL.iter().filter(|info| writes(info, bare)).collect::<Vec<_>>()[..] {
+        return Ok(Entry::Clause(info));
+    }
     let known = ALL.iter().map(|info| info.name).chain(TOPICS.iter().map(|topic| topic.name));
-    Err(suggest::nearest(bare, known))
+    let types = DType::TABLE.iter().map(|(name, _)| *name);
+    Err(suggest::nearest(bare, known.chain(functions()).chain(types)))
+}
+
+/// Whether a word is in a clause's syntax.
+fn writes(info: &Info, word: &str) -> bool {
+    let words = info.signature.split(|c: char| c != '_' && !c.is_alphanumeric());
+    words.filter(|word| word.starts_with(char::is_alphabetic)).any(|known| known == word)
 }
 
 /// Whether a word is one of a clause's arguments or of their values.
@@ -157,11 +175,11 @@ pub fn markdown() -> String {
 const INTRODUCTION: &str = "\
 # The schedule language
 
-Written by `gemmc explain --markdown` from the table that the grammar, the rules and the editor's documentation read
-(`gemm-dsl/src/table/rows.rs`). `gemmc explain CLAUSE` prints a section of it, and what the clause changes in the PTX of the
-example.
+`gemmc explain --markdown` writes this page from the table that the grammar, the rules and the editor's documentation read
+(`gemm-dsl/src/table/rows.rs`). `gemmc explain CLAUSE` prints the section of a clause, and what the clause changes in the PTX of
+its example.
 
-A schedule is a list of clauses, each ended by a semicolon, in any order, each at most once:
+A schedule is a list of clauses. Each ends with a semicolon and occurs at most once; the order is free:
 
 ```text
 schedule   = { clause \";\" }
@@ -170,9 +188,10 @@ arguments  = argument { \",\" argument }
 argument   = [ name \"=\" ] value
 ```
 
-`//` begins a comment, `/*` and `*/` enclose one. Numbers are whole and decimal; `_` may separate digits. In `gemm!` `{expression}`
-takes a number or a word from the surrounding Rust code, and `..base` the clauses of another schedule that are not given. Every
-schedule has a `tile`, and with `atom(fma)` a `thread`.
+`//` begins a comment, `/*` and `*/` enclose one. Numbers are whole and decimal; `_` may separate digits. In `gemm!`,
+`{expression}` takes a number from the surrounding Rust code, or a word as a value of its type (`DType::F16`, `Layout::Col`,
+`Target::SM_90A`, and those in `ptx_gemm::builder`, such as `FmaOrder::Snake`; not a string). `..base` takes the clauses that are
+not given from another schedule. Every schedule needs a `tile`, and with `atom(fma)` a `thread`.
 
 ";
 
@@ -195,9 +214,9 @@ fn table_of<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String;
     text
 }
 
-/// Joins the lines of a row's documentation into one paragraph.
+/// The text of a row's documentation, without the space at the start of each line.
 fn paragraph(text: &str) -> String {
-    text.lines().map(str::trim).collect::<Vec<_>>().join("\n").trim().to_string()
+    text.lines().map(|line| line.strip_prefix(' ').unwrap_or(line)).collect::<Vec<_>>().join("\n").trim().to_string()
 }
 
 /// A clause as code; anything else as it is.

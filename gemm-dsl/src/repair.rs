@@ -1,19 +1,58 @@
-//! The repair of `gemmc check --fix`: applies the offered fixes one by one, as long as each leaves fewer errors.
+//! The repair of `gemmc check --fix`: applies the fixes that diagnostics show, as long as each leaves fewer errors.
 
-use crate::diagnostic::Diagnostic;
+use std::cmp::Reverse;
+use std::fmt;
+
+use crate::diagnostic::{Change, Diagnostic, Edit, Fix};
 use crate::diagnostics::Diagnostics;
+use crate::grammar::Written;
 use crate::planning;
+use crate::schedule::Schedule;
+use crate::table::ALL;
 use crate::target::Target;
+
+pub use crate::diagnostic::Scope;
 
 /// A text after its repair.
 #[derive(Clone, Debug)]
 pub struct Repair {
     /// The text, with its comments.
     pub text: String,
-    /// The errors that were repaired, in order: each is an error of the text before its `fix` was applied.
-    pub changes: Vec<Diagnostic>,
+    /// What was repaired, in order.
+    pub changes: Vec<Repaired>,
     /// The remaining diagnostics; the text is legal if none of them is an error.
     pub left: Diagnostics,
+}
+
+/// A repaired error.
+#[derive(Clone, Debug)]
+pub struct Repaired {
+    /// The error, as it was shown before any fix was applied, with its fix.
+    pub error: Diagnostic,
+    /// What became of the clauses that say what the user asks for.
+    pub given: Vec<Replaced>,
+}
+
+/// A clause before and after a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replaced {
+    /// Which clause.
+    pub change: Change,
+    /// Its text; `None` if there was none.
+    pub before: Option<String>,
+    /// Its text afterwards; `None` if it is left out.
+    pub after: Option<String>,
+}
+
+impl fmt::Display for Replaced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.before, &self.after) {
+            (Some(before), Some(after)) => write!(f, "{before} became {after}"),
+            (Some(before), None) => write!(f, "{before} is left out"),
+            (None, Some(after)) => write!(f, "{after} is new"),
+            (None, None) => Ok(()),
+        }
+    }
 }
 
 impl Repair {
@@ -21,6 +60,66 @@ impl Repair {
     pub fn is_legal(&self) -> bool {
         self.left.errors().next().is_none()
     }
+
+    /// The remaining errors with a fix that [`Scope::Method`] does not permit.
+    pub fn withheld(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.left.errors().filter(|error| error.fix.as_ref().is_some_and(|fix| !Scope::Method.permits(fix)))
+    }
+
+    /// Applies the fixes of all errors that are left; true if one of them led to fewer errors. An error that was shown with
+    /// another fix in the beginning keeps that one: the next repair starts from what is shown then.
+    fn round(&mut self, shown: &Diagnostics, target: Option<Target>, scope: Scope) -> bool {
+        let stays = |error: &&Diagnostic| {
+            let same = |other: &&Diagnostic| (other.rule, &other.message) == (error.rule, &error.message);
+            let mut before = shown.errors().filter(same).filter(|other| other.fix.is_some()).peekable();
+            before.peek().is_none() || before.any(|other| other.fix == error.fix)
+        };
+        let permitted = |error: &&Diagnostic| error.fix.as_ref().is_some_and(|fix| scope.permits(fix));
+        let mut next: Vec<Diagnostic> = self.left.errors().filter(permitted).filter(stays).cloned().collect();
+        let before = self.changes.len();
+        next.sort_by_key(turn);
+        for error in next {
+            let Some(fixed) = error.fixed(&self.text) else { continue };
+            let after = diagnose(&fixed, target);
+            if after.errors().count() < self.left.errors().count() {
+                let given = replaced(&self.text, &fixed);
+                self.changes.push(Repaired { error, given });
+                (self.text, self.left) = (fixed, after);
+            }
+        }
+        self.changes.len() > before
+    }
+}
+
+/// When a fix is applied. Spans are those of the text before all changes, so spellings come first, from the last one to the
+/// first. Clauses follow in the order in which their fixes were chosen: what the user asks for changes last.
+fn turn(error: &Diagnostic) -> (bool, Reverse<u32>, bool) {
+    match &error.fix {
+        Some(Fix { edit: Edit::Spell(_), .. }) => (false, Reverse(error.span.map_or(0, |span| span.start)), false),
+        fix => (true, Reverse(0), fix.as_ref().is_some_and(|fix| !fix.given().is_empty())),
+    }
+}
+
+/// The clauses about what the user asks for that differ between two texts.
+fn replaced(before: &str, after: &str) -> Vec<Replaced> {
+    let [old, new] = [before, after].map(|text| Schedule::read(text).written);
+    let said = |text: &str, written: &[Written], key| {
+        let mut said: Vec<String> = Vec::new();
+        for clause in written.iter().filter(|clause| clause.key == Some(key)) {
+            let text = text[clause.span.start as usize..clause.span.end as usize].to_string();
+            if !said.contains(&text) {
+                said.push(text);
+            }
+        }
+        (!said.is_empty()).then(|| said.join("; "))
+    };
+    let given = ALL.iter().map(|info| info.key).filter(|key| key.group().is_given());
+    let replaced = given.map(|key| Replaced {
+        change: Change::of(key),
+        before: said(before, &old, key),
+        after: said(after, &new, key),
+    });
+    replaced.filter(|replaced| replaced.before != replaced.after).collect()
 }
 
 /// All diagnostics about a text, for `target` or for the schedule's own target.
@@ -30,28 +129,23 @@ pub fn diagnose(text: &str, target: Option<Target>) -> Diagnostics {
     }
 }
 
-/// Applies the fixes that lead to a legal schedule or to fewer errors, until none does.
+/// Applies the fixes that diagnostics show and `scope` permits, until none leads to fewer errors.
 ///
 /// ```
-/// let repair = ptx_gemm_dsl::repair::repair("tiel(128, 128, 8); // block\nthread(8, 8u32);", None);
-/// assert_eq!(repair.text, "tile(128, 128, 8); // block\nthread(8, 8);");
-/// assert!(repair.is_legal());
+/// use ptx_gemm_dsl::repair::{Scope, repair};
+///
+/// let repaired = repair("tiel(128, 128, 8); // block\nthread(8, 8u32);", None, Scope::Method);
+/// assert_eq!(repaired.text, "tile(128, 128, 8); // block\nthread(8, 8);");
+/// assert!(repaired.is_legal());
+///
+/// // The type is what is computed.
+/// let text = "types(i8); tile(64, 64, 8); thread(8, 8);";
+/// assert_eq!(repair(text, None, Scope::Method).text, text);
+/// assert_eq!(repair(text, None, Scope::All).text, "types(i32); tile(64, 64, 8); thread(8, 8);");
 /// ```
-pub fn repair(text: &str, target: Option<Target>) -> Repair {
-    let (mut text, mut changes, mut left) = (text.to_string(), Vec::new(), diagnose(text, target));
-    while let Some((change, fixed, after)) = better(&text, &left, target) {
-        changes.push(change);
-        (text, left) = (fixed, after);
-    }
-    Repair { text, changes, left }
-}
-
-/// The first fix that leaves fewer errors.
-fn better(text: &str, said: &Diagnostics, target: Option<Target>) -> Option<(Diagnostic, String, Diagnostics)> {
-    let before = said.errors().count();
-    said.errors().find_map(|error| {
-        let fixed = error.fixed(text)?;
-        let after = diagnose(&fixed, target);
-        (after.errors().count() < before).then(|| (error.clone(), fixed, after))
-    })
+pub fn repair(text: &str, target: Option<Target>, scope: Scope) -> Repair {
+    let shown = diagnose(text, target);
+    let mut repair = Repair { text: text.to_string(), changes: Vec::new(), left: shown.clone() };
+    while repair.round(&shown, target, scope) {}
+    repair
 }

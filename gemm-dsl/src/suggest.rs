@@ -1,17 +1,41 @@
 //! "Did you mean": the nearest known word to an unknown one.
 
-/// The names of the same things elsewhere: in CUDA, CUTLASS, BLAS, Triton, numpy.
+/// The names of the same things elsewhere: in CUDA, CUTLASS, BLAS, Triton, numpy, with underscores.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("threads", "thread"),
     ("thread_tile", "thread"),
     ("warp_tile", "warp"),
     ("warps", "warp"),
+    ("num_warps", "warp"),
+    ("warp_shape", "warp"),
     ("block", "tile"),
+    ("block_m", "tile"),
+    ("block_n", "tile"),
+    ("block_k", "tile"),
+    ("block_size_m", "tile"),
+    ("block_size_n", "tile"),
+    ("block_size_k", "tile"),
+    ("tile_shape", "tile"),
+    ("threadblock_shape", "tile"),
     ("block_tile", "tile"),
     ("cta_tile", "tile"),
     ("threadblock", "tile"),
     ("pipeline", "stages"),
     ("num_stages", "stages"),
+    ("mma", "atom"),
+    ("wgmma", "atom"),
+    ("instruction", "atom"),
+    ("instruction_shape", "atom"),
+    ("cluster_shape", "cluster"),
+    ("num_ctas", "cluster"),
+    ("alignment", "vector"),
+    ("activation", "epilogue"),
+    ("group_m", "raster"),
+    ("group_size_m", "raster"),
+    ("min_blocks", "blocks_per_sm"),
+    ("launch_bounds", "blocks_per_sm"),
+    ("warp_specialize", "specialize"),
+    ("warp_specialized", "specialize"),
     ("smem", "shared"),
     ("swizzle", "shared"),
     ("pad", "shared"),
@@ -41,6 +65,26 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("row_major", "row"),
     ("column_major", "col"),
     ("column", "col"),
+    ("col_major", "col"),
+    ("regs", "registers"),
+    ("async", "cp_async"),
+    ("turing", "sm_75"),
+    ("t4", "sm_75"),
+    ("ampere", "sm_80"),
+    ("a100", "sm_80"),
+    ("a10", "sm_86"),
+    ("ada", "sm_89"),
+    ("l4", "sm_89"),
+    ("l40", "sm_89"),
+    ("hopper", "sm_90a"),
+    ("h100", "sm_90a"),
+    ("h200", "sm_90a"),
+    ("blackwell", "sm_100"),
+    ("b200", "sm_100"),
+    ("k", "KiB"),
+    ("kb", "KiB"),
+    ("mb", "MiB"),
+    ("bytes", "B"),
     ("fabs", "abs"),
     ("fmin", "min"),
     ("fmax", "max"),
@@ -49,7 +93,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
 
 /// The word of `known` that `word` was most likely meant to be, if one is close enough.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> Option<&'a str> {
-    let lower = word.to_lowercase();
+    let lower = lowercase(word);
     if let Some((_, ours)) = ELSEWHERE.iter().find(|(theirs, _)| *theirs == lower)
         && let Some(found) = known.clone().into_iter().find(|candidate| candidate == ours)
     {
@@ -68,6 +112,20 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str> + Clone)
         .filter(|&(distance, candidate)| distance <= allowed && distance < candidate.chars().count())
         .min_by_key(|&(distance, _)| distance)
         .map(|(_, candidate)| candidate)
+}
+
+/// In lower case, and `WarpShape` as `warp_shape`.
+fn lowercase(word: &str) -> String {
+    let mut lower = String::new();
+    let mut before = None;
+    for c in word.chars() {
+        if c.is_uppercase() && before.is_some_and(char::is_lowercase) {
+            lower.push('_');
+        }
+        lower.extend(c.to_lowercase());
+        before = Some(c);
+    }
+    lower
 }
 
 /// `1 thread`, `2 threads`.

@@ -10,7 +10,7 @@ use crate::implemented;
 use crate::suggest;
 use crate::words::Word;
 
-pub use crate::keys::Key;
+pub use crate::keys::{Group, Key};
 
 /// A clause of the language.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-use crate::diagnostic::{Diagnostic, Fix};
+use crate::diagnostic::Diagnostic;
 use crate::suggest;
 use crate::token::abridged;
 
@@ -181,7 +181,7 @@ impl FromStr for Target {
         let names = || names.iter().map(String::as_str);
         let diagnostic = Diagnostic::error("unknown-word", "target", format!("unknown target `{}`", abridged(text)));
         Err(match suggest::nearest(text, names()) {
-            Some(near) => diagnostic.help(format!("did you mean `{near}`?")).fix(Fix::Spell(near.into())),
+            Some(near) => diagnostic.meant(near),
             None => diagnostic.help(format!("one of {}", suggest::list(names()))),
         })
     }

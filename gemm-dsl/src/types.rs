@@ -79,6 +79,16 @@ impl DType {
         matches!(self, DType::I8 | DType::U8 | DType::I32)
     }
 
+    /// The k of the largest `mma.sync` that multiplies the type (PTX ISA, matrix shapes).
+    pub(crate) fn mma_depth(self) -> u32 {
+        match self {
+            DType::Tf32 | DType::F32 => 8,
+            DType::F64 => 4,
+            DType::F16 | DType::Bf16 => 16,
+            DType::E4m3 | DType::E5m2 | DType::I8 | DType::U8 | DType::I32 => 32,
+        }
+    }
+
     /// The accumulator that `types(T)` takes: f64 for f64, i32 for integers, else f32.
     pub fn natural_accumulator(self) -> DType {
         match self {

@@ -8,18 +8,18 @@ use ptx_gemm_dsl::{Diagnostic, tokens};
 use syn::parse::{ParseStream, Parser};
 use syn::token::Paren;
 use syn::visit_mut::{self, VisitMut};
-use syn::{Expr, ExprParen};
+use syn::{Expr, ExprParen, Macro, Type, TypeParen};
+
+use crate::fragments;
 
 /// The tokens of a schedule, in both forms.
 #[derive(Default)]
 pub struct Source {
     /// The tokens for the grammar. A token's span is a range of indices into `spans`.
     pub tokens: Vec<Token>,
-    /// The Rust tokens from which the top-level tokens were made, one for each.
-    trees: Vec<TokenTree>,
-    /// The input of the macro: the same tokens, with the invisible groups.
+    /// The input of the macro, with the invisible groups of its fragments.
     input: Vec<TokenTree>,
-    /// For each top-level token, the index of the input token that it is, or is a part of.
+    /// For each top-level token, the index of the input token that contains it.
     origins: Vec<usize>,
     /// The holes by number, including their braces.
     holes: Vec<Group>,
@@ -30,12 +30,10 @@ pub struct Source {
 impl Source {
     /// Converts the input of the macro; the error is about brackets nested too deep.
     pub fn new(input: TokenStream) -> Result<Source, (Box<Diagnostic>, Span)> {
-        let mut source = Source { input: input.into_iter().collect(), ..Source::default() };
-        for (index, tree) in source.input.iter().enumerate() {
-            flatten(tree.clone().into(), &mut source.trees);
-            source.origins.resize(source.trees.len(), index);
-        }
-        source.tokens = source.level(source.trees.clone(), 0)?;
+        let mut source = Source { input: fragments::items(input), ..Source::default() };
+        let (origins, trees) = fragments::visible(source.input.clone()).into_iter().unzip();
+        source.origins = origins;
+        source.tokens = source.level(trees, 0)?;
         Ok(source)
     }
 
@@ -47,13 +45,11 @@ impl Source {
 
     /// The schedule that is extended: the expression after the two dots, at `range` of the top-level tokens.
     pub fn base(&self, range: Range<usize>) -> syn::Result<Expr> {
-        let (first, last) = (self.origins[range.start], self.origins[range.end - 1]);
-        let apart = self.origins[range.start - 1] != first && self.origins.get(range.end) != Some(&last);
-        // An expression passed on by a `macro_rules!` binds as a unit, unless the dots or a semicolon are part of it.
-        let tokens = if apart { self.input[first..=last].to_vec() } else { self.trees[range].to_vec() };
+        // With the invisible groups: an expression that a `macro_rules!` passes on binds as a unit.
+        let tokens = &self.input[self.origins[range.start]..=self.origins[range.end - 1]];
         let end = tokens.last().map_or_else(Span::call_site, TokenTree::span);
         // In parentheses, so that an incomplete expression is reported at its last token.
-        let mut group = Group::new(Delimiter::Parenthesis, tokens.into_iter().collect());
+        let mut group = Group::new(Delimiter::Parenthesis, tokens.iter().cloned().collect());
         group.set_span(end);
         let expression = |input: ParseStream| {
             let inner;
@@ -72,18 +68,24 @@ impl Source {
 
     fn level(&mut self, trees: Vec<TokenTree>, depth: u32) -> Result<Vec<Token>, (Box<Diagnostic>, Span)> {
         let mut tokens: Vec<Token> = Vec::with_capacity(trees.len());
-        for tree in trees {
+        let mut trees = trees.into_iter().peekable();
+        while let Some(tree) = trees.next() {
             let start = self.record(tree.span());
             let kind = match tree {
                 TokenTree::Ident(ident) => TokenKind::Ident(ident.to_string()),
-                TokenTree::Punct(punct) => TokenKind::Punct(punct.as_char()),
+                TokenTree::Punct(punct) => {
+                    // `.5` is two tokens of Rust. A base may have a field `.0`, and is at the top level, where no numbers are.
+                    let point = punct.as_char() == '.' && !tokens.last().is_some_and(|last| last.is_punct('.'));
+                    if let Some(digits) = trees.next_if(|next| point && depth > 0 && is_number(next)) {
+                        let end = self.record(digits.span());
+                        tokens.push(Token { kind: TokenKind::Number(format!(".{digits}")), span: start.to(end) });
+                        continue;
+                    }
+                    TokenKind::Punct(punct.as_char())
+                }
                 TokenTree::Literal(literal) => {
                     let text = literal.to_string();
-                    if text.starts_with(|c: char| c.is_ascii_digit()) {
-                        TokenKind::Number(text)
-                    } else {
-                        TokenKind::Other(text)
-                    }
+                    if is_number(&literal.into()) { TokenKind::Number(text) } else { TokenKind::Other(text) }
                 }
                 TokenTree::Group(group) => {
                     // The braces of `expect { .. }` are the language's; all others hold a value.
@@ -119,12 +121,12 @@ impl Source {
         let delimiter = match group.delimiter() {
             Delimiter::Brace => token::Delimiter::Brace,
             Delimiter::Bracket => token::Delimiter::Bracket,
+            // What is left of invisible groups: see [`fragments`].
             Delimiter::Parenthesis | Delimiter::None => token::Delimiter::Paren,
         };
         self.spans[start.start as usize] = group.span_open();
-        let mut inner = Vec::new();
-        flatten(group.stream(), &mut inner);
-        let inner = self.level(inner, depth + 1)?;
+        let inner = fragments::visible(group.stream().into_iter().collect());
+        let inner = self.level(inner.into_iter().map(|(_, tree)| tree).collect(), depth + 1)?;
         let close = self.record(group.span_close());
         Ok((TokenKind::Group(delimiter, inner), start.to(close)))
     }
@@ -133,6 +135,10 @@ impl Source {
         self.spans.push(span);
         ptx_gemm_dsl::Span::token(self.spans.len() as u32 - 1)
     }
+}
+
+fn is_number(tree: &TokenTree) -> bool {
+    matches!(tree, TokenTree::Literal(literal) if literal.to_string().starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// True if groups are nested more than `limit` deep. Rust's grammar is parsed recursively, so the depth must be
@@ -161,6 +167,20 @@ fn parenthesized(mut expression: Expr) -> Expr {
 struct Parenthesize;
 
 impl VisitMut for Parenthesize {
+    /// The tokens between the brackets of another macro, about which the compiler says nothing.
+    fn visit_macro_mut(&mut self, macro_: &mut Macro) {
+        macro_.tokens = fragments::arguments(std::mem::take(&mut macro_.tokens));
+    }
+
+    fn visit_type_mut(&mut self, ty: &mut Type) {
+        visit_mut::visit_type_mut(self, ty);
+        if let Type::Group(group) = ty {
+            let elem = std::mem::replace(&mut *group.elem, Type::Verbatim(TokenStream::new()));
+            *ty =
+                Type::Paren(TypeParen { attrs: Vec::new(), paren_token: Paren(Span::mixed_site()), elem: elem.into() });
+        }
+    }
+
     fn visit_expr_mut(&mut self, expression: &mut Expr) {
         visit_mut::visit_expr_mut(self, expression);
         if let Expr::Group(group) = expression {
@@ -168,18 +188,6 @@ impl VisitMut for Parenthesize {
             // Nobody wrote these parentheses, so no lint should report them as unnecessary.
             let paren_token = Paren(Span::mixed_site());
             *expression = Expr::Paren(ExprParen { attrs: Vec::new(), paren_token, expr: inner.into() });
-        }
-    }
-}
-
-/// Unwraps the invisible groups in which a `macro_rules!` passes on its fragments.
-///
-/// They nest only as deep as macros call each other, which the compiler limits.
-fn flatten(stream: TokenStream, trees: &mut Vec<TokenTree>) {
-    for tree in stream {
-        match tree {
-            TokenTree::Group(group) if group.delimiter() == Delimiter::None => flatten(group.stream(), trees),
-            other => trees.push(other),
         }
     }
 }

@@ -55,8 +55,8 @@ pub fn expand(input: TokenStream) -> TokenStream {
 fn facade() -> TokenStream {
     let name = match crate_name("ptx-gemm") {
         Ok(FoundCrate::Name(name)) => name,
-        // Either the facade itself, whose examples refer to it by name, or a crate that got the macro through another
-        // one.
+        // Either the facade itself, since its examples refer to it by name, or a crate that got the macro through
+        // another one.
         Ok(FoundCrate::Itself) | Err(_) => "ptx_gemm".into(),
     };
     let name = Ident::new(&name, Span::mixed_site());

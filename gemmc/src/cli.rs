@@ -7,6 +7,7 @@ mod diff;
 mod draw;
 mod exec;
 mod extent;
+mod jobs;
 mod language;
 mod large;
 mod mutants;
@@ -32,7 +33,7 @@ pub(crate) use device::DeviceName;
 pub(crate) use diff::Diff;
 pub(crate) use draw::{Draw, Scheme, ends_in};
 pub(crate) use exec::{Exec, SecondOpinion};
-pub(crate) use language::{Check, Explain, Fmt, Ir, Level, Ptx};
+pub(crate) use language::{Check, Explain, Fixes, Fmt, Ir, Level, Ptx};
 pub(crate) use large::{Large, LargeCommand, LargePlan, LargeRun, LargeScale, OnFailureName, Place, Sizes};
 pub(crate) use mutants::{Faults, Mutants};
 pub(crate) use new::New;
@@ -55,7 +56,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Say everything that is wrong with a schedule or tile programs, or worth knowing.
+    /// Report everything that is wrong with a schedule or tile programs, or worth knowing.
     Check(Check),
     /// The canonical form of schedules: one clause a line, comments kept.
     Fmt(Fmt),
@@ -113,14 +114,13 @@ pub(crate) enum Command {
     #[command(hide = true)]
     StrayPointer(StrayPointer),
     /// Every PTX file of a folder with its launch files, on the interpreter and on a GPU, bit by bit; random tensor maps as well
-    #[command(hide = true)]
     SecondOpinion(SecondOpinion),
 }
 
 /// The arguments of gemmc. A plan of a large product can do without a schedule.
 pub(crate) fn command() -> clap::Command {
     let optional = |plan: clap::Command| plan.mut_group("schedule", |group| group.required(false));
-    Cli::command().mut_subcommand("large", |large| large.mut_subcommand("plan", optional))
+    jobs::grouped(Cli::command()).mut_subcommand("large", |large| large.mut_subcommand("plan", optional))
 }
 
 /// A schedule in one of its three forms, or tile programs.

@@ -101,7 +101,7 @@ mod tests {
         }
     }
 
-    /// Bars of commands are made here, and those of the examples show a percentage, too.
+    /// The bars of commands are made here, and those of the examples show a percentage, too.
     #[test]
     fn no_bar_is_without_a_percentage() {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));

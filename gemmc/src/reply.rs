@@ -24,7 +24,7 @@ pub(crate) enum Status {
     Refused,
     /// A wrong result or a violation.
     Wrong,
-    /// A comparison that was asked for compared nothing.
+    /// A requested comparison compared nothing.
     Uncompared,
 }
 
@@ -39,7 +39,7 @@ impl From<Verdict> for Status {
 }
 
 impl Status {
-    /// The more serious of two: a wrong result, then what is refused, then what was not compared.
+    /// The more serious of two: a wrong result, then a rejection, then an empty comparison.
     pub(crate) fn worse(self, other: Status) -> Status {
         let rank = |status| match status {
             Status::Fine => 0,
@@ -84,7 +84,7 @@ impl Reply {
         if self.status == Status::Fine { written } else { self.status }
     }
 
-    /// The answer with `ok`, which every object has.
+    /// The answer with its `ok` field, which every object has.
     fn object(&self) -> Value {
         let mut json = self.json.clone();
         if let Value::Object(all) = &mut json {
@@ -94,7 +94,7 @@ impl Reply {
     }
 }
 
-/// The reason why there is no answer.
+/// The reason why a command has no answer.
 #[derive(Clone, Debug)]
 pub(crate) enum Failure {
     /// Diagnostics about the schedule.
@@ -198,7 +198,7 @@ pub(crate) fn contract(contract: &Contract) -> Value {
     }
 }
 
-/// What devices that failed have left: every strip, also where the message lists some.
+/// What failed devices have left undone: every strip, also if the message lists only some.
 fn incomplete(incomplete: &Incomplete) -> Value {
     let regions = |all: &[Region]| -> Value {
         let region = |at: &Region| json!({ "row": at.row, "col": at.col, "rows": at.rows, "cols": at.cols });

@@ -1,11 +1,15 @@
-//! What README.md and docs/*.md show of gemmc is what gemmc says: commands parse, sessions and pictures are repeated, and times quoted
-//! in the text are those of the files of results.
+//! README.md and docs/*.md agree with gemmc: commands parse, sessions and pictures are repeated, and times quoted in the text are
+//! those of the files of results.
 // The sessions use GNU sed.
 #![cfg(target_os = "linux")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+
+use ptx_gemm_bench::rows::Rows;
+use ptx_gemm_bench::suites::Size;
+use serde_json::json;
 
 const GEMMC: &str = env!("CARGO_BIN_EXE_gemmc");
 
@@ -133,7 +137,7 @@ fn every_session_is_what_gemmc_says() {
     let mut wrong = Vec::new();
     let mut count = 0;
     for (path, text) in documents() {
-        // A page's sessions share a folder, as they do for its reader.
+        // The sessions of a page share a folder, as for its reader.
         let folder = workplace();
         for session in blocks(&text, "console") {
             for step in format!("\n{session}").split("\n$ ").skip(1) {
@@ -189,31 +193,34 @@ fn every_link_leads_somewhere() {
     }
 }
 
-/// The rows of files of results, the earlier of which count where two have the same. Of an H200's and an H100's file of one
-/// name, the H200's is the earlier one; each row has the names of its GPU and of its file.
-fn results(files: &[&str]) -> Vec<serde_json::Value> {
-    let folders = |name: &&str| ["h200", "h100"].map(|gpu| root().join(format!("bench/results/{gpu}/{name}.json")));
-    let mut rows = Vec::new();
-    for path in files.iter().flat_map(folders).filter(|path| path.exists()) {
-        let file = fs::read_to_string(&path).expect("results");
-        let file: serde_json::Value = serde_json::from_str(&file).expect("JSON");
-        rows.extend(file["rows"].as_array().expect("rows").iter().cloned().map(|mut row| {
-            row["device"] = file["device"].clone();
-            row["file"] = path.display().to_string().into();
-            row
-        }));
-    }
-    rows
+/// The rows of runs in the file of all rows, the earlier of which count where two have the same. Of an H200's and an H100's run of
+/// one name, the H200's is the earlier one; each row has the names of its GPU and of its run.
+fn results(runs: &[&str]) -> Vec<serde_json::Value> {
+    let all = fs::read_to_string(root().join("bench/results/rows.json")).expect("all rows");
+    let all = Rows::read(&all).expect("a file of rows");
+    let names = runs.iter().flat_map(|name| ["h200", "h100"].map(|gpu| format!("{gpu}/{name}")));
+    let of_run = |name: String| {
+        let rows = all.iter().filter(move |row| row.run.name == name);
+        rows.map(|row| {
+            let Size { m, n, k, batch } = row.size;
+            let (schedule, types, device, run) = (row.schedule, row.types, &row.run.device, &row.run.name);
+            let tflops = row.size.operations() / row.ms / 1e9;
+            json!({"schedule": schedule, "types": types, "m": m, "n": n, "k": k, "batch": batch, "ms": row.ms,
+                "ratio": row.of_cublas, "tflops": tflops, "device": device, "file": run})
+        })
+    };
+    names.flat_map(of_run).collect()
 }
 
-/// The cube that a sentence about a time is about, unless it says otherwise.
+/// The default cube of a sentence about a time.
 const RUNG: &str = "4096 x 4096 x 4096";
 
-/// Where a time is from, if it is from another GPU than the H200 of most of them.
+/// The GPU of a time, unless it is the H200 of most of them.
 const ON_H100: &str = " on an H100";
 
-/// What the tutorial says about a schedule's time, and about how it compares with another of the same file: `Measured: ...`, or
-/// `Measured at M x N x K: ...`, with the GPU before the extents. What has not been measured is said to be, with the command.
+/// The tutorial's sentence about a schedule's time, and its comparison with another of the same file: `Measured: ...`, or
+/// `Measured at M x N x K: ...`, with the GPU before the extents. A time that was not measured is marked so, with the
+/// command.
 fn sentence(rows: &[serde_json::Value], line: &str) -> Option<String> {
     let (at, rest) = line.strip_prefix("Measured")?.split_once(": ")?;
     let at = at.strip_prefix(ON_H100).unwrap_or(at);
@@ -231,7 +238,7 @@ fn sentence(rows: &[serde_json::Value], line: &str) -> Option<String> {
     let mut names = rest.split('`').skip(1).step_by(2).filter(|name| !name.contains(' '));
     let (name, other) = (names.next()?, names.next());
     let next_to = other.map(|other| format!(" next to `{other}`")).unwrap_or_default();
-    // Times of one file, which one process has measured in turns.
+    // Times of one file, measured by one process with alternating samples.
     let beside = |own: &serde_json::Value, other| of(other).into_iter().find(|row| row["file"] == own["file"]);
     let own = of(name).into_iter().find(|own| other.is_none_or(|other| beside(own, other).is_some()));
     let Some(own) = own else {
@@ -297,7 +304,7 @@ fn sentences_about_times() {
     );
 }
 
-/// What the tutorial says about the errors of methods: `Relative errors at K = 4096, N(0, 1): ...`.
+/// The tutorial's sentence about the errors of methods: `Relative errors at K = 4096, N(0, 1): ...`.
 fn errors_sentence(rows: &[serde_json::Value], line: &str) -> Option<String> {
     let (start, rest) = line.strip_prefix("Relative errors at ")?.split_once(": ")?;
     let (k, data) = start.strip_prefix("K = ")?.split_once(", ")?;
@@ -315,6 +322,7 @@ fn times_in_the_tutorial_are_the_measured_ones() {
     let rows = results(&[
         "ladder",
         "ladder_bf16",
+        "square_bf16_2",
         "square_bf16",
         "skinny_bf16",
         "decode_bf16_2",
@@ -323,11 +331,13 @@ fn times_in_the_tutorial_are_the_measured_ones() {
         "stream_k_bf16",
         "square",
     ]);
-    let errors = results(&["../interpreter/accuracy"]);
+    let errors = fs::read_to_string(root().join("bench/results/interpreter/accuracy.json")).expect("errors");
+    let errors: serde_json::Value = serde_json::from_str(&errors).expect("JSON");
+    let errors = errors["rows"].as_array().expect("rows");
     let text = fs::read_to_string(root().join("docs/tutorial.md")).expect("the tutorial");
     let mut count = 0;
     let lines = text.lines().map(|line| {
-        let said = sentence(&rows, line).or_else(|| errors_sentence(&errors, line));
+        let said = sentence(&rows, line).or_else(|| errors_sentence(errors, line));
         count += usize::from(said.is_some());
         said.unwrap_or_else(|| line.to_string())
     });
@@ -343,7 +353,7 @@ fn times_in_the_tutorial_are_the_measured_ones() {
     }
 }
 
-/// Rows of tables that people wrote in the tutorial are those of the page of measurements.
+/// The hand-written rows of tables in the tutorial agree with the page of measurements.
 #[test]
 fn the_tutorial_repeats_measurements_as_they_are() {
     let [tutorial, measurements] = ["docs/tutorial.md", "docs/performance.md"]

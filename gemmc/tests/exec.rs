@@ -226,7 +226,7 @@ fn products_of_tensor_cores_are_right_in_every_order() {
     }
 }
 
-/// As ptxas refuses a module whose target or version lacks an instruction, the interpreter stops at it.
+/// The interpreter stops at an instruction that the module's target or version lacks; ptxas refuses such a module.
 #[test]
 fn what_the_target_lacks_does_not_run() {
     let folder = tempfile::tempdir().unwrap();
@@ -249,7 +249,7 @@ fn what_the_target_lacks_does_not_run() {
 
 #[test]
 fn faults_planted_in_the_pipeline_are_named() {
-    /// A name, a replacement, rules of which one is broken, and instructions of which one is named.
+    /// A name, a replacement, rules (one of them is broken), and instructions (one of them is named).
     type Fault<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a [&'a str], &'a [&'a str]);
     let third = "mov.u32 %parity, %phase;\nsetp.ge.u32 %p3, %kt, 6;\n@%p3 xor.b32 %parity, %parity, 1;";
     let release = "mbarrier.arrive.shared::cta.b64 _, [%empties]; // release";
@@ -300,7 +300,7 @@ fn faults_planted_in_the_pipeline_are_named() {
         let all: BTreeSet<String> = Orders::All.list().iter().map(|order| order.to_string()).collect();
         assert_eq!(orders, all, "{name}: found in each order");
         let places = violations.iter().map(|one| format!("{} {} {}", one["rule"], one["line"], one["timeline"]));
-        assert_eq!(places.collect::<BTreeSet<_>>().len(), violations.len(), "{name}: each is told once");
+        assert_eq!(places.collect::<BTreeSet<_>>().len(), violations.len(), "{name}: each is reported once");
         for violation in violations {
             assert!(rules.contains(&violation["rule"].as_str().unwrap()), "{name}: {violation}");
             // Either of two racing accesses may come second; both are in the timeline.
@@ -310,7 +310,7 @@ fn faults_planted_in_the_pipeline_are_named() {
     }
 }
 
-/// A second opinion about no element is none.
+/// A second opinion without a compared element is a failure.
 #[test]
 fn a_second_opinion_compares_something() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -337,7 +337,7 @@ fn what_is_wrong_with_the_files_is_said() {
         ("scale.json", "[32, 1, 1]", "[2048, 1, 1]", "a block has [2048, 1, 1] threads, and must have 1 to 1024"),
         ("scale.json", "{\"f32\": 0.5}", "{\"f64\": 0.5}", "parameter `by` has 4 bytes, but its argument has 8"),
         ("scale.json", "\"iota\"", "\"ota\"", "unknown variant `ota`"),
-        ("scale.json", "\"buffer\": \"x\"", "\"buffer\": \"y\"", "there is no buffer `y`; the buffers are x"),
+        ("scale.json", "\"buffer\": \"x\"", "\"buffer\": \"y\"", "the file has no buffer `y`; the buffers are x"),
         ("scale.ptx", "setp.ge.u32 %p0", "setp.ge.u32 %q0", "line 16, column 17: the register `%q0` is not declared"),
     ] {
         let path = edited(folder.path(), name, from, to);

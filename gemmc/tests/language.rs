@@ -111,6 +111,37 @@ fn check_fix_prints_clauses_and_says_what_is_left() {
     assert!(!out.contains("cp_async"), "{out}");
 }
 
+/// What only a change of the problem, of a contract or of the target repairs stays as it is, until it is asked for.
+#[test]
+fn check_fix_keeps_what_is_asked_for() {
+    for (clause, subject, told) in [
+        ("types(f64);\nepilogue(|acc| gelu(acc));", "what is computed", "epilogue(|acc| gelu(acc)) is left out"),
+        ("types(i8, acc = i32);", "what is computed", "types(i8, acc = i32) became types(i32)"),
+        ("expect { shared <= 1024 }", "the contracts", "expect { shared <= 1024 } became expect { shared <= 8 KiB }"),
+        ("target(sm_91);", "the target", "target(sm_91) became target(sm_90)"),
+    ] {
+        let wrong = format!("tile(128, 128, 8); // block\nthread(8, 8);\n{clause}\n");
+        let (_folder, path) = file("a.gemm", &wrong);
+        let name = path.to_str().expect("a path");
+        let (out, err) = gemmc(&["check", "--fix", name], 1);
+        assert_eq!(read(&path), wrong);
+        assert!(
+            out.contains("not applied") && out.contains("nothing was changed") && out.contains("--fix=all"),
+            "{out}"
+        );
+        assert!(!out.contains("legal") && err.starts_with("error: "), "{out}{err}");
+        let (out, _) = gemmc(&["check", "--fix=all", name], 0);
+        assert!(out.contains(&format!("changed {subject}: {told}\n")) && out.contains("legal after 1 fix"), "{out}");
+        assert!(read(&path).starts_with("tile(128, 128, 8); // block\nthread(8, 8);\n"));
+        gemmc(&["check", name], 0);
+    }
+    let said = json(&["check", "--fix", "-e", "tile(64, 64, 8); thread(4, 4); types(u8)"], 1);
+    assert_eq!(said["withheld"][0]["fix"]["changes"][0]["group"], "problem", "{said}");
+    let said = json(&["check", "--fix=all", "-e", "tile(64, 64, 8); thread(4, 4); types(u8)"], 0);
+    let replaced = &said["changes"][0]["replaced"][0];
+    assert_eq!((&replaced["before"], &replaced["after"]), (&"types(u8)".into(), &"types(f32)".into()), "{said}");
+}
+
 #[test]
 fn fmt_writes_the_canonical_form() {
     let (_folder, path) = file("a.gemm", "// A start.\ntile(64,64,8);thread(4,4) // registers\n");

@@ -152,7 +152,7 @@ fn a_scalar_that_does_not_exist_is_refused_before_the_plan() {
 
 #[test]
 fn a_run_prints_its_plan_before_it_multiplies() {
-    // A product that takes much longer than it takes to end the process.
+    // A product that takes much longer than ending the process.
     let sizes = ["-m", "400", "-n", "400", "-k", "400", "--interp", "1"];
     let mut child = Command::new(env!("CARGO_BIN_EXE_gemmc"))
         .args(["large", "run", "-e", SMALL[1]])
@@ -190,7 +190,7 @@ fn products_across_processes_are_extrapolated() {
     assert!(number(2, "device_bytes") < 0.3 * number(0, "device_bytes"));
     // In the end the network binds.
     assert!(number(10, "exchange") > number(10, "products") && number(10, "efficiency") < 0.6, "{json}");
-    // A slower network is slower, and there is nothing to exchange on one.
+    // A slower network takes longer, and a single process has nothing to exchange.
     let slow: Value = serde_json::from_str(&scale(&["--json", "--between", "5"])).expect("one object");
     assert!(slow["processes"][6]["exchange"].as_f64() > processes[6]["exchange"].as_f64());
     assert!(processes.iter().all(|one| one["fits"] == true));
@@ -214,7 +214,7 @@ fn what_cannot_be_done_says_why() {
         let sizes = ["-m", size, "-n", size, "-k", size];
         large(&[&["run", "--interp", "1", "-e", SMALL[1], "--budget", "64GiB"], &sizes[..]].concat())
     };
-    // Before anything is filled, and without a number that overflows.
+    // The error comes before anything is filled, and no number overflows.
     for (size, words) in [
         ("3000000000", "A, 3000000000 x 3000000000 of f32, takes 36000000000000000000 bytes"),
         ("2000000", "the matrices of a product of 2000000 x 2000000 x 2000000 take 48000000000000 bytes"),

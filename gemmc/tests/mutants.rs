@@ -33,7 +33,7 @@ fn no_faults_are_no_success() {
     assert_eq!((status, &found["total"], &found["ok"]), (Some(3), &0.into(), &false.into()), "{found}");
 }
 
-/// Standard error is not a terminal here, and there is no bar above which a line could be.
+/// Standard error is not a terminal here, so lines are not printed above a bar.
 #[test]
 fn each_verdict_is_told_as_it_comes() {
     let output = gemmc(&["--case", "two_per_thread", "--sample", "6", "--all"]);

@@ -12,8 +12,8 @@ fn gemmc(folder: &Path, more: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_gemmc")).arg("new").arg(folder).args(more).output().expect("gemmc starts")
 }
 
-/// Runs cargo in the crate. Dependencies are built once, for all runs of this test, and without optimisation: to wait ten
-/// seconds for the interpreter is less than to wait five minutes for the compiler. That the manifest asks for it is seen below.
+/// Runs cargo in the crate. Dependencies are built once, for all runs of this test, and without optimisation: ten seconds of
+/// the interpreter are less than five minutes of the compiler. The manifest's own optimisation is checked below.
 fn cargo(folder: &Path, args: &[&str]) -> (bool, String) {
     let output = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(args)
@@ -36,7 +36,7 @@ fn cargo(folder: &Path, args: &[&str]) -> (bool, String) {
 fn the_crate_works_and_its_tests_see_changes() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("my-kernels");
-    // As the README has it: without arguments, it finds the checkout that gemmc was built from, and takes over its Cargo.lock.
+    // As in the README: without arguments, it finds the checkout that gemmc was built from, and copies its Cargo.lock.
     let made = gemmc(&folder, &[]);
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let said = String::from_utf8_lossy(&made.stdout).into_owned();

@@ -47,7 +47,7 @@ fn checks_full(bencher: Bencher, element: Element) {
     run(bencher, element, Checks::Full);
 }
 
-/// One block and one K-tile: the fixed cost of a launch.
+/// One block and one K-tile, to measure the fixed cost of a launch.
 #[divan::bench(args = [Checks::Off, Checks::Full])]
 fn one_tile(bencher: Bencher, checks: Checks) {
     run_sized(bencher, Element::F32, checks, 128, 8);

@@ -6,9 +6,9 @@
 /// address is not 0, a kernel that forgets to add a variable's address is detected.
 pub(crate) const SHARED_START: u32 = 1024;
 
-/// Distance between the shared memories of two blocks of a cluster: the upper byte of an address is the rank of its block.
-/// This is so on the hardware as well: for sm_90 ptxas computes the address of a shared variable as its offset plus 0x400 plus
-/// the rank times 2^24. Code that puts addresses into a matrix descriptor has to cut the rank off.
+/// Distance between the shared memories of two blocks of a cluster: the upper byte of an address is the rank of its
+/// block. The hardware does the same: for sm_90, ptxas computes the address of a shared variable as its offset plus
+/// 0x400 plus the rank times 2^24. Code that puts addresses into a matrix descriptor has to mask out the rank.
 pub(crate) const PEER: u32 = 1 << 24;
 
 /// Generic address of shared address 0.
@@ -24,9 +24,9 @@ pub(crate) const CONST_WINDOW: u64 = 4 << 56;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StateSpace {
     Global,
-    /// Of the own block.
+    /// In the block of the thread.
     Shared,
-    /// Of any block of the cluster.
+    /// In any block of the cluster.
     Cluster,
     Local,
     Param,
@@ -45,7 +45,7 @@ impl StateSpace {
         }
     }
 
-    /// Whether this is shared memory, of the own block or of others.
+    /// Whether this is shared memory, of this block or another one.
     pub(crate) fn is_shared(self) -> bool {
         matches!(self, StateSpace::Shared | StateSpace::Cluster)
     }

@@ -36,8 +36,8 @@ const MOST_FENCES: usize = 64;
 const MOST_PENDING: usize = 1 << 14;
 /// Most pieces of global memory that these copies may have in total.
 const MOST_PIECES: usize = 1 << 20;
-/// Most copies to global memory that may be in flight after their threads have waited for the reads only. A loop that
-/// never waits for more must not accumulate them; older ones complete.
+/// Most copies to global memory that may be in flight after their threads have waited only for the reads. Older ones
+/// complete, so that a loop that never waits for more does not accumulate them.
 const MOST_READ: usize = 64;
 
 /// The other side of a copy: global memory, or another range of shared memory.
@@ -55,7 +55,8 @@ pub(crate) enum Region {
 pub(crate) enum Movement {
     /// Into shared memory, counted by the mbarrier at this offset; a reduction combines with the existing values.
     Load { from: Region, barrier: u32, reduce: Option<(Atomic, Type)> },
-    /// Values of elements of `size` bytes, into shared memory; one bit of `defined` for each element that is not unknown.
+    /// Elements of `size` bytes, into shared memory, with one bit of `defined` for each element that holds a known
+    /// value.
     Values { barrier: u32, data: [u8; 16], size: u8, defined: u16, reduce: Option<(Atomic, Type)> },
     /// To global memory, in the thread's group of copies with this number.
     Store { to: Region, group: u32, reduce: Option<(Atomic, Type)> },
@@ -121,7 +122,7 @@ struct Granule {
     /// Number of copies that are reading it now.
     reading: u16,
     /// The thread, instruction and clock of the last copy that read it for an mbarrier, and the column (plus one) and
-    /// clock from which that is known.
+    /// clock from which threads know that it has read.
     reader: (u16, u32, u32),
     read: (u32, u32),
 }
@@ -171,15 +172,16 @@ pub(crate) enum How {
 /// What a fence orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fenced {
-    /// What the thread did in shared memory.
+    /// The thread's accesses to shared memory.
     Shared,
     /// The initialisation of mbarriers.
     Init,
-    /// What the thread read from shared memory: a barrier, or a fence within the generic proxy, waits until the data have
-    /// arrived. An arrival at an mbarrier does not: a copy that another thread starts then may overwrite what reads that are
-    /// still queued were to find. Measured on an H200 with bank conflicts, which hold up reads: five of eight kernels were
-    /// wrong in every run, and none with a fence of either kind before the arrival, with a barrier of the block instead of
-    /// the mbarrier, or with copies by `cp.async` (`docs/performance.md`).
+    /// The thread's reads from shared memory. A barrier, or a fence within the generic proxy, waits until the data have
+    /// arrived. An arrival at an mbarrier does not: a copy that another thread starts then may overwrite the data
+    /// before reads that are still queued have fetched them. Measured on an H200 with bank conflicts, which delay
+    /// reads: five of eight kernels were wrong in every run. None was wrong with a fence of either kind before the
+    /// arrival, with a barrier of the block instead of the mbarrier, or with copies by `cp.async`
+    /// (`docs/performance.md`).
     Reads,
 }
 
@@ -351,7 +353,7 @@ impl Agents {
         self.pending.len() < MOST_PENDING && self.pieces < MOST_PIECES
     }
 
-    /// The oldest copy whose thread has waited for its read only, if there are too many of them.
+    /// The oldest copy that its thread has waited for only until the source was read, if there are too many such copies.
     pub(crate) fn overdue(&self) -> Option<usize> {
         let mut read = self.pending.iter().enumerate().filter(|(_, pending)| pending.read);
         let (oldest, _) = read.next()?;
@@ -396,8 +398,8 @@ impl Agents {
         counted.map(|(_, counted)| *counted)
     }
 
-    /// The copies between blocks that have read some of these bytes last: each one's starter and instruction, and what a
-    /// thread has to know of it.
+    /// The copies between blocks that last read any of these bytes: the starter and the instruction of each, and the
+    /// column and clock that a thread has to know.
     pub(crate) fn read_in(&self, start: usize, end: usize) -> impl Iterator<Item = ((u16, u32), (u32, u32))> {
         let granules =
             self.granules.get(start / GRAIN..end.div_ceil(GRAIN).min(self.granules.len())).unwrap_or_default();
@@ -537,7 +539,7 @@ impl Agents {
         self.fences[what as usize].add(thread, clock);
     }
 
-    /// Whether what a thread did at a clock is fenced, for a thread that has seen it up to a limit.
+    /// Whether a thread's accesses at a clock are fenced, for a thread that knows its clock up to a limit.
     pub(crate) fn is_fenced(&self, what: Fenced, thread: u16, clock: u32, limit: u32) -> bool {
         self.fences[what as usize].between(thread.into(), clock, limit)
     }

@@ -10,7 +10,7 @@ pub(crate) const MAX_BARRIERS: usize = 16;
 pub(crate) struct Votes {
     pub(crate) yes: u32,
     pub(crate) all: u32,
-    /// Whether one was never written.
+    /// Whether one of them was never written.
     pub(crate) tainted: bool,
 }
 
@@ -52,7 +52,7 @@ impl Barriers {
         self.all[id as usize].votes
     }
 
-    /// The number of threads that a barrier with arrivals still lacks.
+    /// Number of threads that are missing at a barrier with arrivals.
     pub(crate) fn missing(&self, id: u32) -> u32 {
         let barrier = &self.all[id as usize];
         barrier.expected.saturating_sub(barrier.arrived)

@@ -1,5 +1,5 @@
-//! What runs as one: the blocks of a cluster, usually a single one. Their warps alternate until all are done, or until
-//! they can only wait for another cluster.
+//! The unit of scheduling: the blocks of a cluster, usually a single one. Their warps alternate until all are done, or
+//! until they can only wait for another cluster.
 //!
 //! The cluster's warps are numbered block by block. Those of one block are [`Env::warp_pitch`] apart from those of the
 //! next, and have barriers and a pool of registers of their own.
@@ -24,15 +24,15 @@ use crate::options::{Counting, Watch};
 use crate::pool::{Pool, Resizing};
 use crate::repeats::Repeats;
 use crate::row::LANES;
-use crate::turns::Turns;
+use crate::scheduler::Scheduler;
 use crate::violation::{Fault, Violation, ViolationKind};
-use crate::warp::{Meeting, Seen, Spin, Warp};
+use crate::warp::{Seen, Spin, Suspicion, Warp};
 
 /// Why a warp cannot run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Status {
     Ready,
-    /// At a barrier; with the instruction and its number of threads, for reports.
+    /// At a barrier. The instruction and its number of threads are for reports.
     Waiting {
         id: u32,
         pc: u32,
@@ -56,7 +56,7 @@ enum Status {
 #[derive(Debug)]
 pub(crate) enum Progress {
     Finished,
-    /// It polls for something that another cluster has to do. `stuck` if its whole state has not changed.
+    /// It polls for something that another cluster has to do. It is `stuck` if its whole state has not changed.
     Waits {
         stuck: bool,
     },
@@ -78,22 +78,22 @@ pub(crate) struct Block {
     pools: Vec<Pool>,
     /// Distance between the first warps of two blocks.
     pitch: usize,
-    turns: Turns,
+    scheduler: Scheduler,
     /// Whether the warps of a block may be polling together, with barriers in between.
     polls_together: bool,
     repeats: Repeats,
     /// Number of rounds in which a warp had a long turn, since other clusters last had a turn.
     long_rounds: u32,
-    /// By warp, iterations of its loop since anything last changed.
+    /// By warp, iterations of its loop since the last change.
     idle: Vec<u32>,
-    /// By warp, the number of times it has yielded while polling since anything last changed, whatever its registers
+    /// By warp, the number of times that it has yielded while polling since the last change, whatever its registers
     /// hold.
-    barren: Vec<u32>,
-    /// How often anything has changed.
+    idle_polls: Vec<u32>,
+    /// Number of changes so far.
     changes: u64,
-    /// Version of global memory to which these counts belong.
+    /// Version of global memory that these counts belong to.
     version: u64,
-    /// Whether no warp has met others, or written something, in this round so far.
+    /// Whether no warp has synchronised with others, or written something, in this round so far.
     quiet: bool,
 }
 
@@ -101,10 +101,10 @@ pub(crate) struct Block {
 const LONG_ROUNDS: u32 = 64;
 /// Instructions per turn of a warp when blocks take turns too.
 const SLICE: u64 = 64;
-/// A warp that has repeated its state this often will do so forever, unless others change something.
+/// A warp that has repeated its state this often repeats it forever, unless others change something.
 const IDLE_ROUNDS: u32 = 2;
 /// A warp that has polled this often while nothing changed waits forever, even if it counts its polls or reads a clock.
-const BARREN_ROUNDS: u32 = 128;
+const IDLE_POLLS: u32 = 128;
 
 impl Block {
     /// Sets up cluster number `number` of the grid.
@@ -137,15 +137,15 @@ impl Block {
             self.memory.counters = Some(Box::new(counters));
         }
         (self.memory.wrote_global, self.memory.wrote_shared) = (false, false);
-        (self.memory.stored, self.memory.stirred) = (false, false);
+        (self.memory.stored, self.memory.changed) = (false, false);
         self.repeats = Repeats::default();
         self.warps.resize_with(count, Warp::default);
         self.status.clear();
         self.status.resize(count, Status::Ready);
         self.idle.clear();
         self.idle.resize(count, 0);
-        self.barren.clear();
-        self.barren.resize(count, 0);
+        self.idle_polls.clear();
+        self.idle_polls.resize(count, 0);
         self.barriers.clear();
         self.barriers.resize(ranks, Barriers::default());
         let local_words = env.entry.symbols.local_bytes.div_ceil(4) as usize;
@@ -161,7 +161,7 @@ impl Block {
             env.fill_constants(warp, number);
         }
         self.quiet = false;
-        self.turns.reset(env.order, count, number, if env.slices() { SLICE } else { u64::MAX });
+        self.scheduler.reset(env.order, count, number, if env.slices() { SLICE } else { u64::MAX });
     }
 
     /// Runs until the cluster is finished, waits for other clusters, or breaks a rule. `version` changes when others
@@ -169,7 +169,7 @@ impl Block {
     pub(crate) fn run(&mut self, env: &Env, version: u64) -> Progress {
         if std::mem::replace(&mut self.version, version) != version {
             self.changed();
-            self.barren.fill(0);
+            self.idle_polls.fill(0);
             self.repeats.disturb();
         }
         loop {
@@ -177,10 +177,10 @@ impl Block {
                 return Progress::Abandoned;
             }
             let (mut polled, mut looped) = (false, false);
-            self.turns.begin_round(std::mem::replace(&mut self.quiet, true));
+            self.scheduler.begin_round(std::mem::replace(&mut self.quiet, true));
             for turn in 0..self.warps.len() {
-                let index = self.turns.warp(turn);
-                if self.status[index] != Status::Ready || self.turns.holds(index) {
+                let index = self.scheduler.warp(turn);
+                if self.status[index] != Status::Ready || self.scheduler.holds(index) {
                     continue;
                 }
                 if let Some(drawn) = self.memory.agents.draw() {
@@ -192,17 +192,17 @@ impl Block {
                 let wrote_before = std::mem::take(&mut self.memory.wrote_global);
                 let mut progress = false;
                 let moved = match self.turn(env, index) {
-                    Ok(Turn::Met) => {
+                    Ok(TurnEnd::Synchronised) => {
                         progress = true;
                         true
                     }
-                    Ok(Turn::Moved) => true,
-                    Ok(Turn::InLoop) => false,
-                    Ok(Turn::Spun { spin, state }) => {
+                    Ok(TurnEnd::Moved) => true,
+                    Ok(TurnEnd::InLoop) => false,
+                    Ok(TurnEnd::Spun { spin, state }) => {
                         polled |= spin == Spin::Beyond;
                         looped |= spin == Spin::Long;
                         self.idle[index] += u32::from(state == Seen::Again);
-                        self.barren[index] += u32::from(spin != Spin::Long);
+                        self.idle_polls[index] += u32::from(spin != Spin::Long);
                         state == Seen::Other
                     }
                     Err(fault) => return Progress::Broken(self.report(env, index, *fault)),
@@ -212,21 +212,21 @@ impl Block {
                     self.repeats.disturb();
                 }
                 let wrote = std::mem::take(&mut self.memory.wrote_shared);
-                let stirred = std::mem::take(&mut self.memory.stirred);
-                if wrote || moved || stirred {
+                let changed = std::mem::take(&mut self.memory.changed);
+                if wrote || moved || changed {
                     self.changed();
                 }
                 // A warp that counts its polls may also store.
                 if std::mem::take(&mut self.memory.stored) || wrote || progress || self.memory.wrote_global {
-                    self.barren.fill(0);
+                    self.idle_polls.fill(0);
                     self.quiet = false;
                 }
-                if wrote || stirred || self.memory.wrote_global {
+                if wrote || changed || self.memory.wrote_global {
                     self.repeats.disturb();
                 }
                 self.memory.wrote_global |= wrote_before;
                 if self.repeats.is_due() {
-                    self.repeats.look(self.state());
+                    self.repeats.compare(self.state());
                     if self.repeats.found() {
                         break;
                     }
@@ -248,7 +248,7 @@ impl Block {
                     Err(fault) => return Progress::Broken(self.report(env, 0, *fault)),
                     Ok(true) => {
                         self.changed();
-                        self.barren.fill(0);
+                        self.idle_polls.fill(0);
                         self.repeats.disturb();
                         continue;
                     }
@@ -273,7 +273,7 @@ impl Block {
         self.changes += 1;
     }
 
-    /// A hash of everything except memory that determines what the cluster does next.
+    /// A hash of all state that determines what the cluster does next, except memory.
     fn state(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         for (warp, status) in self.warps.iter().zip(&self.status) {
@@ -283,16 +283,16 @@ impl Block {
         hasher.finish()
     }
 
-    /// Whether every warp that could run has completed an iteration of its loop since anything last changed; the first
-    /// one may have begun before the change.
+    /// Whether every warp that could run has completed an iteration of its loop since the last change. The first
+    /// iteration may have begun before the change.
     fn is_stuck(&self) -> bool {
-        let spins = |index: usize| self.idle[index] >= IDLE_ROUNDS || self.barren[index] >= BARREN_ROUNDS;
+        let spins = |index: usize| self.idle[index] >= IDLE_ROUNDS || self.idle_polls[index] >= IDLE_POLLS;
         self.status.iter().enumerate().all(|(index, status)| *status != Status::Ready || spins(index))
     }
 
-    fn turn(&mut self, env: &Env, index: usize) -> Result<Turn, Box<Fault>> {
+    fn turn(&mut self, env: &Env, index: usize) -> Result<TurnEnd, Box<Fault>> {
         let left = env.max_instructions.saturating_sub(self.warps[index].steps);
-        let fuel = self.turns.length().min(left);
+        let fuel = self.scheduler.length().min(left);
         if fuel == 0 {
             let message = format!("{{thread}}: its warp has executed {} instructions", env.max_instructions);
             return Err(Fault::new(ViolationKind::InstructionLimit, self.warps[index].mask, message));
@@ -305,11 +305,11 @@ impl Block {
         };
         let warp = &mut self.warps[index];
         match stop {
-            Stop::Fuel if warp.steps - warp.polls.gave_up <= warp.polls.cycle => return Ok(Turn::InLoop),
-            Stop::Fuel => return Ok(Turn::Moved),
+            Stop::Fuel if warp.steps - warp.polls.gave_up <= warp.polls.cycle => return Ok(TurnEnd::InLoop),
+            Stop::Fuel => return Ok(TurnEnd::Moved),
             Stop::Poll(spin) => {
                 let state = warp.yielded(self.changes);
-                return Ok(Turn::Spun { spin, state });
+                return Ok(TurnEnd::Spun { spin, state });
             }
             Stop::Done => {
                 self.status[index] = Status::Done;
@@ -334,9 +334,9 @@ impl Block {
             }
             Stop::Barrier { id, count } => {
                 let (pc, mask) = (warp.pc, warp.mask | warp.arrived());
-                let meeting = warp.polls.meets();
-                self.polls_together |= meeting == Meeting::Polling;
-                if meeting != Meeting::Ordinary {
+                let suspicion = warp.polls.count_barrier();
+                self.polls_together |= suspicion == Suspicion::Polling;
+                if suspicion != Suspicion::Nothing {
                     self.repeats.expect(index / self.pitch, id);
                 }
                 if let Op::BarrierReduce { index: of } = env.code.instrs[pc as usize].op
@@ -359,7 +359,7 @@ impl Block {
             }
             Stop::Fault(fault) => return Err(fault),
         }
-        Ok(Turn::Met)
+        Ok(TurnEnd::Synchronised)
     }
 
     /// Counts a warp's arrival at a barrier, and releases the barrier if it is the last.
@@ -373,7 +373,7 @@ impl Block {
         let (all, rank) = (env.warps() * LANES as u32, index / self.pitch);
         let mismatch = |message: String| Err(Fault::new(ViolationKind::BarrierMismatch, mask, message));
         if id as usize >= MAX_BARRIERS {
-            return mismatch(format!("{{thread}}: there is no barrier {id}, only 0 to 15"));
+            return mismatch(format!("{{thread}}: barrier {id} does not exist: a block has barriers 0 to 15"));
         }
         let expected = count.unwrap_or(all);
         if expected == 0 || !expected.is_multiple_of(LANES as u32) || expected > all {
@@ -423,11 +423,11 @@ impl Block {
 }
 
 /// How a warp's turn ended.
-enum Turn {
+enum TurnEnd {
     Moved,
-    /// It reached a barrier or its end, for which others may have waited.
-    Met,
-    /// It is in an iteration that is as long as the one before it, after which it yielded.
+    /// It reached a barrier that others may have waited at, or its end.
+    Synchronised,
+    /// It is inside an iteration as long as the one before it, after which it yielded.
     InLoop,
     /// It yielded while polling.
     Spun {

@@ -31,7 +31,8 @@ pub(crate) enum Waits {
     No,
 }
 
-/// The clock at which every warp starts: what knows of it knows that the warp's block has started, and nothing else.
+/// The clock at which every warp starts. A thread that knows it knows that the warp's block has started, and nothing
+/// else.
 const START: u32 = 1;
 
 /// Clocks of the threads of a cluster.
@@ -52,14 +53,14 @@ pub(crate) struct Clocks {
     seen: Vec<u32>,
     /// By warp: the newest clock of each mbarrier's copies that all its lanes know.
     copies: Vec<Vec<u32>>,
-    /// What else the lanes of each warp know.
+    /// What the lanes of each warp know in addition.
     further: Vec<Further>,
     /// Flags in shared memory, by word.
     pub(crate) flags: Flags,
     /// Knowledge published at each barrier since it last completed.
-    brought: Vec<Knowledge>,
+    published: Vec<Knowledge>,
     /// Everything up to this clock, in any column, is ordered before whatever follows.
-    settled: u32,
+    floor: u32,
 }
 
 /// What the lanes of one warp know in addition to whole columns of their own block.
@@ -75,7 +76,8 @@ struct Further {
     proxied: Vec<Proxied>,
     /// What lanes have read from flags without acquiring it; a fence acquires it.
     read: Vec<Vec<Published>>,
-    /// What each lane has ordered by `fence.sc`, or may order by one, since the lanes synchronised; empty if nothing.
+    /// What each lane has ordered by a `fence.sc`, or may still order by one, since the lanes synchronised; empty if
+    /// nothing.
     sequenced: Vec<Knowledge>,
 }
 
@@ -119,9 +121,9 @@ impl Clocks {
         self.further.clear();
         self.further.resize_with(warps, Further::default);
         self.flags.clear();
-        self.brought.resize(MAX_BARRIERS * ranks, Knowledge::default());
-        self.brought.iter_mut().for_each(Knowledge::clear);
-        self.settled = 0;
+        self.published.resize(MAX_BARRIERS * ranks, Knowledge::default());
+        self.published.iter_mut().for_each(Knowledge::clear);
+        self.floor = 0;
     }
 
     pub(crate) fn block(&self) -> u32 {
@@ -149,8 +151,8 @@ impl Clocks {
 
     /// The clock up to which every thread knows everything.
     #[inline(always)]
-    pub(crate) fn settled(&self) -> u32 {
-        self.settled
+    pub(crate) fn floor(&self) -> u32 {
+        self.floor
     }
 
     /// The clock of a column up to which all lanes of a warp know it.
@@ -163,14 +165,14 @@ impl Clocks {
     /// handles accesses of the same thread.
     #[inline(always)]
     pub(crate) fn ordered(&self, clock: u32, thread: u16, me: u16) -> bool {
-        clock <= self.settled
+        clock <= self.floor
             || clock <= self.seen[usize::from(me) / LANES * self.columns + usize::from(thread) / LANES]
             || self.ordered_alone(self.block, clock, thread, me)
     }
 
     /// The same for a thread of any block.
     #[inline(always)]
-    pub(crate) fn ordered_anywhere(&self, block: u32, clock: u32, thread: u16, me: u16) -> bool {
+    pub(crate) fn ordered_across_blocks(&self, block: u32, clock: u32, thread: u16, me: u16) -> bool {
         if block == self.block && column_of_copies(thread).is_none() {
             return self.ordered(clock, thread, me);
         }
@@ -193,7 +195,7 @@ impl Clocks {
     }
 
     /// Synchronises the lanes of a warp.
-    pub(crate) fn meet(&mut self, warp: usize) {
+    pub(crate) fn synchronise(&mut self, warp: usize) {
         // First, so that what single lanes know of each other is not listed as well.
         self.seen[warp * self.columns + warp] = self.own[warp];
         let alone = std::mem::take(&mut self.further[warp].alone);
@@ -206,11 +208,11 @@ impl Clocks {
         self.own[warp] += 1;
     }
 
-    /// Synchronises some lanes of a warp: each of them learns what the others did and know, which the rest of the warp
-    /// does not.
-    pub(crate) fn meet_some(&mut self, warp: usize, some: u32) {
+    /// Synchronises some lanes of a warp: each of them learns what the others of them did and know. The rest of the
+    /// warp learns nothing.
+    pub(crate) fn synchronise_some(&mut self, warp: usize, some: u32) {
         let mut known = Knowledge::default();
-        lanes(some).for_each(|lane| self.bring_alone(warp, lane, &mut known));
+        lanes(some).for_each(|lane| self.add_alone(warp, lane, &mut known));
         self.learn(warp, some, false, &known);
         self.tick(warp);
     }
@@ -218,15 +220,15 @@ impl Clocks {
     /// What a lane has done and seen so far.
     pub(crate) fn knowledge(&self, warp: usize, lane: usize) -> Knowledge {
         let mut known = self.knowledge_together(warp);
-        self.bring_alone(warp, lane, &mut known);
+        self.add_alone(warp, lane, &mut known);
         known
     }
 
-    /// What all lanes of a warp know, whatever they did since they synchronised.
+    /// What all lanes of a warp know in common, without what single lanes learnt or did since they synchronised.
     pub(crate) fn knowledge_together(&self, warp: usize) -> Knowledge {
         let mut known = self.further[warp].together.clone();
         let seen = &self.seen[warp * self.columns..][..self.columns];
-        known.of_mut(self.block).join(&Known::new(self.settled, seen).with_copies(&self.copies[warp]));
+        known.of_mut(self.block).join(&Known::new(self.floor, seen).with_copies(&self.copies[warp]));
         known
     }
 
@@ -241,8 +243,8 @@ impl Clocks {
         known
     }
 
-    /// Adds what a single lane knows besides that: what it learnt alone, and what it did.
-    pub(crate) fn bring_alone(&self, warp: usize, lane: usize, to: &mut Knowledge) {
+    /// Adds what only a single lane knows: what it learnt alone, and what it did.
+    pub(crate) fn add_alone(&self, warp: usize, lane: usize, to: &mut Knowledge) {
         if let Some(alone) = self.further[warp].alone.get(lane) {
             to.join(alone);
         }
@@ -257,7 +259,7 @@ impl Clocks {
         self.own[warp] += 1;
     }
 
-    /// Orders some lanes of a warp, or all of them, after what is known elsewhere.
+    /// Orders some lanes of a warp, or all of them, after everything in `known`.
     pub(crate) fn learn(&mut self, warp: usize, active: u32, everyone: bool, known: &Knowledge) {
         if everyone {
             self.learn_together(warp, known);
@@ -309,7 +311,7 @@ impl Clocks {
     pub(crate) fn newest(&self, block: u32, thread: u16, me: u16) -> u32 {
         let (warp, lane) = (usize::from(me) / LANES, usize::from(me) % LANES);
         let further = &self.further[warp];
-        let own = if block == self.block { self.settled.max(self.seen(warp, usize::from(thread) / LANES)) } else { 0 };
+        let own = if block == self.block { self.floor.max(self.seen(warp, usize::from(thread) / LANES)) } else { 0 };
         let listed = [Some(&further.together), further.alone.get(lane)];
         let listed = listed.into_iter().flatten().filter_map(|known| Some(known.of(block)?.newest(thread)));
         listed.fold(own, u32::max)
@@ -331,36 +333,36 @@ impl Clocks {
     /// Publishes what a warp's lanes know at a barrier. The lanes are synchronised only if the warp waits there.
     pub(crate) fn arrive(&mut self, warp: usize, barrier: usize, waits: Waits) {
         let known = self.knowledge_of_all(warp);
-        self.brought[barrier].join(&known);
+        self.published[barrier].join(&known);
         match waits {
-            Waits::Yes => self.meet(warp),
+            Waits::Yes => self.synchronise(warp),
             Waits::No => self.tick(warp),
         }
     }
 
-    /// The waiting warps acquire everything that was published at the barrier.
+    /// Lets the waiting warps acquire everything that was published at the barrier.
     pub(crate) fn release(&mut self, waiting: &[usize], barrier: usize) {
-        let brought = std::mem::take(&mut self.brought[barrier]);
+        let published = std::mem::take(&mut self.published[barrier]);
         if waiting.len() == self.warps {
-            let copies = brought.of(self.block).map_or(&[][..], Known::copies);
+            let copies = published.of(self.block).map_or(&[][..], Known::copies);
             self.copies.iter_mut().for_each(|known| join_clocks(known, copies));
             // The whole block has synchronised: clocks restart from a common value, and one number describes them all.
             let newest = self.own.iter().copied().max().unwrap_or(0);
             self.own.fill(newest + 1);
             self.seen.fill(newest);
-            self.settled = newest;
+            self.floor = newest;
             for further in &mut self.further {
                 further.alone.clear();
                 further.together.clear();
                 further.sequenced.clear();
-                further.together.join_sequence(&brought);
-                for (block, known) in brought.others(self.block) {
+                further.together.join_sequence(&published);
+                for (block, known) in published.others(self.block) {
                     further.together.of_mut(block).join(known);
                 }
             }
         } else {
             for &warp in waiting {
-                self.learn_together(warp, &brought);
+                self.learn_together(warp, &published);
             }
         }
     }
@@ -369,7 +371,7 @@ impl Clocks {
     pub(crate) fn knows_start(&self, rank: usize, me: u16) -> bool {
         let (warp, lane) = (usize::from(me) / LANES, usize::from(me) % LANES);
         let warps = rank * self.per_block..(rank + 1) * self.per_block;
-        if self.everything_is_ordered || self.settled >= START || warps.clone().any(|of| self.seen(warp, of) >= START) {
+        if self.everything_is_ordered || self.floor >= START || warps.clone().any(|of| self.seen(warp, of) >= START) {
             return true;
         }
         let further = &self.further[warp];
@@ -392,8 +394,8 @@ impl Clocks {
         self.further[warp].fenced.get(lane)?[scope as usize].as_ref()
     }
 
-    /// Lanes have waited with relaxed order: a fence acquires what the threads of their own block, and those of others, had
-    /// published.
+    /// Lanes have waited with relaxed order: their next fence acquires what the threads of their own block, and those
+    /// of other blocks, had published.
     pub(crate) fn wait_relaxed(&mut self, warp: usize, waited: u32, known: &Knowledge, of_peers: &Knowledge) {
         let own = self.block_of(warp);
         let elsewhere = Block { rank: u32::MAX, ..own };
@@ -404,7 +406,7 @@ impl Clocks {
         }
     }
 
-    /// Keeps what a lane has read, for a fence to acquire.
+    /// Keeps what a lane has read until a fence acquires it.
     fn keep(&mut self, warp: usize, lane: usize, published: &Published) {
         if published.is_empty() {
             return;
@@ -466,8 +468,8 @@ impl Clocks {
         self.tick(warp);
     }
 
-    /// A fence acquires what the lane has read from flags, and a `fence.sc` also what precedes the other ones that it
-    /// has to follow.
+    /// A fence acquires what the lane has read from flags. A `fence.sc` also acquires what precedes the other
+    /// `fence.sc` that it has to follow.
     fn acquire_read(&mut self, warp: usize, lane: usize, order: FenceOrder, scope: Scope) {
         let read = self.further[warp].read.get_mut(lane).map(std::mem::take).unwrap_or_default();
         for published in read {

@@ -25,7 +25,7 @@ pub(crate) struct ClusterBarrier {
     /// By warp: the phase in which it arrived and for which it has not waited yet.
     arrived: Vec<Option<u64>>,
     /// Knowledge published by the arrivals of this phase, and by those of the previous one.
-    brought: Knowledge,
+    published: Knowledge,
     known: Knowledge,
 }
 
@@ -34,16 +34,16 @@ impl ClusterBarrier {
         self.phase = 0;
         self.arrived.clear();
         self.arrived.resize(warps, None);
-        self.brought.clear();
+        self.published.clear();
         self.known.clear();
     }
 
     /// A warp arrives and publishes what it knows.
-    pub(crate) fn arrive(&mut self, warp: usize, brings: &Knowledge) -> Result<(), Misuse> {
+    pub(crate) fn arrive(&mut self, warp: usize, published: &Knowledge) -> Result<(), Misuse> {
         if self.arrived[warp].replace(self.phase).is_some() {
             return Err(Misuse::ArrivedTwice);
         }
-        self.brought.join(brings);
+        self.published.join(published);
         Ok(())
     }
 
@@ -54,7 +54,7 @@ impl ClusterBarrier {
         let complete = anybody && self.arrived.iter().enumerate().all(here);
         if complete {
             self.phase += 1;
-            self.known.clone_from(&self.brought);
+            self.known.clone_from(&self.published);
         }
         complete
     }

@@ -1,15 +1,15 @@
 //! `cp.async`: copies in flight, and the groups to which they were committed.
 //!
-//! With the checks on, a copy completes when its thread waits for it, or any thread for the mbarrier at which it
-//! arrives. This is the latest time that the ISA allows, so that a kernel with a missing wait reads old values. With
-//! the checks off, it completes at once.
+//! With the checks on, a copy completes when its thread waits for it, or when any thread waits for the mbarrier at
+//! which it arrives. This is the latest time that the ISA allows, so a kernel with a missing wait reads old values.
+//! With the checks off, it completes at once.
 
 use crate::row::LANES;
 
 /// The copies of one instruction.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
-    /// Lanes whose copy is not complete.
+    /// Lanes that still have a copy in flight.
     pub(crate) mask: u32,
     /// Group of each lane, counted from the start of the kernel.
     group: [u32; LANES],
@@ -30,7 +30,7 @@ pub(crate) struct Copies {
     /// Number of groups that each lane has committed.
     committed: [u32; LANES],
     started: u32,
-    /// How many of the instructions an mbarrier waits for, by lane.
+    /// By lane, the number of instructions that an mbarrier waits for.
     tracked: [u32; LANES],
 }
 
@@ -84,7 +84,7 @@ impl Copies {
         self.take(active, old)
     }
 
-    /// Removes those of the lanes' copies that were among the first `started` instructions.
+    /// Removes those copies of the lanes that belong to the first `started` instructions.
     pub(crate) fn land_first(&mut self, lanes: u32, started: u32) -> Vec<Pending> {
         self.take(lanes, |copy, _| copy.number < started)
     }

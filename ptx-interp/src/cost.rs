@@ -31,16 +31,16 @@ pub struct Cost {
     pub shared_by_line: BTreeMap<u32, SharedAccess>,
 }
 
-/// What one instruction asks of shared memory.
+/// The demand of one instruction on shared memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedAccess {
-    /// Which way the bytes go.
+    /// The direction of the transfer.
     pub way: Direction,
-    /// Bytes of one lane.
+    /// Bytes per lane.
     pub bytes: u32,
-    /// All that was counted.
+    /// All accesses of the instruction.
     pub cost: SharedCost,
-    /// The warp's access with the most conflicts, the first in order of offsets if there are several.
+    /// The warp's access with the most conflicts. If there are several, the first in order of their offsets.
     pub worst: WarpAccess,
 }
 
@@ -51,7 +51,7 @@ pub struct WarpAccess {
     pub wavefronts: u64,
     /// Passes that it would have taken without conflicts.
     pub ideal: u64,
-    /// Lanes that take part, ascending, and the byte offset of each in the block's shared memory.
+    /// The lanes that take part, ascending, and the byte offset of each in the block's shared memory.
     pub lanes: Vec<(usize, u32)>,
 }
 
@@ -61,13 +61,13 @@ impl WarpAccess {
         self.wavefronts - self.ideal
     }
 
-    /// The order does not depend on who is asked first, so that the worst of several blocks is always the same.
+    /// The order does not depend on which access comes first, so that the worst of several blocks is always the same.
     fn is_better_than(&self, conflicts: u64, lanes: &[(usize, u32)]) -> bool {
         (self.conflicts(), lanes) < (conflicts, &self.lanes)
     }
 }
 
-/// Instructions by kind, counted once per warp, without those whose predicate is false in all lanes.
+/// Instructions by kind, counted once per warp. Instructions with a predicate that is false in all lanes do not count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mix {
     /// `fma`.
@@ -98,7 +98,7 @@ pub struct Mix {
     pub other: u64,
 }
 
-/// Accesses to shared memory. There are 32 banks of 4 bytes; each delivers one word per wavefront, to all threads that
+/// Accesses to shared memory. There are 32 banks of 4 bytes. Each delivers one word per wavefront, to all threads that
 /// read it. 8-byte accesses are processed per half-warp, 16-byte accesses per quarter-warp.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SharedCost {
@@ -108,7 +108,7 @@ pub struct SharedCost {
     pub wavefronts: u64,
     /// Wavefronts that they would have taken without bank conflicts.
     pub ideal: u64,
-    /// Distinct 4-byte words per instruction, summed up: threads of a warp that access the same word share it.
+    /// Distinct 4-byte words per instruction, added up: threads of a warp that access the same word share it.
     pub words: u64,
 }
 
@@ -119,7 +119,7 @@ impl SharedCost {
     }
 }
 
-/// Accesses to one region of shared memory, each counted where its first lane's address lies.
+/// Accesses to one region of shared memory. An access counts for the region that its first lane's address is in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BufferCost {
     /// Loads from it.
@@ -128,10 +128,10 @@ pub struct BufferCost {
     pub stores: SharedCost,
 }
 
-/// A part of a block's shared memory that is counted by itself. Several may have one label.
+/// A part of a block's shared memory that is counted separately. Several parts may share a label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Region<'a> {
-    /// What the counts are listed under.
+    /// The label in [`Cost::buffers`].
     pub label: &'a str,
     /// Bytes of the block's shared memory.
     pub bytes: Range<u32>,
@@ -142,7 +142,7 @@ pub struct Region<'a> {
 pub struct GlobalCost {
     /// Instructions.
     pub accesses: u64,
-    /// Distinct sectors per instruction, summed up.
+    /// Distinct sectors per instruction, added up.
     pub sectors: u64,
     /// Sectors that the same number of distinct bytes would take if they were contiguous.
     pub ideal: u64,
@@ -188,7 +188,7 @@ pub(crate) struct Counters {
     pub(crate) global_loads: GlobalCost,
     pub(crate) global_stores: GlobalCost,
     pub(crate) traffic: Vec<Traffic>,
-    /// Of each region of the launch, in order.
+    /// For each region of the launch, in order.
     regions: Vec<(Range<u32>, BufferCost)>,
     /// By instruction.
     pub(crate) shared: Vec<Option<SharedAccess>>,
@@ -213,8 +213,8 @@ struct Pattern {
 }
 
 impl Pattern {
-    /// Whether an access of the same instruction has the same lanes at the same distances, whole words away: then it costs
-    /// the same, since all its banks are rotated alike. In a loop that is nearly every access.
+    /// Whether an access of the same instruction has the same lanes at the same distances, shifted by whole words. Then
+    /// it costs the same, since the shift rotates all its banks alike. In a loop, nearly every access does.
     fn has(&self, offsets: &[(usize, u32)]) -> bool {
         let (Some((_, first)), Some((_, other))) = (self.lanes.first(), offsets.first()) else { return false };
         let step = other.wrapping_sub(*first);
@@ -223,7 +223,8 @@ impl Pattern {
     }
 }
 
-/// The number of different offsets, and of the sectors that they are in; aligned accesses of at most 32 bytes stay within one.
+/// The number of distinct offsets, and of the sectors that contain them. An aligned access of at most 32 bytes stays
+/// within one sector.
 fn distinct_and_sectors(offsets: &mut [u64]) -> (u64, u64) {
     if !offsets.is_sorted() {
         offsets.sort_unstable();
@@ -537,7 +538,8 @@ impl std::ops::AddAssign<&Counters> for Counters {
 mod tests {
     use super::{Counters, Direction, GlobalCost, SharedCost, shared_cost};
 
-    /// Accesses of one instruction that move by whole words and by less, with other distances, and with other lanes.
+    /// Accesses of one instruction that are shifted by whole words and by less, with other distances, and with other
+    /// lanes.
     #[test]
     fn an_access_costs_the_same_whatever_the_one_before_it() {
         let rows: Vec<Vec<(usize, u32)>> = [(0, 4), (128, 4), (132, 4), (132, 8), (4, 8), (6, 8), (6, 128), (4, 128)]
@@ -557,7 +559,7 @@ mod tests {
         }
     }
 
-    /// Lanes that take turns between two allocations touch the sectors of each once.
+    /// Lanes that alternate between two allocations touch the sectors of each once.
     #[test]
     fn sectors_are_counted_by_allocation() {
         let mut counters = Counters::new(0, 2, &[]);

@@ -44,7 +44,7 @@ pub(crate) struct Env<'a> {
     pub(crate) block: [u32; 3],
     /// Blocks per cluster.
     pub(crate) cluster: [u32; 3],
-    /// Whether the entry or the launch specifies that.
+    /// Whether the entry or the launch specifies clusters.
     pub(crate) explicit_cluster: bool,
     pub(crate) params: Vec<u32>,
     pub(crate) param_bytes: usize,
@@ -52,14 +52,14 @@ pub(crate) struct Env<'a> {
     pub(crate) shared_bytes: u32,
     pub(crate) shared_gaps: Arc<[Gap]>,
     pub(crate) dynamic_bytes: u32,
-    /// What of shared memory is counted by itself.
+    /// Regions of shared memory that are counted separately.
     pub(crate) regions: &'a [Region<'a>],
     /// Which rules are checked.
     pub(crate) checks: Checks,
     /// Whether any rule is checked that hardware does not enforce.
     pub(crate) strict: bool,
     pub(crate) counting: Counting,
-    /// What requires the watching variant of the warp loop, if anything.
+    /// What requires the variant of the warp loop with tracking and checks, if anything.
     pub(crate) watch: Watch,
     pub(crate) order: WarpOrder,
     pub(crate) block_order: BlockOrder,
@@ -97,7 +97,7 @@ struct Place {
     clusters: [u32; 3],
 }
 
-/// Number of clusters whose histories are kept.
+/// Number of clusters that keep their histories.
 const HISTORIES: usize = 1024;
 
 /// The memory of a cluster's blocks, and a cache for lookups in global memory. Most clusters are a single block.
@@ -116,9 +116,9 @@ pub(crate) struct BlockMemory {
     pub(crate) wrote_shared: bool,
     /// Whether anything was stored since the flag was last cleared, even if the same bytes were there before.
     pub(crate) stored: bool,
-    /// Whether, since the flag was last cleared, a warp has come closer to acting differently with the same registers
-    /// and the same memory: its local memory has changed, or it has read a clock or the old value of a flag.
-    pub(crate) stirred: bool,
+    /// Whether a warp could now act differently with the same registers and the same memory, since the flag was last
+    /// cleared: its local memory has changed, or it has read a clock or the old value of a flag.
+    pub(crate) changed: bool,
     /// The last accesses to shared memory, and what orders them.
     pub(crate) shadow: Shadows,
     /// What threads did in the shared memory of other blocks of the cluster, and which blocks have exited.
@@ -144,14 +144,14 @@ pub(crate) struct BlockMemory {
 }
 
 impl BlockMemory {
-    /// Records that lanes of a warp are about to synchronise; `ticks` if that separates what they do afterwards from
-    /// what they did before.
+    /// Records that lanes of a warp are about to synchronise. `ticks` if that separates their later actions from their
+    /// earlier ones.
     pub(crate) fn note(&self, warp: usize, lanes: u32, pc: u32, ticks: bool) {
         let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
         history.note(warp, lanes, pc, self.clocks.now(warp), ticks);
     }
 
-    /// Records that what lanes of a warp have read from shared memory has arrived.
+    /// Records that the data that lanes of a warp have read from shared memory have arrived.
     pub(crate) fn complete_reads(&mut self, env: &Env, warp: usize, active: u32) {
         if !env.code.bulks.is_empty() {
             let clock = self.clocks.now(warp);
@@ -239,7 +239,8 @@ impl Env<'_> {
         (z * rows + y) * columns + x
     }
 
-    /// The name of a thread in a report; with its block if it is not that of the other thread, which the report is about.
+    /// The name of a thread in a report. It includes the block if that differs from the block of the thread that the
+    /// report is about.
     pub(crate) fn name(&self, cluster: u32, thread: u16, than: (u32, u16)) -> String {
         let name = format!("thread {}", triple(self.tid(thread.into())));
         let block = self.ctaid_of(cluster, thread);
@@ -298,7 +299,7 @@ impl Env<'_> {
 
     /// Drops a violation of a rule that is not checked.
     #[inline(always)]
-    pub(crate) fn heed(&self, checked: Checked) -> Checked {
+    pub(crate) fn enforce(&self, checked: Checked) -> Checked {
         match checked {
             Err(fault) if !self.watches(fault.kind) => Ok(()),
             checked => checked,
@@ -310,13 +311,13 @@ impl Env<'_> {
         self.watch == Watch::Off
     }
 
-    /// Whether a cluster's result still matters. The violation of the lowest one is reported, so that every run reports
-    /// the same one; for that, clusters before a broken one have to continue.
+    /// Whether a cluster's result still matters. The violation of the lowest cluster is reported, so that every run
+    /// reports the same one. For that, clusters before a broken one have to continue.
     pub(crate) fn matters(&self, number: u64) -> bool {
         number <= self.broken.load(Relaxed)
     }
 
-    /// `%tid` of a thread of any block of a cluster, or of the thread that started the copies which an index represents.
+    /// `%tid` of a thread of any block of a cluster, or of the thread that started the copies that an index represents.
     pub(crate) fn tid(&self, thread: u32) -> [u32; 3] {
         coordinates((thread % (self.warp_pitch() * LANES as u32)).into(), self.block)
     }
@@ -400,7 +401,7 @@ impl Env<'_> {
             Special::LaneMaskGt => !(lane_bit | (lane_bit - 1)),
             Special::DynamicSmemSize => self.dynamic_bytes,
             Special::TotalSmemSize => self.shared_bytes - self.entry.symbols.shared_shift as u32,
-            // A machine with one multiprocessor per block of a row.
+            // The device has one multiprocessor for each block of a row.
             Special::SmId => ctaid[0],
             Special::NsmId => self.grid[0],
             _ => 0,

@@ -5,15 +5,15 @@
 //! scope has to include the other thread. A relaxed write by itself publishes nothing, and discards what was published:
 //! a thread that reads it has not read the release.
 //!
-//! All `fence.sc` are ordered among each other: if the fence of one thread precedes the write of another, because the two
-//! met at a barrier in between, a `fence.sc` of the reader after its read follows the first one, since it cannot precede
-//! it (PTX ISA, "Fence-SC" and "Causality order").
+//! All `fence.sc` are ordered among each other. Suppose that the fence of one thread precedes the write of another,
+//! because a barrier in between ordered the two. Then a `fence.sc` of the reader after its read follows the first
+//! fence, since it cannot precede it (PTX ISA, "Fence-SC" and "Causality order").
 //!
-//! A read that nothing orders after the newest write, or after another read that has seen it, may return an older value.
-//! The first such read of each thread does, so that a wait that tests only once is detected even if the flag happens to be
-//! raised already. It obtains what was published with the older value. After a `fence.sc` of another thread than the
-//! writer's the newest value is returned: the fences of two threads that both wrote before them let at least one of the
-//! two see the other's write.
+//! A read may return an older value if nothing orders it after the newest write, or after another read that has
+//! returned its value. The first such read of each thread does, which exposes a wait that tests only once even if the flag
+//! happens to be raised already. It obtains what was published with the older value. After a `fence.sc` of a thread
+//! other than the writer, the newest value is returned: if two threads write and then fence, the fences let at least
+//! one of them see the other's write.
 
 use std::collections::{HashMap, HashSet};
 
@@ -30,7 +30,8 @@ pub(crate) struct Published {
     middle: Knowledge,
     /// Visible to threads of all blocks.
     wide: Knowledge,
-    /// What precedes a `fence.sc` of any thread that precedes the write: a reader obtains it by a `fence.sc` of its own.
+    /// What precedes a `fence.sc` of any thread that precedes the write. A reader obtains it by a `fence.sc` of its
+    /// own.
     fenced: Option<Box<Published>>,
 }
 
@@ -60,7 +61,7 @@ impl Published {
         }
     }
 
-    /// Adds what threads knew at their fences, of which the writer knows.
+    /// Adds what threads knew at fences that the writer knows of.
     pub(crate) fn add_fenced(&mut self, scope: Scope, known: &Knowledge) {
         for of in [Scope::Cta, Scope::Cluster, Scope::Gpu].into_iter().filter(|of| *of <= scope) {
             if let Some(fenced) = known.fenced(of) {
@@ -91,7 +92,7 @@ impl Published {
         }
     }
 
-    /// What a thread of a block acquires from it at a scope.
+    /// What a thread of a block acquires from this at a scope.
     pub(crate) fn seen_by(&self, block: Block, scope: Scope) -> Option<&Knowledge> {
         let (known, needed) = self.visible_to(block);
         (scope >= needed && !known.is_empty()).then_some(known)
@@ -112,7 +113,8 @@ impl Published {
 
     /// An atomic reads what was published and writes: the next reader obtains both.
     pub(crate) fn join(&mut self, newer: &Published) {
-        // What was published to other blocks, or clusters, is also visible to the threads of the newer writer's.
+        // Knowledge that was published to other blocks, or clusters, is also visible to the threads of the newer
+        // writer's.
         if newer.by.cluster != self.by.cluster {
             self.middle.clone_from(&self.wide);
         }
@@ -156,7 +158,7 @@ pub(crate) struct Flag {
     /// What a reader of that value obtains.
     earlier: Published,
     /// Threads that have already read the old value and must see the new one.
-    told: HashSet<(u32, u16)>,
+    saw_old: HashSet<(u32, u16)>,
     /// Threads that have seen the new one, with their clocks at that time.
     seen: HashMap<(u32, u16), u32>,
     /// The time of the newest write.
@@ -168,8 +170,9 @@ impl Flag {
         &self.published
     }
 
-    /// The value before the newest write, and what was published with it, for a thread that has not read the old value yet
-    /// and knows neither of the write nor of a read that has seen it: `knows` says so of what a thread did at a time.
+    /// The value before the newest write, and what was published with it, for a thread that may still read it. Such a
+    /// thread has not read the old value yet, and knows neither of the write nor of a read that has returned the new
+    /// value. `knows` says whether the thread knows what another thread did at a time.
     pub(crate) fn stale(
         &mut self,
         (block, thread): (u32, u16),
@@ -178,7 +181,7 @@ impl Flag {
     ) -> Option<(u64, &Published)> {
         let reader = (block, thread);
         if self.before.1 != bytes
-            || self.told.contains(&reader)
+            || self.saw_old.contains(&reader)
             || self.seen.contains_key(&reader)
             || knows(self.writer)
         {
@@ -188,7 +191,7 @@ impl Flag {
         if seen.into_iter().any(knows) {
             return None;
         }
-        self.told.insert(reader);
+        self.saw_old.insert(reader);
         Some((self.before.0, &self.earlier))
     }
 
@@ -204,7 +207,7 @@ pub(crate) struct Flags {
     flags: HashMap<(usize, usize), Flag>,
     /// Writes so far, as a clock.
     time: u64,
-    /// The time of the newest `fence.sc` and its thread, and those of the newest one of another thread.
+    /// The time and thread of the newest `fence.sc`, and of the newest one of any other thread.
     fences: [Option<(u64, (u32, u16))>; 2],
 }
 
@@ -213,7 +216,7 @@ impl Flags {
         *self = Flags::default();
     }
 
-    /// The flag at a location, and whether a thread that is not its writer has executed a `fence.sc` since it was written.
+    /// The flag at a location, and whether a thread other than its writer has executed a `fence.sc` since the write.
     pub(crate) fn at(&mut self, key: (usize, usize)) -> Option<(&mut Flag, bool)> {
         let flag = self.flags.get_mut(&key)?;
         let writer = (flag.writer.block, flag.writer.thread);
@@ -253,13 +256,13 @@ impl Flags {
                     flag.published = published;
                 }
                 (flag.writer, flag.before, flag.time) = (writer, before, time);
-                flag.told.clear();
+                flag.saw_old.clear();
                 flag.seen.clear();
             }
             None => {
                 let earlier = Published::default();
-                let (told, seen) = (HashSet::new(), HashMap::new());
-                self.flags.insert(key, Flag { published, writer, before, earlier, told, seen, time });
+                let (saw_old, seen) = (HashSet::new(), HashMap::new());
+                self.flags.insert(key, Flag { published, writer, before, earlier, saw_old, seen, time });
             }
         }
     }

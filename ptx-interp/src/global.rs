@@ -14,8 +14,8 @@ use crate::memory::Memory;
 #[derive(Debug)]
 pub(crate) struct Mapped {
     pub(crate) buffer: Arc<Buffer>,
-    /// For write-once allocations: per word, which bytes were written in this launch (upper 4 bits), and the block that
-    /// wrote last (the remaining bits, saturated).
+    /// For write-once allocations, per word: the bytes that were written in this launch (upper 4 bits), and the block
+    /// that wrote last (the remaining bits, saturated).
     once: Option<Box<[AtomicU32]>>,
     /// The accesses to it, if races are checked.
     pub(crate) shadow: Option<GlobalShadow>,
@@ -31,7 +31,7 @@ pub(crate) struct GlobalTable {
 const LAST_NAMED_BLOCK: u32 = (1 << 28) - 1;
 
 impl GlobalTable {
-    /// Takes the memory's live allocations; `watch` prepares them for the checks.
+    /// Takes the memory's live allocations. `watch` prepares them for the checks.
     pub(crate) fn new(memory: &Memory, watch: Option<Detail>) -> GlobalTable {
         let mapped = memory.snapshot().into_iter().map(|buffer| {
             let watched = watch.is_some() && buffer.write_once.load(Relaxed);
@@ -54,7 +54,7 @@ impl GlobalTable {
         self.search(address, bytes, last)
     }
 
-    /// The allocation at which a search has ended.
+    /// The allocation that a search has ended at.
     pub(crate) fn at(&self, index: usize) -> &Mapped {
         &self.mapped[index]
     }
@@ -123,8 +123,7 @@ impl Mapped {
         }
         None
     }
-    /// Address of the first byte that the launch has not written, of memory that is written once; of other memory, that nothing
-    /// has ever written.
+    /// Address of the first byte that was not written: by this launch for write-once memory, otherwise ever.
     pub(crate) fn first_left(&self) -> Option<u64> {
         let buffer = &self.buffer;
         let Some(once) = &self.once else { return buffer.first_unwritten(buffer.start, buffer.len) };

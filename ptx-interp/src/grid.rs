@@ -1,5 +1,6 @@
-//! Runs a grid: clusters (of a single block, if none are specified) on the host's threads, in ascending order, each until
-//! it is finished or waits for another one; or on one thread in other orders, in which clusters may also alternate.
+//! Runs a grid. Its clusters (single blocks, if none are specified) run on the host's threads, in ascending order, each
+//! until it is finished or waits for another one. Or they run on one thread in other orders, in which they may also
+//! alternate.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,10 +22,10 @@ fn divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { divisor(b, a % b) }
 }
 
-/// What tracked the shared memory of earlier grids, to be reused: to get its memory from the operating system again takes a fifth of
-/// the time of a small launch.
+/// Shadows of the shared memory of earlier grids, for reuse: to get their memory from the operating system again takes
+/// a fifth of the time of a small launch.
 static SHADOWS: Mutex<Vec<Shadows>> = Mutex::new(Vec::new());
-/// Their number at most, of up to 20 MB for each block of a cluster.
+/// Most shadows that are kept. Each takes up to 20 MB for each block of a cluster.
 const MOST_SHADOWS: usize = 8;
 
 /// A grid that is running.
@@ -98,7 +99,7 @@ impl<'e, 'a> Grid<'e, 'a> {
         result
     }
 
-    /// Adds up the counters of the clusters, each of which may have been reused.
+    /// Adds up the counters of the clusters. A counter may belong to several clusters, one after another.
     fn cost(&self, blocks: &[Block]) -> Cost {
         let mut sum = Counters::new(self.env.code.instrs.len(), self.env.global.len(), self.env.regions);
         for counters in blocks.iter().filter_map(|block| block.memory.counters.as_deref()) {
@@ -147,7 +148,7 @@ impl<'e, 'a> Grid<'e, 'a> {
         }
     }
 
-    /// The next cluster to run: one that waited and may continue now, then a new one, then any that waits.
+    /// The next cluster to run: preferably one that waited and may continue now, then a new one, then any that waits.
     fn take(&self) -> Option<Block> {
         let mut state = self.lock();
         let version = self.version.load(Ordering::SeqCst);
@@ -196,7 +197,7 @@ impl<'e, 'a> Grid<'e, 'a> {
         }
     }
 
-    /// The alternating cluster whose turn it is; `None` if another one should be started.
+    /// The alternating cluster that is next; `None` if another one should be started.
     fn sliced(&self, state: &mut State, may_move: impl Fn(&Waiting) -> bool) -> Option<usize> {
         if state.next < self.env.clusters() && state.waiting.len() < RESIDENT {
             return None;
@@ -215,7 +216,7 @@ impl<'e, 'a> Grid<'e, 'a> {
         }
     }
 
-    /// Starts the next cluster whose result matters.
+    /// Starts the next cluster that has a result of interest.
     fn start(&self, state: &mut State) -> Option<u64> {
         while state.next < self.env.clusters() {
             let number = self.number(state.next);

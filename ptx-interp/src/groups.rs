@@ -1,17 +1,17 @@
 //! The asynchronous multiplications of warp groups.
 //!
-//! The four warps of a warp group start the same multiplications in the same order. The instruction waits for the
-//! threads of its own warp only, so one warp may be ahead: each warp joins the multiplication with the same number, and
-//! has to give the same operands. A warp that waits for a multiplication waits until all four have started it.
+//! The four warps of a warp group start the same multiplications in the same order. The instruction waits only for the
+//! threads of its own warp, so one warp may be ahead: each warp joins the multiplication with the same number, and has
+//! to give the same operands. A warp that waits for a multiplication waits until all four have started it.
 //!
-//! - **Shared memory** is read for the whole warp group, by an agent of its own. As with bulk copies ([`crate::agents`])
-//!   a clock counts the multiplications; a thread that waits for one knows that everything up to it has been read, by
-//!   all four warps, and passes that on. So one thread of the group may release a slot for all of it.
+//! - **Shared memory** is read by one agent for the whole warp group. As with bulk copies ([`crate::agents`]), a clock
+//!   counts the multiplications. A thread that waits for one knows that all four warps have read everything up to it,
+//!   and passes that on. So one thread of the group may release a stage for all of it.
 //! - **Registers** belong to each thread. Between the start of a multiplication and the wait that completes it, no
 //!   other instruction may use its accumulators and fragments, except that further multiplications of the same shape
-//!   add to the same accumulators. What other instructions did with them before has to be fenced ([`Flight::fence`]).
+//!   add to the same accumulators. Earlier uses by other instructions have to be fenced ([`Flight::fence`]).
 //! - [`crate::Landing`] says when a multiplication reads its operands and writes its accumulators: when a warp starts
-//!   it, or when the first of the four waits for it.
+//!   it, or when the first of the four warps waits for it.
 
 use std::collections::VecDeque;
 
@@ -20,7 +20,7 @@ use crate::row::LANES;
 /// Warps of a warp group.
 pub(crate) const WARPS: usize = 4;
 
-/// What all warps of a group have to agree on.
+/// The operands that all warps of a group have to agree on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
     pub(crate) pc: u32,
@@ -50,7 +50,8 @@ pub(crate) struct Operands {
     pub(crate) a: Vec<[u16; 16]>,
     /// For every eight columns of B: by k, then by column.
     pub(crate) b: Vec<[[u16; 8]; 16]>,
-    /// Rows of A that depend on bytes which were never written, one bit each, and columns of B, one byte for every eight.
+    /// Rows of A, one bit each, and columns of B, one byte for every eight, that depend on bytes that were never
+    /// written.
     pub(crate) undefined_rows: u64,
     pub(crate) undefined_columns: Vec<u8>,
 }
@@ -61,8 +62,8 @@ pub(crate) struct Multiplication {
     pub(crate) terms: Terms,
     /// Offsets in shared memory of the 16-byte pieces of A and B.
     pub(crate) pieces: [Vec<u32>; 2],
-    /// If asynchronous copies wrote everything that it reads: what a thread has to know of them, as the columns and clocks
-    /// of their mbarriers.
+    /// If asynchronous copies wrote everything that it reads: the columns and clocks of their mbarriers, which a thread
+    /// has to know.
     pub(crate) copies: Option<Vec<(u32, u32)>>,
     /// Absent until one of the warps needs them.
     pub(crate) operands: Option<Operands>,
@@ -84,7 +85,7 @@ struct Group {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Groups {
     groups: Vec<Group>,
-    /// Warps of each block of the cluster, and the distance between the first warps of two of them.
+    /// Warps of each block of the cluster, and the distance between the first warps of two blocks.
     warps: usize,
     pitch: usize,
 }
@@ -102,7 +103,7 @@ impl Groups {
         (warp % self.pitch / WARPS < self.warps / WARPS).then_some(warp / WARPS)
     }
 
-    /// A warp starts its next multiplication. Returns the terms of the others if one has started it before.
+    /// A warp starts its next multiplication. Returns the operands of the other warps if one has started it before.
     pub(crate) fn start(&mut self, warp: usize, terms: Terms) -> Option<Terms> {
         let group = &mut self.groups[warp / WARPS];
         let number = group.started[warp % WARPS];
@@ -140,7 +141,7 @@ impl Groups {
         self.laggard(warp, count).is_none()
     }
 
-    /// A warp of the group that has started fewer, and how many it has started.
+    /// A warp of the group that has started fewer multiplications, and their number.
     pub(crate) fn laggard(&self, warp: usize, count: u32) -> Option<(usize, u32)> {
         let started = self.groups.get(warp / WARPS)?.started;
         let late = started.iter().position(|started| *started < count)?;
@@ -148,10 +149,10 @@ impl Groups {
     }
 }
 
-/// What a register is to a multiplication.
+/// The role of a register in a multiplication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// A part of D; with an identification of the multiplication's shape and types.
+    /// A part of D, with an identifier of the multiplication's shape and types.
     Accumulator(u32),
     /// A part of A.
     Fragment,
@@ -172,21 +173,21 @@ struct Register {
 /// Why a register may not be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Touch {
-    /// This instruction used it before, and there was no fence since.
+    /// This instruction used it before, without a fence since.
     Unfenced(u32),
-    /// It belongs to the multiplication that this instruction started, which was not waited for.
+    /// It belongs to the multiplication that this instruction started, and the warp has not waited for that.
     InFlight(u32, Role),
 }
 
 /// A warp's own view of its multiplications.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flight {
-    /// Number of multiplications that it has started, of those whose accumulators are written, and of those that it has
-    /// waited for.
+    /// Number of multiplications that it has started, of those that have written their accumulators, and of those that
+    /// it has waited for.
     pub(crate) started: u32,
     pub(crate) landed: u32,
     pub(crate) complete: u32,
-    /// Number started at each commit that was not waited for.
+    /// By commit that was not waited for, the number of multiplications started before it.
     commits: VecDeque<u32>,
     fences: u32,
     /// By number ([`crate::op::GroupRegisters`]).
@@ -203,7 +204,7 @@ impl Flight {
         self.registers.resize(registers, Register::default());
     }
 
-    /// Orders what other instructions did with the warp's registers before its next multiplications.
+    /// Orders earlier uses of the warp's registers by other instructions before its next multiplications.
     pub(crate) fn fence(&mut self) {
         self.fences += 1;
         self.registers.iter_mut().for_each(|register| register.used = 0);
@@ -232,7 +233,7 @@ impl Flight {
         }
     }
 
-    /// Another instruction uses a register.
+    /// Records that another instruction uses a register.
     #[inline(always)]
     pub(crate) fn touch(&mut self, number: u32, pc: u32) -> Result<(), Touch> {
         let register = &mut self.registers[number as usize];

@@ -30,7 +30,7 @@ pub(crate) struct History {
     next: u64,
     /// The times at which threads executed proxy fences for global memory.
     pub(crate) fences: Fences,
-    /// The times at which threads released what they did to tensor maps.
+    /// The times at which threads released their changes of tensor maps.
     pub(crate) maps: Fences,
     /// The starters of copies that mbarriers count. Maps the thread that represents the copies, and their clock, to the
     /// thread that started the copy, and the clock of its warp.

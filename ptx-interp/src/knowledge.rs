@@ -2,14 +2,14 @@
 //!
 //! A clock belongs to a warp and ticks whenever the warp releases something; an access records its thread and the clock
 //! of its warp. Most knowledge covers whole warps, or the whole block at its last barrier, and takes one number for
-//! each. Single threads are listed only if they are ahead of their warp: after an elected lane has arrived somewhere,
-//! or where each thread has its own flag. Copies by `cp.async` have columns after those of the warps. Bulk copies are
-//! counted by mbarriers, with one more clock for each ([`of_copies`]).
+//! each. Single threads are listed only if they are ahead of their warp: after an elected lane has arrived at an
+//! mbarrier, or if each thread has its own flag. Copies by `cp.async` have columns after those of the warps. Bulk
+//! copies are counted by mbarriers, with one more clock for each ([`of_copies`]).
 
 use crate::row::LANES;
 use crate::scope::Scope;
 
-/// The first thread index that represents the copies counted by an mbarrier; the threads of a cluster of eight blocks,
+/// The first thread index that represents the copies counted by an mbarrier. The threads of a cluster of eight blocks,
 /// and their `cp.async` columns, are all below it.
 const COPIES: u16 = 2 * 8 * 1024;
 
@@ -18,7 +18,7 @@ pub(crate) fn of_copies(column: u32) -> u16 {
     u16::try_from(column).map_or(u16::MAX, |column| column.saturating_add(COPIES))
 }
 
-/// The column of the mbarrier whose copies a thread index represents, if it does.
+/// The column of the mbarrier that counts the copies which a thread index represents; `None` for other threads.
 #[inline(always)]
 pub(crate) fn column_of_copies(thread: u16) -> Option<u32> {
     (thread >= COPIES).then(|| u32::from(thread - COPIES))
@@ -28,20 +28,20 @@ pub(crate) fn column_of_copies(thread: u16) -> Option<u32> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Known {
     /// Everything up to this clock is known.
-    settled: u32,
-    /// By column: everything that all its lanes did up to this clock is known. Missing columns are settled.
+    floor: u32,
+    /// By column: everything that all its lanes did up to this clock is known. A missing column has the clock above.
     columns: Vec<u32>,
     /// Threads that are known beyond their column, ascending.
     threads: Vec<(u16, u32)>,
-    /// By mbarrier: how many of its copies are known to be complete. A barrier does not affect these.
+    /// By mbarrier: the number of its copies that are known to be complete. A barrier does not affect these.
     copies: Vec<u32>,
 }
 
 impl Known {
     /// Everything up to a clock, and each column up to its own clock.
-    pub(crate) fn new(settled: u32, columns: &[u32]) -> Known {
-        let columns = if columns.iter().all(|clock| *clock <= settled) { Vec::new() } else { columns.to_vec() };
-        Known { settled, columns, threads: Vec::new(), copies: Vec::new() }
+    pub(crate) fn new(floor: u32, columns: &[u32]) -> Known {
+        let columns = if columns.iter().all(|clock| *clock <= floor) { Vec::new() } else { columns.to_vec() };
+        Known { floor, columns, threads: Vec::new(), copies: Vec::new() }
     }
 
     pub(crate) fn with_copies(self, copies: &[u32]) -> Known {
@@ -74,19 +74,19 @@ impl Known {
     /// The clock up to which all lanes of a column are known.
     #[inline(always)]
     pub(crate) fn column(&self, column: usize) -> u32 {
-        self.columns.get(column).map_or(self.settled, |clock| self.settled.max(*clock))
+        self.columns.get(column).map_or(self.floor, |clock| self.floor.max(*clock))
     }
 
     pub(crate) fn threads(&self) -> &[(u16, u32)] {
         &self.threads
     }
 
-    /// Whether what a thread did at a clock is known.
+    /// Whether it includes what a thread did at a clock.
     pub(crate) fn includes(&self, thread: u16, clock: u32) -> bool {
         if let Some(column) = column_of_copies(thread) {
             return self.knows_copies(column, clock);
         }
-        clock <= self.settled || clock <= self.column(usize::from(thread) / LANES) || self.lists(thread, clock)
+        clock <= self.floor || clock <= self.column(usize::from(thread) / LANES) || self.lists(thread, clock)
     }
 
     fn lists(&self, thread: u16, clock: u32) -> bool {
@@ -122,7 +122,7 @@ impl Known {
     }
 
     pub(crate) fn join(&mut self, other: &Known) {
-        self.settled = self.settled.max(other.settled);
+        self.floor = self.floor.max(other.floor);
         join_clocks(&mut self.columns, &other.columns);
         for &(thread, clock) in &other.threads {
             self.add_thread(thread, clock);
@@ -144,8 +144,8 @@ impl Known {
 
     fn prune(&mut self) {
         if !self.threads.is_empty() {
-            let (settled, columns) = (self.settled, &self.columns);
-            let column = |thread: u16| columns.get(usize::from(thread) / LANES).copied().unwrap_or(0).max(settled);
+            let (floor, columns) = (self.floor, &self.columns);
+            let column = |thread: u16| columns.get(usize::from(thread) / LANES).copied().unwrap_or(0).max(floor);
             self.threads.retain(|(thread, clock)| *clock > column(*thread));
         }
     }
@@ -161,7 +161,7 @@ pub(crate) fn join_clocks(clocks: &mut Vec<u32>, others: &[u32]) {
     }
 }
 
-/// What is known about all blocks, where anything is known.
+/// What is known about all blocks, without blocks that nothing is known about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Knowledge {
     /// Sorted by block.
@@ -170,7 +170,7 @@ pub(crate) struct Knowledge {
     sequence: Option<Box<Sequence>>,
 }
 
-/// Knowledge from `fence.sc`, by scope; these parts have no such part themselves.
+/// Knowledge from `fence.sc`, by scope. These parts have no such part themselves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Sequence {
     /// What was known to threads at a fence of this scope or a wider one.
@@ -204,7 +204,7 @@ impl Knowledge {
         self.sequence.as_ref().map(|sequence| &sequence.awaited[scope as usize]).filter(|known| !known.is_empty())
     }
 
-    /// Takes over what another knows from fences.
+    /// Adds what another has learnt from fences.
     pub(crate) fn join_sequence(&mut self, other: &Knowledge) {
         if let Some(others) = &other.sequence {
             let own = self.sequence.get_or_insert_default();

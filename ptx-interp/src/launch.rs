@@ -73,10 +73,10 @@ pub struct Launch<'a> {
     /// `.reqntid` or `.maxntid` with `.minnctapersm`. If none of these is known, the pool of registers that `setmaxnreg`
     /// uses is not tracked.
     pub registers: Option<u32>,
-    /// Whether kernels that were launched before may still run (CUDA's "programmatic stream serialization"): then nothing
-    /// may access global memory that is not ordered after a `griddepcontrol.wait` of a thread of the cluster.
+    /// Whether kernels that were launched before may still run (CUDA's "programmatic stream serialization"). Then every
+    /// access to global memory has to be ordered after a `griddepcontrol.wait` of a thread of the cluster.
     pub overlaps: bool,
-    /// Parts of shared memory that are counted by themselves as well; none overlap.
+    /// Parts of shared memory that are also counted separately; they must not overlap.
     pub regions: &'a [Region<'a>],
 }
 
@@ -166,8 +166,8 @@ pub fn launch(program: &Program, memory: &Memory, launch: &Launch, options: &Opt
     Ok(report)
 }
 
-/// Checks what was declared of memory after the launch, that it is written, or zero, if the launch had access to it: flags that
-/// no argument points to may belong to a concurrent launch on the same memory.
+/// Checks the declarations about memory after the launch, that it is written or that it is zero. Only allocations that
+/// an argument points to are checked: other flags may belong to a concurrent launch on the same memory.
 fn declared_after(env: &Env) -> Result<(), Violation> {
     let given: Vec<u64> = env.params.windows(2).map(|pair| u64::from(pair[1]) << 32 | u64::from(pair[0])).collect();
     let given = |mapped: &&Mapped| given.iter().any(|address| mapped.buffer.contains(*address, 0));
@@ -259,10 +259,11 @@ fn check_shape(entry: &Entry, launch: &Launch) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Most blocks of a cluster: what every device with clusters runs (CUDA C++ Programming Guide, "Thread Block Clusters").
+/// Most blocks of a cluster: the size that every device with clusters runs (CUDA C++ Programming Guide, "Thread Block
+/// Clusters").
 const MAX_CLUSTER: u64 = 8;
 
-/// Checks the shape of the clusters; the reason if a launch with it is refused.
+/// Checks the shape of the clusters. The error is the reason why a launch with it is refused.
 fn check_cluster(entry: &Entry, launch: &Launch, cluster: [u32; 3]) -> Result<(), String> {
     let blocks: u64 = cluster.iter().map(|extent| u64::from(*extent)).product();
     if blocks == 0 || blocks > MAX_CLUSTER {

@@ -12,34 +12,34 @@
 //! - **Threads** diverge and reconverge. Blocks are resumable: a thread that polls memory lets others run, so that
 //!   flags between blocks and locks within a warp work, and a launch in which no thread can continue is detected.
 //! - **Bounds** are exact, and allocations are far apart, so that they need no guard bands.
-//! - **mbarriers** count arrivals and bytes, release threads that wait for a phase, and order what was done before it;
-//!   copies that arrive at one complete when it is waited for. Misuse is a [`ViolationKind::BarrierMisuse`].
+//! - **mbarriers** count arrivals and bytes, release threads that wait for a phase, and order what was done before it.
+//!   Copies that arrive at one complete when a thread waits for it. Misuse is a [`ViolationKind::BarrierMisuse`].
 //! - **Races** in shared and global memory, between threads of one block or of several, are found with vector clocks,
-//!   independently of the values ([`ViolationKind::Race`]): barriers, mbarriers, and releases and acquires of
-//!   sufficient scope order accesses; relaxed ones need fences, and `fence.sc` are ordered among each other. What a thread may see late, it sees late once: if
-//!   nothing orders a flag, or the end of a phase, before a wait, the wait's first test does not see it. A report has a
-//!   [timeline](Site::timeline).
-//! - **Asynchronous copies** (`cp.async`, bulk and tensor copies, reductions, `st.async` and `red.async`) complete at the latest time that the ISA
-//!   allows, at the earliest, or at random times in between ([`Landing`]). Until a thread has waited for a copy, no
-//!   thread may access its bytes. Tensor maps have their own representation here ([`TensorMap`]), with the driver's
-//!   rules for their arguments.
+//!   independently of the values ([`ViolationKind::Race`]). Barriers, mbarriers, and releases and acquires of
+//!   sufficient scope order accesses; relaxed ones need fences, and `fence.sc` are ordered among each other. An
+//!   unordered write is hidden once: if nothing orders a flag, or the end of a phase, before a wait, the wait's first
+//!   test does not observe it. A report has a [timeline](Site::timeline).
+//! - **Asynchronous copies** (`cp.async`, bulk and tensor copies, reductions, `st.async` and `red.async`) complete at
+//!   the latest time that the ISA allows, at the earliest, or at random times in between ([`Landing`]). Until a thread
+//!   has waited for a copy, no thread may access its bytes. Tensor maps have their own representation here
+//!   ([`TensorMap`]), with the driver's rules for their arguments.
 //! - **Proxies**: a generic write before an asynchronous access needs a proxy fence ([`ViolationKind::Proxy`]). So does
 //!   a generic read before an asynchronous write, by default as a warning ([`ViolationKind::ProxyWar`]).
 //! - **Tensor cores**: `mma.sync` and `wgmma` of f16, bf16, tf32, 8-bit floats and bytes, `mma.sync` of f64, and `wmma`
-//!   of f16 and bf16, with `ldmatrix`, `stmatrix` and matrix descriptors of every swizzle. Sums are those of the
-//!   hardware, in fixed point and cut off as sm_90 does. The multiplications of a warp group are asynchronous: their
-//!   registers are untouched from a fence to the wait ([`ViolationKind::Wgmma`]), and they read shared memory as an
-//!   agent of its own, whose progress one thread's wait is enough to know.
-//! - **Clusters** of up to eight blocks run as one: their warps take turns in one order. `mapa`, accesses to
+//!   of f16 and bf16, with `ldmatrix`, `stmatrix` and matrix descriptors of every swizzle. Sums have the bits of the
+//!   hardware, computed in fixed point and truncated as on sm_90. The multiplications of a warp group are asynchronous:
+//!   no other instruction may touch their registers from a fence to the wait ([`ViolationKind::Wgmma`]). They read
+//!   shared memory as a separate agent, and a wait of one thread is enough to know its progress.
+//! - **Clusters** of up to eight blocks run as one unit: their warps take turns in one order. `mapa`, accesses to
 //!   `shared::cluster`, remote arrivals, copies between blocks and multicast reach the memory of every block, with the
-//!   bounds, races and fences of the block that owns it. A scope of `.cta` orders nothing between blocks, and a block may
-//!   not exit while others may still access its memory.
-//! - **Tensor maps** in global memory may be modified ([`ptx_gemm_ptx::asynchronous::MapField`]); TMA reads them through a
-//!   proxy of its own, which has to release and acquire them.
-//! - **Registers**: `setmaxnreg` moves them between warps; a warp whose request can never be met is a deadlock, if the
+//!   bounds, races and fences of the block that owns it. A scope of `.cta` orders nothing between blocks, and a block
+//!   may not exit while others may still access its memory.
+//! - **Tensor maps** in global memory may be modified ([`ptx_gemm_ptx::asynchronous::MapField`]). TMA reads them
+//!   through a separate proxy, so that changes need a release and an acquire.
+//! - **Registers**: `setmaxnreg` moves them between warps. A request that can never be satisfied is a deadlock, if the
 //!   number that threads start with is known or follows from the entry's directives.
-//! - **Declarations**: memory that is written at most once per launch ([`Memory::set_write_once`]), flags that are zero
-//!   again after a launch ([`Memory::set_zero_after`]), or written ([`Memory::set_written_after`]).
+//! - **Declarations**: memory that is written at most once per launch ([`Memory::set_write_once`]), or in every launch
+//!   ([`Memory::set_written_after`]), and flags that are zero again after a launch ([`Memory::set_zero_after`]).
 //! - **Orders** of warps ([`WarpOrder`]) and of blocks ([`BlockOrder`]) are options; random ones are reproducible from
 //!   their seed.
 //! - **Costs** (bank conflicts, sectors, traffic by allocation, instructions by kind) are counted on request
@@ -49,8 +49,8 @@
 //!   violations, that of the lowest cluster is reported.
 //!
 //! Not supported yet, and reported with their line when reached: elements of 4 bits and 1 bit, sparse operands and base
-//! offsets in matrix descriptors, clusters of more than eight blocks, tensor maps of
-//! images and interleaved ones, conversions of 8-bit floats.
+//! offsets in matrix descriptors, clusters of more than eight blocks, tensor maps of images and interleaved ones,
+//! conversions of 8-bit floats.
 //!
 //! ```
 //! use ptx_gemm_interp::{Arg, Launch, Memory, Options, Program, launch};
@@ -115,13 +115,13 @@ mod reads;
 mod repeats;
 mod report;
 mod row;
+mod scheduler;
 mod scope;
 mod shadow;
 mod shadows;
 mod shared;
 mod taint;
 mod tensor;
-mod turns;
 mod violation;
 mod visits;
 mod waits;

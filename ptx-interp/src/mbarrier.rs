@@ -1,9 +1,9 @@
-//! The mbarriers of a block: the arrivals and bytes for which each phase still waits, and the knowledge that its
+//! The mbarriers of a block: the arrivals and bytes that each phase still waits for, and the knowledge that its
 //! arrivals publish.
 //!
 //! The eight bytes of an mbarrier are opaque, so its state is kept here and not in them. Arrivals that `cp.async` makes
 //! are recorded as well, and take effect when a thread waits for them. This is the latest time that the ISA allows, so
-//! that a kernel with a missing wait reads old values.
+//! a kernel with a missing wait reads old values.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,7 +12,8 @@ use crate::knowledge::Knowledge;
 /// Largest number of arrivals, and of bytes, that an mbarrier can count.
 pub(crate) const MAX_COUNT: u32 = (1 << 20) - 1;
 
-/// The first bit of a state that counts the arrivals its phase lacks; those below are the phase's number.
+/// The first bit of the field of a state that counts the missing arrivals of its phase; the bits below are the phase's
+/// number.
 pub(crate) const PENDING: u32 = 40;
 
 /// A misuse of an mbarrier.
@@ -30,17 +31,17 @@ pub(crate) enum Misuse {
         count: u32,
     },
     Bytes(i64),
-    /// An arrival that was promised not to complete its phase.
+    /// An arrival marked as not completing its phase would complete it.
     Completes,
-    /// All arrivals are there, and more bytes than were announced.
+    /// All arrivals have been made, with more bytes than were announced.
     Overrun(i64),
-    /// A copy that was to complete here broke a rule; its report is kept elsewhere.
+    /// A copy that would complete here broke a rule; its report is kept elsewhere.
     InCopy,
     /// Only threads of the mbarrier's own block may do this.
     Remote,
-    /// The state is from one phase, and the mbarrier is in another.
     /// PTX ISA, "mbarrier.test_wait": a parity is 0 or 1.
     Parity(u32),
+    /// The state is from one phase, and the mbarrier is in another.
     Stale {
         state: u64,
         phase: u64,
@@ -58,12 +59,12 @@ impl Misuse {
                 format!("with {count} arrivals, but its phase expects only {pending} more")
             }
             Misuse::Astride { count } => {
-                format!("whose phases take {count}: the arrivals of this instruction belong to more than one")
+                format!("which takes {count} arrivals a phase: those of this instruction belong to more than one phase")
             }
             Misuse::Bytes(bytes) => format!("which would expect {bytes} bytes, and the limit is {MAX_COUNT}"),
-            Misuse::Completes => "whose phase this would complete, although it is marked as `.noComplete`".into(),
+            Misuse::Completes => "and would complete its phase, although the arrival is marked as `.noComplete`".into(),
             Misuse::Overrun(bytes) => {
-                format!("whose phase has all its arrivals, and {bytes} bytes more than announced")
+                format!("which has all arrivals of its phase, and {bytes} bytes more than announced")
             }
             Misuse::Remote => {
                 "which belongs to another block of the cluster: threads of other blocks only arrive".into()
@@ -79,7 +80,7 @@ impl Misuse {
     }
 }
 
-/// The phase that a wait is for.
+/// The phase that a thread waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Awaited {
     Parity(u32),
@@ -91,7 +92,7 @@ pub(crate) enum Awaited {
 pub(crate) struct Tracked {
     pub(crate) warp: usize,
     pub(crate) lanes: u32,
-    /// Number of copy instructions that the warp had started; those before are waited for.
+    /// Number of copy instructions that the warp had started; the arrival waits for these.
     pub(crate) copies: u32,
 }
 
@@ -108,16 +109,16 @@ pub(crate) struct Mbarrier {
     pub(crate) announced: Option<(u16, u32)>,
     /// What all arrivals so far have published. An arrival changes the mbarrier atomically, so a thread that sees a
     /// later phase is also ordered after the arrivals of earlier ones.
-    brought: Knowledge,
-    /// The same of threads of other blocks of the cluster, which only a wait of sufficient scope acquires.
-    brought_by_peers: Knowledge,
+    published: Knowledge,
+    /// The same for threads of other blocks of the cluster; only a wait of sufficient scope acquires it.
+    published_by_peers: Knowledge,
     /// What had been published when the last phase completed.
     known: Knowledge,
     known_of_peers: Knowledge,
     /// The arrival that completed the last phase, and when.
     completed: Option<Completed>,
-    /// By warp, the lanes that were told that a phase was still running when it was complete, and the phase.
-    told: Vec<(u64, u32)>,
+    /// By warp, the phase and the lanes that got the answer that it was still running although it was complete.
+    delayed: Vec<(u64, u32)>,
 }
 
 /// A thread, or one of its copies, and the clock of its column.
@@ -132,20 +133,20 @@ impl Mbarrier {
         self.phase
     }
 
-    /// What happened before the last phase completed: what threads of the same block, and copies, published, and what
-    /// threads of other blocks did.
+    /// The knowledge from before the last phase completed: what threads of the same block, and copies, published, and
+    /// what threads of other blocks published.
     pub(crate) fn known(&self) -> (&Knowledge, &Knowledge) {
         (&self.known, &self.known_of_peers)
     }
 
-    /// Copies, and arrivals of threads of the mbarrier's block, add what they publish here.
-    pub(crate) fn brought(&mut self) -> &mut Knowledge {
-        &mut self.brought
+    /// Collects what copies, and arrivals of threads of the mbarrier's block, publish.
+    pub(crate) fn published(&mut self) -> &mut Knowledge {
+        &mut self.published
     }
 
-    /// Arrivals of threads of other blocks add what they publish here.
-    pub(crate) fn brought_by_peers(&mut self) -> &mut Knowledge {
-        &mut self.brought_by_peers
+    /// Collects what arrivals of threads of other blocks publish.
+    pub(crate) fn published_by_peers(&mut self) -> &mut Knowledge {
+        &mut self.published_by_peers
     }
 
     /// Whether copies in flight are going to arrive here.
@@ -158,12 +159,12 @@ impl Mbarrier {
         self.completed
     }
 
-    /// Whether a lane has not yet been told that the previous phase is still running. Records that it now has.
-    pub(crate) fn tell(&mut self, warp: usize, lane: usize) -> bool {
-        if self.told.len() <= warp {
-            self.told.resize(warp + 1, (0, 0));
+    /// Whether a lane has not yet got the answer that the previous phase is still running. Records that it now has.
+    pub(crate) fn delay_once(&mut self, warp: usize, lane: usize) -> bool {
+        if self.delayed.len() <= warp {
+            self.delayed.resize(warp + 1, (0, 0));
         }
-        let (phase, lanes) = &mut self.told[warp];
+        let (phase, lanes) = &mut self.delayed[warp];
         if *phase != self.phase {
             (*phase, *lanes) = (self.phase, 0);
         }
@@ -183,12 +184,12 @@ impl Mbarrier {
         }
     }
 
-    /// Whether some of what the current phase waits for has arrived, or been announced.
+    /// Whether some of the arrivals or bytes that the current phase waits for have arrived, or bytes were announced.
     pub(crate) fn has_begun(&self) -> bool {
         self.pending < self.expected || self.bytes != 0
     }
 
-    /// What an arrival returns: the phase, and how many arrivals it lacks.
+    /// The result of an arrival: the phase, and the number of its missing arrivals.
     pub(crate) fn state(&self) -> u64 {
         self.phase & ((1 << PENDING) - 1) | u64::from(self.pending) << PENDING
     }
@@ -215,9 +216,9 @@ impl Mbarrier {
         self.complete(by)
     }
 
-    /// What is wrong with the arrivals of one instruction, of which the first found the mbarrier in `phase`. If some are left
-    /// over when a phase is complete, the next one completes without as many of its own; and of several phases that one
-    /// instruction completes, nobody can wait for the first.
+    /// What is wrong with the arrivals of one instruction, if the first of them found the mbarrier in `phase`. Arrivals
+    /// that are left over when a phase completes count for the next phase, which then completes too early. If one
+    /// instruction completes several phases, no thread can wait for the first of them.
     pub(crate) fn astride(&self, phase: u64) -> Option<Misuse> {
         let (phases, begun) = (self.phase - phase, self.pending < self.expected);
         (phases > 1 || phases == 1 && begun).then_some(Misuse::Astride { count: self.expected })
@@ -258,14 +259,14 @@ impl Mbarrier {
         if self.pending == 0 && self.bytes == 0 {
             self.phase += 1;
             self.pending = self.expected;
-            self.known.clone_from(&self.brought);
-            self.known_of_peers.clone_from(&self.brought_by_peers);
+            self.known.clone_from(&self.published);
+            self.known_of_peers.clone_from(&self.published_by_peers);
             self.completed = Some(by);
         }
         Ok(())
     }
 
-    /// Whether the phase only waits for bytes.
+    /// Whether the phase waits only for bytes.
     pub(crate) fn lacks_only_bytes(&self) -> bool {
         self.pending == 0
     }
@@ -305,12 +306,12 @@ impl Mbarriers {
             phase: 0,
             tracked: VecDeque::new(),
             announced: None,
-            brought: Knowledge::default(),
-            brought_by_peers: Knowledge::default(),
+            published: Knowledge::default(),
+            published_by_peers: Knowledge::default(),
             known: Knowledge::default(),
             known_of_peers: Knowledge::default(),
             completed: None,
-            told: Vec::new(),
+            delayed: Vec::new(),
         };
         Ok(self.live.insert(offset, barrier))
     }

@@ -1,6 +1,6 @@
 //! Global memory of the interpreter's device, as the host sees it.
 //!
-//! Addresses are never reused, and there are gaps of at least 16 MiB between allocations: an index past the end of one
+//! Addresses are never reused, and there are gaps of at least 16 MiB between allocations. An index past the end of one
 //! matrix falls into the gap, not into the next matrix, and a dangling pointer is recognised.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -19,7 +19,7 @@ const NULL_PAGE: u64 = 1 << 20;
 const MIN_GAP: u64 = 16 << 20;
 /// Largest alignment that [`Memory::alloc`] takes.
 const MAX_ALIGN: u64 = 1 << 20;
-/// Number of freed allocations whose names are kept.
+/// Number of freed allocations that are remembered by name.
 const REMEMBERED: usize = 64;
 
 /// Identifies an allocation for as long as its [`Memory`] lives.
@@ -74,7 +74,7 @@ impl From<OutOfMemory> for MemoryError {
     }
 }
 
-/// Global memory. It can be shared between threads; a running launch keeps what it uses alive.
+/// Global memory. Threads can share it. A running launch keeps the allocations that it uses alive.
 #[derive(Debug, Default)]
 pub struct Memory {
     state: RwLock<State>,
@@ -230,15 +230,16 @@ impl Memory {
         Ok(())
     }
 
-    /// From the next launch on, every byte of the allocation at this address must be written after each launch (checks on) whose
-    /// arguments point into it: by that launch if it is write-once memory, otherwise ever.
+    /// From the next launch on, every byte of the allocation at this address must be written after each launch (checks
+    /// on) with an argument that points into it. For write-once memory, that launch must have written it; otherwise any
+    /// write counts.
     pub fn set_written_after(&self, address: u64) -> Result<(), MemoryError> {
         self.buffer(address, 0)?.written_after.store(true, Relaxed);
         Ok(())
     }
 
-    /// From the next launch on, these bytes must be zero after each launch (checks on) whose arguments point into their
-    /// allocation, such as flags from which the next launch starts.
+    /// From the next launch on, these bytes must be zero after each launch (checks on) with an argument that points
+    /// into their allocation. This is for flags that the next launch expects to be zero.
     pub fn set_zero_after(&self, address: u64, bytes: u64) -> Result<(), MemoryError> {
         let buffer = self.buffer(address, bytes)?;
         let mut ranges = buffer.zero_after.lock().unwrap_or_else(PoisonError::into_inner);

@@ -11,7 +11,7 @@ pub struct Checks(u32);
 
 #[allow(non_upper_case_globals)] // two named values, like those of an enum
 impl Checks {
-    /// Bounds and alignment, which the hardware traps too.
+    /// Bounds and alignment, which the hardware also traps on.
     pub const Off: Checks = Checks(0);
     /// Everything.
     pub const Full: Checks = {
@@ -62,7 +62,8 @@ impl fmt::Debug for Checks {
     }
 }
 
-/// The order in which the warps of a block, or of all blocks of a cluster, run. A correct kernel gives the same result in every order.
+/// The order in which the warps of a block, or of all blocks of a cluster, run. A correct kernel gives the same result
+/// in every order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum WarpOrder {
     /// In lockstep, one instruction each, first warp first.
@@ -72,9 +73,9 @@ pub enum WarpOrder {
     /// Random turns of random length, reproducible from the seed. The order changes with every round of turns, and
     /// turns also end between barriers.
     Seeded(u64),
-    /// As `RunToBarrier`, but one warp is held up for as long as the others can go on without it, and then another one; which
-    /// one is random, reproducible from the seed. This exposes a thread that nothing waits for, and that misses a phase of an
-    /// mbarrier.
+    /// As `RunToBarrier`, but one warp is held up for as long as the others can go on without it, and then another one.
+    /// The choice is random, and reproducible from the seed. This exposes a thread that no thread waits for, and a
+    /// thread that misses a phase of an mbarrier.
     Late(u64),
     /// Each warp runs as far as it can, first warp first; this is the fastest order.
     #[default]
@@ -94,8 +95,8 @@ impl WarpOrder {
     }
 }
 
-/// The order in which the blocks of a grid run; those of a cluster run together. A correct kernel gives the same result in every order. All orders
-/// except the default use a single host thread.
+/// The order in which the blocks of a grid run; those of a cluster run together. A correct kernel gives the same result
+/// in every order. All orders except the default use a single host thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BlockOrder {
     /// First block first, each as far as it can. Blocks that do not communicate run in parallel.
@@ -113,7 +114,7 @@ pub enum BlockOrder {
 /// correct kernel gives the same result with each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Landing {
-    /// When a thread waits for them and could continue.
+    /// When a thread waits for them and could otherwise continue.
     #[default]
     Latest,
     /// When they are started.
@@ -122,7 +123,7 @@ pub enum Landing {
     Seeded(u64),
 }
 
-/// How the breach of a rule is handled that working kernels also break.
+/// How to handle the violation of a rule that working kernels also violate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Severity {
     /// It is ignored.
@@ -158,12 +159,12 @@ pub struct Options {
     /// How to handle a generic read before an asynchronous write without a proxy fence between them
     /// ([`crate::ViolationKind::ProxyWar`]).
     pub proxy_war: Severity,
-    /// The same where the reading thread executes no barrier and no other fence between them either, so that an arrival at
-    /// an mbarrier alone orders the two. On an H200 results were wrong then.
+    /// The same for the case that the reading thread executes neither a barrier nor another fence between them, so that
+    /// only an arrival at an mbarrier orders the two. On an H200, results were wrong in this case.
     pub overtaken: Severity,
-    /// How to handle a generic write before an asynchronous access where the proxy fence is not executed by the thread that
-    /// wrote, but by the one that starts the access, after it knew of the write. The PTX ISA allows that, and asks everywhere
-    /// for the other.
+    /// How to handle a generic write before an asynchronous access if the thread that starts the access executes the
+    /// proxy fence, after it knew of the write, and the writing thread does not. The PTX ISA allows that, but asks
+    /// everywhere for a fence by the writing thread.
     pub fenced_late: Severity,
     /// How to handle an mbarrier that counts an asynchronous copy without a fence after its initialisation
     /// ([`crate::ViolationKind::ProxyInit`]).
@@ -171,7 +172,7 @@ pub struct Options {
     /// How to handle a tensor store that also writes bytes after the rows of its tensor
     /// ([`crate::ViolationKind::PastRows`]).
     pub past_rows: Severity,
-    /// Whether to count what the launch costs.
+    /// Whether to count the cost of the launch.
     pub counting: Counting,
     /// Number of host threads; the whole current rayon pool if absent.
     pub threads: Option<usize>,

@@ -1,5 +1,5 @@
-//! The registers of a block, which `setmaxnreg` moves between its warps. How many a warp really uses is not tracked:
-//! PTX has virtual registers, and only ptxas knows.
+//! The registers of a block, which `setmaxnreg` moves between its warps. The number that a warp really uses is not
+//! tracked: PTX has virtual registers, and only ptxas knows.
 
 use ptx_gemm_ptx::warp::Resize;
 
@@ -12,15 +12,16 @@ const MOST_COMPARED: usize = 1 << 12;
 
 /// Registers of a multiprocessor.
 const FILE: u64 = 64 << 10;
-/// Schedulers of a multiprocessor, which have equal parts of them.
+/// Schedulers of a multiprocessor, which share its registers equally.
 const SCHEDULERS: u64 = 4;
-/// Registers per thread come in multiples of this, up to a limit.
+/// Registers per thread are a multiple of this.
 const GRANULE: u64 = 8;
 const MOST: u64 = 256;
 
-/// Registers that each thread starts with in a kernel that uses `setmaxnreg`, for at most this many threads per block, and
-/// blocks per multiprocessor: as many as fit, but no more than the kernel ever requests. This is what ptxas 13.0 assigns.
-/// It ignores `setmaxnreg` if `.minnctapersm` is not stated; such a kernel counts as one of a single block here.
+/// Registers that each thread starts with in a kernel that uses `setmaxnreg`, for at most this many threads per block
+/// and blocks per multiprocessor: the number that fits, but never more than the kernel requests. This is what ptxas
+/// 13.0 assigns. It ignores `setmaxnreg` if `.minnctapersm` is not stated; such a kernel counts as having one block per
+/// multiprocessor here.
 pub(crate) fn at_entry(threads: u64, blocks: u64, requested: u32) -> u32 {
     let warps = threads.div_ceil(LANES as u64).saturating_mul(blocks).max(1);
     let lanes = warps.div_ceil(SCHEDULERS).saturating_mul(SCHEDULERS * LANES as u64);
@@ -41,10 +42,10 @@ pub(crate) struct Resizing {
 pub(crate) struct Pool {
     /// Unassigned registers; `None` if the number that threads start with is not known.
     free: Option<u64>,
-    /// Per thread, by warp; 0 if not known.
+    /// Registers per thread, by warp; 0 if not known.
     held: Vec<u32>,
-    /// The instructions that each warp group has executed, with the position of the first warp's, and how many of them
-    /// each warp has.
+    /// The instructions that each warp group has executed, with the position of the first warp's, and the number of
+    /// them that each warp has executed.
     executed: Vec<Vec<(Resizing, u32)>>,
     done: Vec<usize>,
 }
@@ -53,7 +54,7 @@ pub(crate) struct Pool {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Passes,
-    /// The pool does not have enough registers; the number that is missing.
+    /// The pool does not have enough registers; with the number that is missing.
     Waits {
         missing: u64,
     },
@@ -68,7 +69,7 @@ pub(crate) struct Uneven {
     pub(crate) warp: usize,
     pub(crate) fewest: usize,
     pub(crate) most: usize,
-    /// The first one that it did not execute, unless there are too many.
+    /// The first instruction that it did not execute, unless there are too many.
     pub(crate) missing: Option<u32>,
 }
 
@@ -114,7 +115,7 @@ impl Pool {
         Outcome::Passes
     }
 
-    /// Two warps of one warp group that executed different numbers of them.
+    /// Two warps of one warp group that executed different numbers of `setmaxnreg`.
     pub(crate) fn uneven(&self) -> Option<Uneven> {
         self.done.chunks(GROUP).enumerate().find_map(|(group, done)| {
             let (most, fewest) = (done.iter().max()?, done.iter().min()?);

@@ -55,7 +55,7 @@ pub(crate) struct Entry {
     pub(crate) max_cluster_rank: Option<u32>,
     /// `.explicitcluster`.
     pub(crate) explicit_cluster: bool,
-    /// Registers that each thread starts with, as far as the directives say.
+    /// Registers that each thread starts with, if the directives determine the number.
     pub(crate) registers: Option<u32>,
 }
 
@@ -128,8 +128,8 @@ impl Program {
     }
 }
 
-/// Registers that each thread starts with: `.maxnreg`, or for kernels with `setmaxnreg` what follows from the number of
-/// threads.
+/// Registers that each thread starts with: `.maxnreg`, or for kernels with `setmaxnreg` the number that follows from
+/// the number of threads.
 fn registers(directives: &[Directive], code: &Code) -> Option<u32> {
     let find = |pick: fn(&Directive) -> Option<u32>| directives.iter().find_map(pick);
     let most = find(|directive| if let Directive::MaxNreg(count) = directive { Some(*count) } else { None });

@@ -14,12 +14,12 @@ pub(crate) struct Read {
 /// What each warp of the block has read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reads {
-    /// Number of words: entries from there on are of bytes.
+    /// Number of words. Entries from this index on are of bytes.
     pub(crate) whole: usize,
     pub(crate) warps: usize,
     /// By warp and word, so that the words that a warp reads are adjacent.
     pub(crate) of_words: Vec<Read>,
-    /// By byte and warp: of the words whose bytes are tracked separately.
+    /// By byte and warp: for the words with separately tracked bytes.
     of_bytes: Vec<Read>,
 }
 
@@ -49,7 +49,7 @@ impl Reads {
         }
     }
 
-    /// Tracks the bytes of a word separately, from what is known of the word.
+    /// Tracks the bytes of a word separately. Each byte starts with the record of the word.
     pub(crate) fn split(&mut self, index: usize) {
         let warps = 0..self.warps;
         let word: Vec<Read> = warps.map(|warp| Read { quick: 0, ..*self.at(index, warp) }).collect();

@@ -21,7 +21,7 @@ impl Row64 {
     pub(crate) const ZERO: Row64 = Row64([0; LANES]);
 }
 
-/// The lanes whose bit is set, in ascending order.
+/// The lanes in a mask, in ascending order.
 pub(crate) fn lanes(mut mask: u32) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         if mask == 0 {

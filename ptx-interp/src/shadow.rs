@@ -50,7 +50,7 @@ pub(crate) const NO_ACCESS: Access =
 #[derive(Clone, Copy, Debug)]
 struct Word {
     writer: Access,
-    /// Warps of its block that have read it since: each has an entry in [`Reads`].
+    /// Warps of its block that have read it since. Each of them has an entry in [`Reads`].
     readers: u32,
     /// Index plus one of its entry in [`Shadow::further`], if it has listed accesses.
     further: u32,
@@ -62,7 +62,7 @@ struct Word {
 
 const UNTOUCHED: Word = Word { writer: NO_ACCESS, readers: 0, further: 0, split: 0, in_flight: false };
 
-/// Accesses of the generic proxy by lanes of a warp, as seen by a later bulk copy.
+/// Accesses of the generic proxy by lanes of a warp, as a later bulk copy finds them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Past {
     pub(crate) pc: u32,
@@ -86,10 +86,10 @@ impl Past {
 }
 
 /// The clock of a write to global memory by a copy that may still be in flight, which no thread knows.
-pub(crate) const UNDER_WAY: u32 = u32::MAX;
+pub(crate) const IN_FLIGHT: u32 = u32::MAX;
 
-/// Set in the clock of a write to shared memory that an mbarrier counts ([`Shadow::write_apart`]): a number of copies,
-/// which is not comparable with the clocks of warps.
+/// Set in the clock of a write to shared memory that an mbarrier counts ([`Shadow::write_apart`]). Such a clock is a
+/// number of copies, which is not comparable with the clocks of warps.
 const APART: u32 = 1 << 31;
 
 /// How two accesses conflict.
@@ -105,7 +105,7 @@ impl Conflict {
     /// The conflict with an earlier access that is not ordered before the current one.
     pub(crate) fn of(access: &Access) -> Conflict {
         match access.clock {
-            UNDER_WAY => Conflict::InFlight(*access),
+            IN_FLIGHT => Conflict::InFlight(*access),
             _ => Conflict::Unordered(*access),
         }
     }
@@ -116,7 +116,7 @@ impl Conflict {
 pub(crate) struct Shadow {
     /// The block's first warp in its cluster.
     first: usize,
-    /// The words, then four entries for each word whose bytes are tracked separately.
+    /// The words, then four entries for each word with separately tracked bytes.
     words: Vec<Word>,
     reads: Reads,
     further: Vec<Vec<Access>>,
@@ -161,12 +161,12 @@ impl Shadow {
         let Some(own) = self.own(warp) else { return false };
         let (first, now) = (own * self.reads.whole, clocks.now(warp));
         let words = first + offset / 4..first + (offset + bytes) / 4;
-        let settled =
+        let covered =
             bytes >= 4 && actor.strong.is_none() && self.reads.of_words[words.clone()].iter().all(|r| r.quick == now);
-        if settled {
+        if covered {
             self.reads.of_words[words].iter_mut().for_each(|read| read.lanes |= lanes);
         }
-        settled
+        covered
     }
 
     /// Checks that an access comes after the writer, without recording it.
@@ -210,7 +210,7 @@ impl Shadow {
             return Ok(());
         };
         let word = &mut self.words[index];
-        let quick = if word.writer.clock <= clocks.settled() && word.further == 0 { now } else { 0 };
+        let quick = if word.writer.clock <= clocks.floor() && word.further == 0 { now } else { 0 };
         let new = Read { quick, clock: now, lanes: bit, pc: actor.pc };
         let read = self.reads.at_mut(index, own);
         if word.readers >> own & 1 == 0 {
@@ -240,7 +240,7 @@ impl Shadow {
             word.further = self.further.len() as u32;
         }
         let further = &mut self.further[word.further as usize - 1];
-        further.retain(|old| !access.stands_for(old, clocks));
+        further.retain(|old| !access.subsumes(old, clocks));
         further.push(access);
     }
 
@@ -249,7 +249,7 @@ impl Shadow {
         self.each(offset, bytes, |shadow, index| shadow.write_one(clocks, index, actor))
     }
 
-    /// A copy starts: from here on it owns the destination.
+    /// A copy starts: from now on it owns the destination.
     pub(crate) fn start(&mut self, clocks: &Clocks, offset: usize, bytes: usize, actor: Actor) -> Result<(), Conflict> {
         self.each(offset, bytes, |shadow, index| {
             shadow.write_one(clocks, index, actor)?;
@@ -258,8 +258,9 @@ impl Shadow {
         })
     }
 
-    /// A thread writes asynchronously. It is checked like a write by the thread; then its writer becomes the thread that
-    /// represents the copies of an mbarrier, `known` says which, and even the thread itself has to wait there.
+    /// A thread writes asynchronously. This is checked like a write by the thread. Then its writer becomes the thread
+    /// that represents the copies of an mbarrier, given by `known`, and even the writing thread itself has to wait
+    /// there.
     pub(crate) fn write_apart(
         &mut self,
         clocks: &Clocks,
@@ -277,9 +278,9 @@ impl Shadow {
         })
     }
 
-    /// A bulk copy is started by this thread. It is checked like an access by the thread, and `seen` is called with the
-    /// earlier accesses: the writers and the readers. From then on [`crate::agents`] tracks the copy; a word that it
-    /// writes no longer has a writer here.
+    /// A thread starts a bulk copy. This is checked like an access by the thread, and `seen` is called with the earlier
+    /// accesses: the writers and the readers. From then on [`crate::agents`] tracks the copy; a word that it writes no
+    /// longer has a writer here.
     pub(crate) fn hand_over(
         &mut self,
         clocks: &Clocks,
@@ -348,7 +349,7 @@ impl Shadow {
         if word.in_flight {
             return Err(Conflict::InFlight(word.writer));
         }
-        if word.writer.clock > clocks.settled()
+        if word.writer.clock > clocks.floor()
             && word.writer.conflicts(clocks, actor)
             && !word.writer.ordered(clocks, actor.thread)
             && !self.observed(clocks, word, actor)
@@ -373,7 +374,7 @@ impl Shadow {
             let read = self.reads.at_mut(index, reader);
             read.quick = 0;
             let reader = self.first + reader;
-            if read.clock > clocks.settled() && read.clock > clocks.seen(warp, reader) {
+            if read.clock > clocks.floor() && read.clock > clocks.seen(warp, reader) {
                 after_readers(clocks, reader, read, actor)?;
             }
         }
@@ -465,7 +466,7 @@ fn after_readers(clocks: &Clocks, warp: usize, read: &Read, actor: Actor) -> Res
     Ok(())
 }
 
-/// Checks that those accesses that need an order are ordered before what a thread does now.
+/// Checks that all those accesses that need an order come before what a thread does now.
 pub(crate) fn after_all<'a>(
     clocks: &Clocks,
     mut accesses: impl Iterator<Item = &'a Access>,
@@ -497,8 +498,8 @@ impl Access {
         (self.actor.thread, self.actor.block) == (actor.thread, actor.block)
     }
 
-    /// Whether the two need an order, one of them being a write: they are by different threads, and not both strong
-    /// with scopes that include each other.
+    /// Whether the two accesses need an order, given that one of them is a write: they are by different threads, and
+    /// not both strong with scopes that include each other.
     #[inline(always)]
     pub(crate) fn conflicts(&self, clocks: &Clocks, actor: Actor) -> bool {
         if self.is_by(actor) {
@@ -511,9 +512,9 @@ impl Access {
         }
     }
 
-    /// Whether a strong write stays recorded when the actor writes: strong writes do not race with each other, and a
-    /// weak access has to come after all of them. An atomic reads the previous write and replaces it in the record, as
-    /// does a thread that has read it before.
+    /// Whether a strong write stays recorded when the actor writes. Strong writes do not race with each other, and a
+    /// weak access has to come after all of them. An atomic reads the previous write and replaces it in the record. So
+    /// does a thread that has read the write before.
     pub(crate) fn is_left_by(&self, clocks: &Clocks, actor: Actor) -> bool {
         let stays = !actor.atomic || self.clock >= APART;
         self.actor.strong.is_some() && stays && !self.is_by(actor) && !self.ordered(clocks, actor.thread)
@@ -521,7 +522,7 @@ impl Access {
 
     #[inline(always)]
     pub(crate) fn ordered(&self, clocks: &Clocks, thread: u16) -> bool {
-        self.clock == 0 || clocks.ordered_anywhere(self.actor.block, self.plain_clock(), self.actor.thread, thread)
+        self.clock == 0 || clocks.ordered_across_blocks(self.actor.block, self.plain_clock(), self.actor.thread, thread)
     }
 
     /// The clock of its thread, or the number of copies that an mbarrier had counted.
@@ -534,8 +535,8 @@ impl Access {
     }
 
     /// Whether everything that has to come after an older access also has to come after this one.
-    pub(crate) fn stands_for(&self, old: &Access, clocks: &Clocks) -> bool {
-        // The copies of an mbarrier are not a thread that knows of others.
+    pub(crate) fn subsumes(&self, old: &Access, clocks: &Clocks) -> bool {
+        // The copies of an mbarrier do not know of other threads.
         let counted = column_of_copies(self.actor.thread).is_some();
         (old.did, old.actor.strong) == (self.did, self.actor.strong)
             && (old.is_by(self.actor) || !counted && old.ordered(clocks, self.actor.thread))

@@ -1,5 +1,5 @@
-//! The shared memories of a cluster's blocks, one after the other. Only one host thread runs a cluster, so the words are
-//! not atomic.
+//! The shared memories of a cluster's blocks, one after the other. Only one host thread runs a cluster, so the words
+//! are not atomic.
 //!
 //! An offset is the distance from the start of the first block's memory. The memories of a cluster of several blocks
 //! begin at multiples of a power of two, so that an offset contains the rank of its block.
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::address::{PEER, SHARED_START};
 
-/// Bytes of a block's memory that no variable has, by their distance from its first byte.
+/// Bytes of a block's memory that belong to no variable, by their distance from its first byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Gap {
     pub(crate) start: u64,
@@ -21,13 +21,13 @@ pub(crate) struct Gap {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shared {
     pub(crate) words: Vec<u32>,
-    /// Of one block.
+    /// Size of one block's memory.
     bytes: u32,
     written: Vec<u32>,
     layout: Layout,
     gaps: Arc<[Gap]>,
     ranks: u32,
-    /// The block whose warp runs: the address and the offset of its first byte.
+    /// The running block: the address and the offset of its first byte.
     start: u32,
     base: u32,
 }
@@ -40,7 +40,7 @@ pub(crate) struct Layout {
 }
 
 impl Default for Layout {
-    /// That of a block which is its own cluster.
+    /// The layout of a block that is its own cluster.
     fn default() -> Layout {
         Layout { shift: 31 }
     }
@@ -52,7 +52,7 @@ impl Layout {
         if ranks == 1 { Layout::default() } else { Layout { shift: bytes.max(1024).next_power_of_two().ilog2() } }
     }
 
-    /// The rank of the block that has an offset, and the offset within it.
+    /// The rank of the block that contains an offset, and the offset within it.
     #[inline(always)]
     pub(crate) fn split(self, offset: usize) -> (usize, usize) {
         (offset >> self.shift, offset & ((1 << self.shift) - 1))
@@ -80,7 +80,7 @@ impl Shared {
         }
     }
 
-    /// From now on, a block is the one whose warps run.
+    /// Makes this block the running one.
     pub(crate) fn enter(&mut self, rank: usize) {
         self.start = SHARED_START + rank as u32 * PEER;
         self.base = self.layout.offset(rank, 0) as u32;
@@ -164,7 +164,7 @@ impl Shared {
         self.layout.offset(rank, self.layout.split(offset).1)
     }
 
-    /// The rank of the block that has an offset.
+    /// The rank of the block that contains an offset.
     pub(crate) fn rank_of(&self, offset: usize) -> usize {
         self.layout.split(offset).0
     }

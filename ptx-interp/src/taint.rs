@@ -88,8 +88,8 @@ impl Taint {
         }
     }
 
-    /// Records a load into the active lanes of `d`; those in `tainted` read bytes that were never written, by
-    /// instruction `pc`.
+    /// Records a load into the active lanes of `d`. For the lanes in `tainted`, instruction `pc` read bytes that were
+    /// never written.
     pub(crate) fn load(&mut self, d: usize, tainted: u32, active: u32, pc: u32) {
         self.masks[d] = self.masks[d] & !active | tainted & active;
         if tainted & active != 0 {

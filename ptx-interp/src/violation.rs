@@ -8,13 +8,13 @@ use ptx_gemm_ptx::instruction::Note;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ViolationKind {
-    /// The launch itself is impossible: no such entry, wrong arguments, wrong block size.
+    /// The launch itself is impossible: an unknown entry, wrong arguments, a wrong block size.
     Launch,
     /// An access outside every allocation, or outside the block's shared memory.
     OutOfBounds,
     /// An address that is not a multiple of the access's size.
     Misaligned,
-    /// A value that was never written matters: it is used as an address or a predicate, or is stored to global memory.
+    /// A value that was never written is used as an address or a predicate, or is stored to global memory.
     Uninitialised,
     /// Threads disagree about a barrier: different barriers, different counts, or some have exited.
     BarrierMismatch,
@@ -28,25 +28,25 @@ pub enum ViolationKind {
     /// A generic write, and an asynchronous access to the same bytes without `fence.proxy.async` between them; or a
     /// tensor map that was modified, and is used without the fences of the tensormap proxy.
     Proxy,
-    /// A generic read and an asynchronous write without `fence.proxy.async` between them. Kernels that leave out the fence
-    /// work where a barrier comes between the two. Where only an arrival at an mbarrier does, it may overtake the read, and
-    /// they work as long as nothing holds up their reads. So this is a warning unless [`crate::Options::proxy_war`] and
+    /// A generic read and an asynchronous write without `fence.proxy.async` between them. Kernels that omit the fence
+    /// work if a barrier comes between the two. If only an arrival at an mbarrier does, it may overtake the read, and
+    /// they work as long as nothing delays their reads. So this is a warning unless [`crate::Options::proxy_war`] and
     /// [`crate::Options::overtaken`] say otherwise.
     ProxyWar,
     /// An mbarrier that counts asynchronous copies, without a fence after its initialisation.
     ProxyInit,
-    /// A tensor store to rows whose length is not a multiple of 16 bytes, which also writes what follows them in memory, up
-    /// to the next multiple. The PTX ISA does not say so. A warning unless [`crate::Options::past_rows`] says otherwise,
-    /// since that may be padding that nobody reads.
+    /// A tensor store to rows with a length that is not a multiple of 16 bytes. The hardware also writes the bytes
+    /// after each row up to the next multiple, which the PTX ISA does not mention. This is a warning unless
+    /// [`crate::Options::past_rows`] says otherwise, since the bytes may be padding that nobody reads.
     PastRows,
     /// `setmaxnreg` with an impossible count for the warp, or by only a part of a warp group.
     Registers,
-    /// An instruction uses something as a tensor map that is not one, or one that it does not support.
+    /// An instruction uses something as a tensor map that is not a map, or a map that it does not support.
     TensorMap,
     /// A matrix descriptor that does not describe an operand, or one that is not supported.
     Descriptor,
-    /// The asynchronous multiplications of a warp group: registers that are used before they were waited for or without a
-    /// fence, warps that disagree about a multiplication, one that nothing waits for.
+    /// The asynchronous multiplications of a warp group: registers that are used without a wait or a fence, warps that
+    /// disagree about a multiplication, a multiplication that no thread waits for.
     Wgmma,
     /// A byte of a write-once allocation was written a second time.
     WrittenTwice,
@@ -168,7 +168,7 @@ pub struct Violation {
     pub kind: ViolationKind,
     /// What happened, as a sentence.
     pub message: String,
-    /// Where.
+    /// Where it was broken.
     pub site: Box<Site>,
 }
 
@@ -260,7 +260,7 @@ impl fmt::Display for Violation {
 
 impl std::error::Error for Violation {}
 
-/// A violation as known to the executing code: with lanes instead of threads, and without a place.
+/// A violation as the executing code knows it: with lanes instead of threads, and without a place.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) kind: ViolationKind,

@@ -1,6 +1,6 @@
-//! What threads do in the shared memory of other blocks of their cluster. That memory ends with its block, so each such
-//! access has to come before something that the block does before it exits (PTX ISA, "Cluster of Cooperative Thread
-//! Arrays": accesses to the shared memory of a block that has exited are undefined).
+//! Accesses of threads to the shared memory of other blocks of their cluster. That memory ends with its block, so each
+//! such access has to be ordered before something that the block does before it exits (PTX ISA, "Cluster of Cooperative
+//! Thread Arrays": accesses to the shared memory of a block that has exited are undefined).
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,14 @@ pub(crate) struct Visit {
     pub(crate) pc: u32,
 }
 
-/// The accesses to one block's shared memory by threads of others.
+/// The accesses to one block's shared memory by threads of other blocks.
 #[derive(Clone, Debug, Default)]
 struct Host {
     exited: bool,
     last: BTreeMap<u16, Visit>,
 }
 
-/// Those of every block of a cluster, by rank.
+/// The accesses to the memory of every block of a cluster, by rank.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Visits(Vec<Host>);
 

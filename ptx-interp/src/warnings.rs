@@ -21,7 +21,7 @@ impl Warnings {
     }
 
     /// Whether this is the first warning about these two instructions.
-    pub(crate) fn is_news(&mut self, first: u32, second: u32) -> bool {
+    pub(crate) fn is_new(&mut self, first: u32, second: u32) -> bool {
         self.seen.len() < MOST && self.seen.insert((first, second))
     }
 }

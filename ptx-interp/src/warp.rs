@@ -52,10 +52,10 @@ pub(crate) enum Parked {
     Spun,
     /// At a barrier, without the rest of the warp.
     Barrier,
-    /// At a `barrier.sync` without `.aligned`, which names this barrier and this number of threads: the rest of the warp may
-    /// come to another such instruction.
+    /// At a `barrier.sync` without `.aligned`, which names this barrier and this number of threads. The rest of the
+    /// warp may reach another such instruction.
     Threads { id: u32, count: Option<u32> },
-    /// There as well, and the whole warp has arrived: the group continues once the barrier is complete.
+    /// The same, and the whole warp has arrived: the group continues once the barrier is complete.
     Arrived,
     /// At a `bar.warp.sync` for these lanes.
     Sync(u32),
@@ -111,13 +111,14 @@ pub(crate) struct Warp {
     pub(crate) flight: Flight,
     /// What the warp knew when it last fenced the initialisation of mbarriers.
     pub(crate) published: Knowledge,
-    /// Groups that have synchronised at a `bar.warp.sync` while they were parked; those that met are adjacent.
-    pub(crate) met: Vec<Met>,
+    /// Groups that have synchronised at a `bar.warp.sync` while they were parked. Groups that synchronised with each
+    /// other are adjacent.
+    pub(crate) synchronised: Vec<Synchronised>,
 }
 
 /// A group that has synchronised with others.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Met {
+pub(crate) struct Synchronised {
     /// Its `bar.warp.sync`.
     pub(crate) pc: u32,
     pub(crate) mask: u32,
@@ -126,21 +127,21 @@ pub(crate) struct Met {
 }
 
 /// After this many barriers with a strong read before them, other blocks get a turn.
-const MEETINGS: u32 = 16;
-/// After this many barriers of any kind, it is looked at whether the block does the same again and again. Weak reads may poll,
-/// too, which is a race if it ever ends.
+const POLLING_BARRIERS: u32 = 16;
+/// After this many barriers of any kind, the block is checked for repetition. Weak reads may also poll, which is a race
+/// if the polling ever ends.
 const MANY_BARRIERS: u32 = 256;
 
-/// What the number of barriers that a warp has met at gives rise to.
+/// What the number of barriers that a warp has passed suggests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Meeting {
+pub(crate) enum Suspicion {
     /// Nothing.
-    Ordinary,
-    /// Other blocks get a turn: the block may be polling together. One thread reads a flag, and all decide at a barrier
-    /// whether to go on.
+    Nothing,
+    /// The block may be polling together: one thread reads a flag, and all decide at a barrier whether to go on. Other
+    /// blocks get a turn.
     Polling,
     /// The block may repeat itself.
-    Long,
+    Repeating,
 }
 
 /// The polling state of a warp.
@@ -152,13 +153,13 @@ pub(crate) struct Polls {
     pub(crate) read_since_barrier: bool,
     /// The last such read before a barrier of the block.
     pub(crate) before_barrier: Option<Polled>,
-    /// Barriers of the block after such a read, since the last time that this made the block yield.
-    pub(crate) meetings: u32,
-    /// Barriers of the block since the last such look at it.
+    /// Barriers of the block after such a read, since they last made the block yield.
+    pub(crate) polling_barriers: u32,
+    /// Barriers of the block since its last check for repetition.
     barriers: u32,
     /// Consecutive backward branches with such a read in between.
     pub(crate) rounds: u32,
-    /// Waits at mbarriers since the last backward branch whose phase was not complete.
+    /// Waits at mbarriers for a phase that was not complete, since the last backward branch.
     pub(crate) waits: u32,
     /// The mbarrier of the last such wait, until one succeeds.
     pub(crate) mbarrier: Option<usize>,
@@ -176,7 +177,7 @@ pub(crate) struct Polls {
     pub(crate) gave_up: u64,
     /// Instructions between the last two times.
     iteration: u64,
-    /// Instructions per iteration of the current loop, once one has taken as many as the one before it.
+    /// Instructions per iteration of the current loop, once an iteration has taken as many as the one before it.
     pub(crate) cycle: u64,
 }
 
@@ -188,29 +189,29 @@ impl Polls {
     }
 
     /// Counts a barrier of the block.
-    pub(crate) fn meets(&mut self) -> Meeting {
+    pub(crate) fn count_barrier(&mut self) -> Suspicion {
         if std::mem::take(&mut self.read_since_barrier) {
-            self.meetings += 1;
+            self.polling_barriers += 1;
             self.before_barrier = self.last.or(self.before_barrier);
         }
         self.barriers += 1;
-        if self.meetings >= MEETINGS {
-            (self.meetings, self.barriers) = (0, 0);
-            Meeting::Polling
+        if self.polling_barriers >= POLLING_BARRIERS {
+            (self.polling_barriers, self.barriers) = (0, 0);
+            Suspicion::Polling
         } else if self.barriers >= MANY_BARRIERS {
             self.barriers = 0;
-            Meeting::Long
+            Suspicion::Repeating
         } else {
-            Meeting::Ordinary
+            Suspicion::Nothing
         }
     }
 }
 
-/// A strong read, or a wait whose phase was not complete.
+/// A strong read, or a wait for a phase that was not complete.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Polled {
     pub(crate) pc: u32,
-    /// As the instruction uses it.
+    /// The address as the instruction uses it.
     pub(crate) address: u64,
     /// `None` for a generic address.
     pub(crate) space: Option<StateSpace>,
@@ -220,15 +221,15 @@ pub(crate) struct Polled {
 /// A warp's state when it yields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
-    /// Something has changed since it last yielded, so that it may go on next time, and nobody needs to know its state.
+    /// Something has changed since it last yielded. It may go on next time, so its state is not needed.
     Unknown,
-    /// It yielded before, and nothing has changed; unless its registers have, it will do the same again.
+    /// It yielded before, and nothing has changed. Unless its registers have, it will do the same again.
     Again,
     /// Its registers have changed.
     Other,
 }
 
-/// Why a warp yields, by what could end the wait.
+/// Why a warp yields, by what could end its wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Spin {
     /// It waits at an mbarrier, for threads of its own cluster.
@@ -249,7 +250,7 @@ impl Warp {
         (self.steps, self.fma, self.mad) = (0, 0, 0);
         self.polls = Polls::default();
         self.flight.reset(code.group_registers.slots.len());
-        self.met.clear();
+        self.synchronised.clear();
         self.published.clear();
         refill(&mut self.regs.r32, code.slots32 as usize, Row32::ZERO);
         refill(&mut self.regs.r64, code.slots64 as usize, Row64::ZERO);
@@ -260,8 +261,8 @@ impl Warp {
         }
     }
 
-    /// The position at which the running group has to look for others: the lowest one of those that can run.
-    pub(crate) fn meeting_point(&self) -> u32 {
+    /// The position at which the running group has to look for other groups: the lowest position of those that can run.
+    pub(crate) fn reconvergence_pc(&self) -> u32 {
         let running = self.groups.iter().filter(|group| group.parked == Parked::No);
         running.map(|group| group.pc).min().unwrap_or(u32::MAX)
     }
@@ -277,7 +278,7 @@ impl Warp {
     /// Chooses the group with the lowest position, merged with all others there. Requires that no group is running.
     pub(crate) fn choose(&mut self) -> Next {
         self.release_synchronised();
-        let pc = self.meeting_point();
+        let pc = self.reconvergence_pc();
         if pc != u32::MAX {
             self.take(pc, |parked| parked == Parked::No);
             return Next::Run;
@@ -299,7 +300,8 @@ impl Warp {
             self.take(pc, |_| true);
             return Next::Run;
         }
-        // So it has if each is at an instruction of its own that names the same barrier: the last one executes it for all.
+        // The same holds if each is at a different instruction that names the same barrier. The last one executes it
+        // for all.
         let first = self.groups[0].parked;
         if matches!(first, Parked::Threads { .. }) && self.groups.iter().all(|group| group.parked == first) {
             let last = self.groups.iter().map(|group| group.pc).max().unwrap_or(pc);
@@ -312,7 +314,7 @@ impl Warp {
         Next::Stuck
     }
 
-    /// Lanes that have arrived at a barrier by other instructions than the running group's.
+    /// Lanes that have arrived at a barrier by an instruction other than the running group's.
     pub(crate) fn arrived(&self) -> u32 {
         let arrived = self.groups.iter().filter(|group| group.parked == Parked::Arrived);
         arrived.fold(0, |lanes, group| lanes | group.mask)
@@ -333,7 +335,7 @@ impl Warp {
         self.choose();
     }
 
-    /// Lets groups that polled try again; the one with the lowest position becomes the running one.
+    /// Lets groups that polled try again. The one with the lowest position becomes the running group.
     pub(crate) fn wake(&mut self) {
         for group in &mut self.groups {
             if group.parked == Parked::Spun {
@@ -341,7 +343,7 @@ impl Warp {
             }
         }
         if self.mask == 0 {
-            let pc = self.meeting_point();
+            let pc = self.reconvergence_pc();
             self.take(pc, |parked| parked == Parked::No);
         }
     }
@@ -358,7 +360,7 @@ impl Warp {
         });
     }
 
-    /// A `bar.warp.sync` completes when all named lanes that are still live are at one.
+    /// A `bar.warp.sync` completes when all named lanes that are still live have reached one.
     fn release_synchronised(&mut self) {
         let live = self.live;
         for index in 0..self.groups.len() {
@@ -367,7 +369,7 @@ impl Warp {
             let arrived = self.groups.iter().filter(|group| same(group)).fold(0, |lanes, group| lanes | group.mask);
             if named & live & !arrived == 0 {
                 for group in self.groups.iter_mut().filter(|group| group.parked == Parked::Sync(named)) {
-                    self.met.push(Met { pc: group.pc, mask: group.mask, named });
+                    self.synchronised.push(Synchronised { pc: group.pc, mask: group.mask, named });
                     group.parked = Parked::No;
                     group.pc += 1;
                 }
@@ -375,7 +377,8 @@ impl Warp {
         }
     }
 
-    /// The position of a collective instruction that all its named lanes have reached, if any, and what they are parked for.
+    /// The position of a collective instruction that all its named lanes have reached, if any, and what they are parked
+    /// for.
     fn assembled(&self) -> Option<(u32, Parked)> {
         self.groups.iter().find_map(|group| {
             let Parked::Collective(named) = group.parked else { return None };
@@ -387,9 +390,9 @@ impl Warp {
 
     /// Notes that the warp yields while it polls. `changes` is the number of changes in its block.
     ///
-    /// Only a warp that yields several times while nothing changes may be stuck. Its registers are compared from the second
-    /// time on: to hash thousands of them each time would take longer than all that the other warps do meanwhile, when
-    /// these execute one instruction per turn.
+    /// Only a warp that yields several times while nothing changes may be stuck. Its registers are compared from the
+    /// second time on. To hash thousands of them each time would take longer than the work of all other warps
+    /// meanwhile, which execute one instruction per turn.
     pub(crate) fn yielded(&mut self, changes: u64) -> Seen {
         let iteration = self.steps - std::mem::replace(&mut self.polls.gave_up, self.steps);
         let same_length = std::mem::replace(&mut self.polls.iteration, iteration) == iteration;
@@ -415,7 +418,7 @@ impl Warp {
     pub(crate) fn state(&self) -> u64 {
         let mut hash = u64::from(self.pc) << 32 | u64::from(self.mask);
         let mut mix = |value: u64| hash = (hash ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
-        // Lane by lane, so that the loops vectorise: a warp that waits is hashed each time it looks.
+        // Lane by lane, so that the loops vectorise: a waiting warp is hashed each time it polls.
         let (mut narrow, mut wide) = ([0u32; LANES], [0u64; LANES]);
         for row in &self.regs.r32 {
             for (lane, value) in narrow.iter_mut().zip(row.0) {
@@ -457,7 +460,7 @@ mod tests {
         let quiet = [0, 0, 0].map(|changes| yields(&mut warp, changes));
         assert_eq!(quiet, [Seen::Unknown, Seen::Again, Seen::Again]);
         assert_eq!(warp.polls.cycle, 4);
-        // While others move, its registers are not looked at.
+        // While other warps make progress, its registers are not compared.
         let among_others = [1, 2, 3].map(|changes| yields(&mut warp, changes));
         assert_eq!(among_others, [Seen::Unknown; 3]);
         assert_eq!((warp.polls.state, warp.polls.cycle), (None, 4));

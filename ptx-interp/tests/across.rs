@@ -110,7 +110,7 @@ fn a_copy_that_has_only_been_read_is_not_there_yet() {
 
 #[test]
 fn what_a_copy_reads_is_not_overwritten() {
-    // Block 0 reads with a copy, and block 1 overwrites the words once the flag tells it to.
+    // Block 0 reads with a copy, and block 1 overwrites the words once the flag is raised.
     let right = |wait: &str| {
         format!(
             "{INIT}mov.u32 %r20, %ctaid.x;

@@ -147,7 +147,7 @@ fn floats_round_once_and_keep_subnormals() {
     check("sub.rn.f32", &t, &[(&[f(1.0), f(3.0)], f(-2.0))]);
     check("mul.f32", &t, &[(&[ONE_UP, ONE_UP], 0x3f80_0002)]);
     check("div.rn.f32", &t, &[(&[f(1.0), f(3.0)], f(1.0 / 3.0)), (&[f(1.0), f(0.0)], f(f32::INFINITY))]);
-    // (1 + 2^-23)^2 - (1 + 2^-22) is 2^-46, which a product rounded on its own would lose.
+    // (1 + 2^-23)^2 - (1 + 2^-22) is 2^-46, which would be lost if the product were rounded by itself.
     check("fma.rn.f32", &["f32"; 4], &[(&[ONE_UP, ONE_UP, 0xbf80_0002], f(2f32.powi(-46)))]);
     check(
         "fma.rn.f64",

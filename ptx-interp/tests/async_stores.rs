@@ -5,8 +5,9 @@ use ptx_gemm_interp::{Counting, Options};
 
 use crate::copies::{Case, change, runs};
 
-/// 64 threads of each of two blocks: every thread stores a value asynchronously to its own word of its peer, whose
-/// mbarrier expects the bytes of all of them, waits at its own mbarrier, and writes what it got to the output.
+/// Two blocks of 64 threads. Every thread stores a value asynchronously to its own word of the other block, and the
+/// mbarrier of that block expects the bytes of all of them. Then it waits at the mbarrier of its own block, and writes
+/// the value that it got to the output.
 fn exchange() -> String {
     "mov.u32 %r8, %cluster_ctarank; xor.b32 %r9, %r8, 1; shl.b32 %r0, %t, 2;
 mov.u32 %r1, a; add.u32 %r1, %r1, %r0; mov.u32 %r2, bar;
@@ -64,7 +65,7 @@ fn blocks_store_to_each_other() {
     assert_eq!(report.cost.expect("counted").shared_stores.accesses, 8);
 }
 
-/// What is stored with a reduction is combined with the words there, in any order.
+/// `red.async` combines a value with the word in memory, in any order.
 #[test]
 fn blocks_reduce_into_each_other() {
     let reduce = |op: &str, ty: &str, first: u32, value: &str| {
@@ -146,7 +147,7 @@ fn broken_exchanges() {
     breaks("undefined value", &[Uninitialised], STORE, &to("[%r3], %r19, [%r4]"), "st.global");
     let twice = format!("{STORE}\n{}", STORE.replace("// store", "// again"));
     breaks("twice", &[Race], STORE, &twice, "st.async");
-    // The peer uses the word while the store is on its way, and the store comes before the peer is done with it.
+    // The other block uses the word while the store is in flight, or the store comes before that block is done with it.
     breaks("written by its owner", &[Race], "WAIT: mbarrier", "st.shared.u32 [%r1], 5;\nWAIT: mbarrier", "");
     let early =
         change(&exchange(), "barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;\n", "");

@@ -35,7 +35,7 @@ fn breaks(body: &str, kind: ViolationKind, words: &[&str]) {
     words.iter().for_each(|word| assert!(violation.to_string().contains(word), "{body}: {violation}"));
 }
 
-/// Three ways that meet again at a barrier.
+/// Three paths that reconverge at a barrier.
 const WAYS: &str = "A: mov.u32 %r0, 10; bra MEET;
 B: mov.u32 %r0, 20; bra MEET;
 C: mov.u32 %r0, 30;
@@ -47,12 +47,12 @@ fn threads_take_different_ways_and_meet_again() {
     gives(&body("and.b32 %r1, %t, 3; brx.idx %r1, list;"), |thread| [31, 11, 21, 11][thread as usize % 4]);
     gives(&body("shr.u32 %r1, %t, 5; brx.idx.uni %r1, list;"), |thread| [31, 11][thread as usize / 32]);
     gives(&body("brx.idx 2, list;"), |_| 21);
-    // Without the guard, the branch falls through to the first way.
+    // Without the guard, the branch falls through to the first path.
     let guarded = "and.b32 %r1, %t, 3; setp.eq.u32 %p0, %r1, 2; @%p0 brx.idx %r1, list;";
     gives(&body(guarded), |thread| if thread % 4 == 2 { 21 } else { 11 });
 }
 
-/// A machine whose states are labels: it counts down from the thread's number in steps of one or two.
+/// A state machine with labels as states: it counts down from the thread's number in steps of one or two.
 #[test]
 fn branches_back() {
     let body = "states: .branchtargets END, ONE, TWO;
@@ -63,7 +63,7 @@ TWO: sub.u32 %r1, %r1, 2; add.u32 %r0, %r0, 1; min.u32 %r2, %r1, 2; brx.idx %r2,
     gives(body, |thread| thread / 2 + 100 * (thread % 2));
 }
 
-/// Lanes that wait for others of their warp let them run, also by a branch of this kind.
+/// Lanes that wait for other lanes of their warp let them run, also at a branch of this kind.
 #[test]
 fn polls() {
     let body = ".shared .align 4 .u32 flag; list: .branchtargets WAIT, GO, RAISE;

@@ -1,4 +1,4 @@
-//! Bulk copies of flat memory: both directions, reductions, groups, and everything that can be missing.
+//! Bulk copies of flat memory: both directions, reductions, groups, and every part that can be missing.
 
 use ptx_gemm_interp::ViolationKind::{
     BarrierMisuse, Deadlock, Misaligned, OutOfBounds, Proxy, ProxyInit, Race, Uninitialised,

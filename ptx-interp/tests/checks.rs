@@ -1,4 +1,4 @@
-//! Rules can be switched off one by one: a kernel that breaks a rule ends with it if the rule is checked, alone or with
+//! Rules can be switched off one by one. A kernel that breaks a rule ends with it if the rule is checked, alone or with
 //! all others, and otherwise runs to its end.
 
 use ptx_gemm_interp::ViolationKind::{

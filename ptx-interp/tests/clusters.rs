@@ -1,5 +1,5 @@
-//! Clusters of several blocks: special registers, distributed shared memory, barriers of the cluster, arrivals at mbarriers
-//! of other blocks, multicast, and the end of a block whose memory others use. Each rule is broken once.
+//! Clusters of several blocks: special registers, distributed shared memory, barriers of the cluster, arrivals at
+//! mbarriers of other blocks, multicast, and the exit of a block while others use its memory. Each rule is broken once.
 
 use ptx_gemm_interp::ViolationKind::{
     self, BarrierMisuse, Deadlock, Launch as Refused, Misaligned, OutOfBounds, ProxyInit, Race, Uninitialised,
@@ -75,7 +75,7 @@ fn blocks_read_each_others_memory() {
     assert_eq!(cost.shared_loads.wavefronts, 8, "no bank conflicts in another block's memory");
 }
 
-/// Each lane computes the address in a block of its own number, and only those of existing blocks are used.
+/// Each lane computes the address in the block with its own number. Only the addresses of existing blocks are used.
 #[test]
 fn addresses_of_blocks_that_do_not_exist() {
     let body = change(
@@ -91,7 +91,7 @@ fn addresses_of_blocks_that_do_not_exist() {
     Case::new(&used, 40).clusters(4, 2).breaks("used", &[OutOfBounds], "ld.shared::cluster");
 }
 
-/// What a relaxed arrival does not publish by itself, a fence before it does.
+/// A relaxed arrival publishes nothing by itself; a fence before it does.
 #[test]
 fn fences_before_relaxed_arrivals() {
     let want = words(4, |block, t| (block ^ 1) * 100 + t);
@@ -112,7 +112,8 @@ fn fences_before_relaxed_arrivals() {
     Case::new(&early, 40).clusters(4, 2).breaks("a fence before the write", &[Race], "ld.shared::cluster");
 }
 
-/// Each thread writes to its peer, which may read that after the cluster's barrier, but has to have started before.
+/// Each thread writes to the other block, which may read that after the cluster's barrier, but has to have started
+/// before.
 #[test]
 fn blocks_have_started_before_others_write_to_them() {
     let body = |before: &str| {
@@ -132,7 +133,7 @@ st.shared::cluster.u32 [%r3], %r9; // to the peer
     };
     let want = words(4, |block, _| block & 1);
     let started = "barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;";
-    // That a warp of the block knows it is enough, if the others know of that.
+    // It is enough that one warp of the block knows it, if the other warps know of that.
     let one_arrives_late = format!("{started}\nbar.sync 0;");
     for before in [sync("first").as_str(), started, &one_arrives_late] {
         Case::new(&body(before), 40).clusters(4, 2).gives(before, &want);
@@ -197,7 +198,7 @@ fn broken_exchanges() {
 
 #[test]
 fn atomics_and_flags_reach_the_cluster() {
-    // Everybody adds to a word of the first block, which then tells the second block by a flag there.
+    // Every thread adds to a word of the first block, which then notifies the second block by a flag there.
     let body = format!(
         "mov.u32 %r8, %cluster_ctarank;
 mov.u32 %r1, a;
@@ -267,7 +268,7 @@ END: {STORE}"
 fn threads_arrive_at_barriers_of_other_blocks() {
     let want = words(2, |block, t| if block == 0 { t + 60 } else { 3 });
     Case::new(&arrival(), 40).clusters(2, 2).gives("remote arrivals", &want);
-    // Kernels that leave out the scope rely on that of the cluster.
+    // Kernels that omit the scope rely on the scope of the cluster.
     let unstated = change(&arrival(), "arrive.release.cluster", "arrive");
     let unstated = change(&unstated, "parity.acquire.cluster", "parity");
     Case::new(&unstated, 40).clusters(2, 2).gives("unstated scopes", &want);
@@ -354,12 +355,12 @@ fn copies_between_blocks() {
     );
     breaks("its own barrier", &[BarrierMisuse], "%r4, %r4, 1; // its barrier", "%r4, %r4, 0;", "cp.async.bulk");
     breaks("no wait", &[Race, Uninitialised], "@!%p2 bra WAIT;", "", "");
-    // The sender's memory is read until somebody knows that the copy is complete.
+    // The sender's memory is being read until some thread knows that the copy is complete.
     breaks("an exit before it is read", &[Race], &sync("last"), "", "cp.async.bulk");
 }
 
-/// Eight steps of 256 bytes through two slots. The producer of each block of a cluster of two copies one half of every slot to
-/// both blocks; consumers release a slot to both producers. Each consumer adds up one word of every slot.
+/// Eight steps of 256 bytes through two slots. The producer of each block of a cluster of two copies one half of every
+/// slot to both blocks; consumers release a slot to both producers. Each consumer adds up one word of every slot.
 fn pipeline() -> String {
     format!(
         "mov.u32 %r8, %cluster_ctarank;

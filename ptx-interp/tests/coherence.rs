@@ -9,7 +9,7 @@ use crate::run::Device;
 const BLOCK_ORDERS: [BlockOrder; 4] =
     [BlockOrder::Forward, BlockOrder::Backward, BlockOrder::Interleaved, BlockOrder::Seeded(5)];
 
-/// Runs a kernel with the words `%x` and `%y` that are 0, and gives what each thread has in `%r0` at the end.
+/// Runs a kernel with the words `%x` and `%y` that are 0, and returns the value of `%r0` of each thread at the end.
 fn run(body: &str, blocks: u32, threads: u32, options: Options) -> Vec<u32> {
     let text = format!(
         ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 flags, .param .u64 out) {{
@@ -42,7 +42,7 @@ fn ever(body: &str, blocks: u32, threads: u32, seen: impl Fn(&[u32]) -> bool) ->
     orders.map(options).any(|options| seen(&run(body, blocks, threads, options)))
 }
 
-/// Block 0 writes `x`, and block 1 reads it twice: tens, and ones.
+/// Block 0 writes `x`, and block 1 reads it twice: the tens digit, then the ones digit.
 fn twice(one: &str, other: &str) -> bool {
     let body = format!(
         "setp.eq.u32 %p1, %c, 0;
@@ -68,7 +68,7 @@ fn a_thread_that_has_seen_a_value_does_not_see_an_older_one() {
     ] {
         assert!(!twice(one, relaxed), "{one}");
     }
-    // The other way round both values are possible, and the older one comes first.
+    // The other way round, both values are possible, and the older one comes first.
     assert!(ever(
         "setp.eq.u32 %p1, %c, 0;\n@%p1 st.relaxed.gpu.global.u32 [%x], 1;\n@%p1 bra END;
         ld.relaxed.gpu.global.u32 %r1, [%x];\nld.relaxed.gpu.global.u32 %r2, [%x];\nmad.lo.u32 %r0, %r1, 10, %r2;",
@@ -78,7 +78,7 @@ fn a_thread_that_has_seen_a_value_does_not_see_an_older_one() {
     ));
 }
 
-/// Thread 0 of block 1 waits for `x`, and all read it after they have met.
+/// Thread 0 of block 1 waits for `x`, and all threads read it after a barrier.
 fn met(wait: &str, meet: &str) -> bool {
     let body = format!(
         "setp.eq.u32 %p1, %c, 0;

@@ -1,4 +1,4 @@
-//! The common frame of kernels with asynchronous copies, and running them under every order of warps and every landing.
+//! The common frame of kernels with asynchronous copies, which runs them under every order of warps and every landing.
 
 use ptx_gemm_interp::{
     Arg, BlockOrder, Checks, Landing, Launch, Memory, Options, Program, Report, Severity, Violation, ViolationKind,

@@ -1,4 +1,4 @@
-//! Counters for kernels whose cost can be computed by hand.
+//! Counters for kernels with a cost that can be computed by hand.
 
 use ptx_gemm_interp::{Arg, BufferCost, Cost, Counting, Direction, GlobalCost, Region, SharedCost, Traffic};
 
@@ -47,7 +47,7 @@ fn bank_conflicts() {
         assert_eq!(cost.shared_stores, SharedCost { accesses: 1, wavefronts, ideal, words }, "{what}");
         assert_eq!(cost.shared_stores.conflicts(), wavefronts - ideal, "{what}");
     }
-    // Of an instruction that runs several times the access with the most conflicts is kept.
+    // If an instruction runs several times, the access with the most conflicts is kept.
     let twice = "mov.u32 %r2, 4;\nagain:\nmul.lo.u32 %r0, %t, %r2;\nadd.u32 %r1, %s, %r0;\nst.shared.u32 [%r1], %t;\n\
                  bar.warp.sync -1;\nadd.u32 %r2, %r2, 4;\nsetp.le.u32 %p0, %r2, 12;\n@%p0 bra again;";
     let cost_of_loop = cost(twice, 0);
@@ -109,7 +109,7 @@ fn traffic_of_the_gemm_is_what_the_formula_says() {
     // 8 warps, k-steps of four 16-byte fragment loads.
     assert_eq!(cost.mix.load_shared, blocks * 8 * k * 4);
     assert_eq!(cost.barriers(), blocks * 8 * (k / 8));
-    // By line there is too much to read.
+    // The list by line is too long to read.
     let cost = Cost { shared_by_line: Default::default(), ..cost };
     insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
         insta::assert_debug_snapshot!("cost_of_the_gemm", cost);
@@ -123,7 +123,7 @@ fn regions_of_shared_memory_are_counted_by_themselves() {
                 st.shared.u32 [%r3], %r0;\nst.shared.u32 [%r3+4096], %r0;\nld.shared.u32 %r4, [%r3+4096];\nret;\n}\n";
     let mut device = Device::new(text);
     device.options.counting = Counting::On;
-    // Two slots of `As`, of which the second is used, and what nobody asked about.
+    // Two slots of `As`, of which the second is used, and memory outside all regions.
     let regions = [("As", 64..128), ("As", 4096..8192), ("Bs", 128..256)].map(|(label, bytes)| Region { label, bytes });
     let report =
         device.launch_counting([1; 3], [32, 1, 1], &[], &regions).unwrap_or_else(|violation| panic!("{violation}"));

@@ -262,14 +262,14 @@ fn functions_tables_and_variables() {
             assert_eq!(words[4 * thread as usize..][..4], wanted, "thread {thread}");
         }
     }
-    // The variable keeps what earlier launches added to it; a recursive call is an error when it is reached.
+    // The variable keeps the sum of earlier launches; a recursive call is an error when it is reached.
     let violation = launch().map(|_| ()).expect_err("the tenth launch counts beyond 400");
     assert_eq!(violation.kind, ViolationKind::UnknownInstruction);
     assert!(violation.message.contains("`loop`"), "{violation}");
 }
 
-/// Each thread calls the function whose address it has: `first` where the number of the thread is a multiple of 3, otherwise
-/// `second`; thread 7 calls none.
+/// Each thread calls the function at the address that it has: `first` if the number of the thread is a multiple of 3,
+/// otherwise `second`; thread 7 calls none.
 const BY_ADDRESS: &str = ".version 8.0
 .target sm_80
 .address_size 64
@@ -337,13 +337,13 @@ fn functions_are_called_by_address() {
         _ => thread + 1000,
     };
     assert_eq!(device.words(out, 32), (0..32).map(wanted).collect::<Vec<_>>());
-    // There is no function at this address.
+    // No function has this address.
     let violation = launch(4096).map(|_| ()).expect_err("there is nothing at 4096");
     assert_eq!(violation.kind, ViolationKind::UnknownInstruction);
 }
 
-/// Functions in tables, one of them declared before and defined after the entry; each thread calls that of its parity, by
-/// way of an address in another variable, and adds a number that a third one points to.
+/// Functions in tables, one of them declared before and defined after the entry. Each thread calls the one of its
+/// parity, through an address in another variable, and adds a number that a third variable points to.
 const TABLES: &str = ".version 8.0
 .target sm_80
 .address_size 64

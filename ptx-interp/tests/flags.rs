@@ -1,4 +1,4 @@
-//! Flags in global memory: blocks that hand on sums, with each synchronisation left out or weakened in turn. Every
+//! Flags in global memory: blocks that pass on sums, with each synchronisation left out or weakened in turn. Every
 //! mutant is found in the forward order, in which the values are correct.
 
 use ptx_gemm_interp::ViolationKind::{self, Deadlock, NotZero, Race, Uninitialised};
@@ -70,7 +70,7 @@ fn check_found(name: &str, kinds: &[ViolationKind], body: &str) {
     });
 }
 
-/// Part p waits until the thread's flag is p, adds its number to the sum so far, and hands it on.
+/// Part p waits until the thread's flag is p, adds its number to the sum so far, and passes it on.
 const SERIAL: &str = "
     setp.eq.u32 %p1, %part, 0;
     @%p1 bra ADDED;
@@ -201,8 +201,8 @@ fn every_part_of_a_gathered_reduction_matters() {
 #[test]
 fn every_part_of_a_flag_for_the_block_matters() {
     let cases: [(&str, &[ViolationKind], &str); 4] = [
-        ("no_meeting_before", &[Race, Uninitialised], "bar.sync 0; // before"),
-        ("no_meeting_after", &[Race, Uninitialised], "bar.sync 0; // after"),
+        ("no_barrier_before", &[Race, Uninitialised], "bar.sync 0; // before"),
+        ("no_barrier_after", &[Race, Uninitialised], "bar.sync 0; // after"),
         ("no_release", &[Race], "fence.acq_rel.gpu; // release"),
         ("no_acquire", &[Race], "fence.acq_rel.gpu; // acquire"),
     ];
@@ -217,9 +217,10 @@ fn every_part_of_a_flag_for_the_block_matters() {
     check_found("weak_count", &[Race], &mutate(BY_BLOCK, "atom.relaxed.gpu", "atom.relaxed.cta"));
 }
 
-/// Part p writes its numbers, all parts meet at a barrier of the grid, as cooperative groups build it, each thread adds up
-/// the numbers of all parts, and all meet again: the counter's highest bit flips when the last part has arrived.
-fn meeting() -> String {
+/// Part p writes its numbers, and all parts wait at a barrier of the grid, as cooperative groups build it. Each thread
+/// adds up the numbers of all parts, and all parts wait again: the counter's highest bit flips when the last part has
+/// arrived.
+fn grid_barrier() -> String {
     let meet = |n: u32| {
         format!(
             "bar.sync 0; // before
@@ -261,18 +262,18 @@ fn meeting() -> String {
     )
 }
 
-/// A block may be in the second meeting while another one still waits for the first: what it reads then is the value
+/// A block may be in the second barrier while another one still waits in the first. That block then reads the value
 /// before the newest write, with what that value publishes.
 #[test]
 fn a_barrier_of_the_grid() {
-    let body = meeting();
-    check("meeting", &body);
+    let body = grid_barrier();
+    check("grid barrier", &body);
     check_found("no_release", &[Race], &mutate(&body, "fence.acq_rel.gpu; // release 1", ""));
     check_found("no_acquire", &[Race], &mutate(&body, "WAIT1: ld.acquire.gpu", "WAIT1: ld.relaxed.gpu"));
 }
 
-/// Every thread fences its own part, the block meets, and one thread counts it with a relaxed atomic (`__threadfence()`,
-/// then `__syncthreads()`); the last block reads all parts after fences of its own.
+/// Every thread fences its own part, the block synchronises, and one thread counts it with a relaxed atomic
+/// (`__threadfence()`, then `__syncthreads()`). The last block reads all parts after fences of its own.
 const FENCED_BY_EACH: &str = "
     mad.lo.u32 %r1, %part, 64, %t;
     mul.wide.u32 %rd7, %r1, 4;
@@ -300,16 +301,16 @@ const FENCED_BY_EACH: &str = "
     st.global.u32 [%rd6], %r7;
     END:";
 
-/// `fence.sc` are ordered among each other, and so the counting thread need not fence what others wrote.
+/// `fence.sc` are ordered among each other, so the counting thread need not fence the writes of other threads.
 #[test]
 fn fences_of_threads_that_do_not_write_the_flag() {
     let body = FENCED_BY_EACH;
     check("every thread fences", body);
     for (name, line) in [
         ("no_release", "membar.gl; // release"),
-        ("no_meeting", "bar.sync 0; // meet"),
+        ("no_barrier", "bar.sync 0; // meet"),
         ("no_acquire", "membar.gl; // acquire"),
-        ("no_meeting_after", "COUNTED: bar.sync 0; // after"),
+        ("no_barrier_after", "COUNTED: bar.sync 0; // after"),
     ] {
         let without = if line.starts_with("COUNTED") { "COUNTED:" } else { "" };
         check_found(name, &[Race, Uninitialised], &mutate(body, line, without));
@@ -317,12 +318,12 @@ fn fences_of_threads_that_do_not_write_the_flag() {
     check_found("narrow release", &[Race], &mutate(body, "membar.gl; // release", "membar.cta;"));
     check_found("narrow acquire", &[Race], &mutate(body, "membar.gl; // acquire", "membar.cta;"));
     check_found("release of another kind", &[Race], &mutate(body, "membar.gl; // release", "fence.acq_rel.gpu;"));
-    // The reader's fence is of another kind: nothing puts it after those of the writers.
+    // The reader's fence is of another kind: nothing orders it after those of the writers.
     check_found("acquire of another kind", &[Race], &mutate(body, "membar.gl; // acquire", "fence.acq_rel.gpu;"));
 }
 
-/// Parts take turns by a semaphore as CUTLASS has it: one thread reads it, and the block decides at a barrier that reduces
-/// whether to read it again.
+/// Parts run in the order of a semaphore, as in CUTLASS: one thread reads it, and the block decides at a barrier that
+/// reduces whether to read it again.
 const SEMAPHORE: &str = "
     setp.ne.u32 %p1, %t, 0;
     mov.u32 %r4, %part;
@@ -352,7 +353,7 @@ fn a_semaphore_for_the_block() {
     check("semaphore", SEMAPHORE);
     check_found("no_release", &[Race], &mutate(SEMAPHORE, "st.global.release.gpu", "st.global.relaxed.gpu"));
     check_found("no_acquire", &[Race], &mutate(SEMAPHORE, "ld.global.acquire.gpu", "ld.global.relaxed.gpu"));
-    check_found("no_meeting", &[Race], &mutate(SEMAPHORE, "bar.sync 0; // done", ""));
+    check_found("no_barrier", &[Race], &mutate(SEMAPHORE, "bar.sync 0; // done", ""));
 }
 
 #[test]
@@ -363,7 +364,7 @@ fn blocks_that_share_words() {
     check_found("write and read", &[Race, Uninitialised], mixed);
     check_found("weak and atomic", &[Race], "red.global.add.u32 [%rd4], 1;\nld.global.u32 %r1, [%rd4];");
     check_found("threads of a block", &[Race], "st.global.u32 [%rd4], 0;\nld.global.u32 %r1, [%rd1+252];");
-    // Two halves of a word belong to two threads.
+    // The two halves of a word belong to two threads.
     check_found(
         "halves",
         &[Race],

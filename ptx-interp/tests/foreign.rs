@@ -62,7 +62,7 @@ fn bits_and_a_predicate() {
     check(&format!("mov.pred $p, 0; {value}"), &["u32"; 3], &[(&[0x1fc, 0xf4], 0xf4)]);
     let sink = "lop3.or.b32 _|$p, $s0, $s1, 0xff, 0x80, 0; selp.u32 $d, 1, 0, $p;";
     check(sink, &["u32"; 3], &[(&[0x100, 0x100], 0), (&[3, 1], 1)]);
-    // The value does not depend on the predicate, and the predicate only where it is not decided.
+    // The value does not depend on the predicate. The predicate result depends on it only if the value does not decide.
     let known = format!("lop3.and.b32 %r0|%p1, %t, 0, 0, 0x80, %p0; @%p1 add.u32 %r0, %r0, 1; {STORE}");
     check_body("decided by the value", &known, 32, &[0; 32]);
     let unknown = format!("lop3.or.b32 %r0|%p1, %t, 0, 0, 0x80, %p0; @%p1 add.u32 %r0, %r0, 1; {STORE}");
@@ -251,11 +251,11 @@ fn halves_and_bytes() {
             (&[0xffc1_2345, 0xdead_beef, 0x3313_8131], 0x3313_8135),
         ],
     );
-    // Of a sum that is not negative, half is rounded up.
+    // Half of a sum that is not negative is rounded up.
     check("vavrg2.s32.s32.s32", &["u32"; 4], &[(&[0x0001_ffff, 0x0002_fffe, 0], 0x0002_fffe)]);
 }
 
-/// Targets before sm_100 do not have it; the interpreter does not ask.
+/// Targets before sm_100 do not have it; the interpreter does not check the target.
 #[test]
 fn extremes_of_three() {
     check("max.f32", &["f32"; 4], &[(&[f(1.0), f(3.0), f(2.0)], f(3.0)), (&[f(1.0), NAN, f(2.0)], f(2.0))]);

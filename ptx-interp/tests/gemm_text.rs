@@ -89,11 +89,11 @@ pub fn gemm(element: Element) -> String {
     emit(&format!("mul.wide.u32 %rd5, %r14, {size};\nadd.u64 %rd6, %rd1, %rd5;"));
     // B advances by DEPTH rows per K-tile.
     emit(&format!("mul.wide.u32 %rd7, %r0, {};", DEPTH * size));
-    // Where this thread writes: A transposed, as [k][m]; B as [k][n] after both buffers of A.
+    // The addresses that this thread writes: A transposed, as [k][m]; B as [k][n] after both buffers of A.
     emit(&format!("shl.b32 %r21, %r8, 7;\nadd.u32 %r21, %r21, %r7;\nmad.lo.u32 %r21, %r21, {size}, %r20;"));
     emit(&format!("shl.b32 %r22, %r9, 7;\nadd.u32 %r22, %r22, %r10;\nmad.lo.u32 %r22, %r22, {size}, %r20;"));
     emit(&format!("add.u32 %r22, %r22, {};", 2 * tile_bytes));
-    // Where it reads.
+    // The addresses that it reads.
     emit(&format!("mad.lo.u32 %r23, %r5, {}, %r20;", 8 * size));
     emit(&format!("mad.lo.u32 %r24, %r6, {}, %r20;\nadd.u32 %r24, %r24, {};", 8 * size, 2 * tile_bytes));
     for i in 0..64 {

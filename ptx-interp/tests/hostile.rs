@@ -66,7 +66,7 @@ fn mutilated_kernels() {
     let mut random = Random(0x1234_5678_9abc_def1);
     let args = |memory: &Memory| vec![matrix(memory), matrix(memory), matrix(memory), Arg::U32(128), Arg::U32(16)];
     let outcomes: Vec<usize> = (0..400).map(|_| survive(&mutate(&text, &mut random), 256, args)).collect();
-    // Checks that the mutations are neither so wild that nothing runs, nor so tame that everything does.
+    // Checks that some mutations run and some do not.
     for outcome in 0..=3 {
         assert!(outcomes.contains(&outcome), "no mutant got as far as {outcome}");
     }

@@ -1,5 +1,5 @@
-//! What single threads do: elected lanes that arrive and wait for their warp, waits that test only once, counts that
-//! are off by one, readers beyond the second, and the operands of copies.
+//! Synchronisation by single threads: elected lanes that arrive and wait for their warp, waits that test only once,
+//! counts that are off by one, readers beyond the second, and the operands of copies.
 
 use ptx_gemm_interp::ViolationKind::{self, BarrierMisuse, Deadlock, InvalidOperand, Race, Uninitialised};
 
@@ -84,7 +84,7 @@ fn counts_that_are_one_off_are_found() {
             }
         }
     }
-    // Eight lanes arrive for their warps, and a ninth warp waits; a reader whose arrival is not awaited may read
+    // Eight lanes arrive for their warps, and a ninth warp waits. Without a wait for its arrival, a reader may read
     // overwritten data.
     let body = |count: u32| {
         format!(
@@ -208,7 +208,7 @@ fn flags_in_shared_memory_need_more_than_relaxed_accesses() {
 
 #[test]
 fn waits_that_never_end() {
-    // A wait that counts its rounds has different register contents each time.
+    // A wait that counts its rounds has different registers each time.
     let counting = |wait: &str| {
         format!(
             "{}mov.u32 %r4, 0;
@@ -226,7 +226,7 @@ fn waits_that_never_end() {
     let init = "@%p0 st.volatile.shared.u32 [scratch], 5;\nbar.sync 0;\nmov.u32 %r4, 0;";
     let body = mutate(&counting(shared), "mov.u32 %r4, 0;", init);
     check_broken("livelock_counting_at_a_word", &[Deadlock], &body, 64);
-    // One warp polls, the other has exited; the rest of a block waits at a barrier.
+    // One warp polls, another has exited, and the rest of the block waits at a barrier.
     let others = format!(
         "{}\nbar.sync 0;",
         counting(flag).replace("WAIT: ", "setp.ge.u32 %p3, %t, 32;\n@%p3 bra MEET;\nWAIT: ")

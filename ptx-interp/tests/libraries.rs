@@ -1,5 +1,5 @@
-//! What kernels that use CUDA's own libraries do: parts of a warp that exchange values by themselves, tests of an index
-//! before that of an element that may not be there, reads through the read-only cache.
+//! Patterns from kernels that use CUDA's own libraries: parts of a warp that exchange values by themselves, tests of an
+//! index before an element that may not exist, reads through the read-only cache.
 
 use ptx_gemm_interp::ViolationKind::{self, BarrierMismatch, Race, Uninitialised};
 use ptx_gemm_interp::{Arg, Launch, Options, WarpOrder, launch};
@@ -36,7 +36,7 @@ fn parts_of_a_warp_exchange_values() {
     check("election", &leaders, 64, &want(&|t| (t & 24) + if t % 8 == 0 { 100 } else { 0 }));
 }
 
-/// Lanes 4 to 7 of each part come to the exchange later than the others, some of which have no one to wait for.
+/// Lanes 4 to 7 reach the exchange later than the other lanes of their part, in all parts or in one of them.
 #[test]
 fn parts_wait_for_their_own_lanes() {
     let late = |condition: &str| {
@@ -51,10 +51,10 @@ fn parts_wait_for_their_own_lanes() {
     let in_one: Vec<u32> = (0..64).map(|t| value(t ^ 4, (16..24).contains(&(t ^ 4)) && t & 4 == 0)).collect();
     let one = "and.b32 %r5, %t, 4; setp.ge.u32 %p0, %t, 16; setp.lt.and.u32 %p0, %t, 24, %p0; setp.ne.and.u32 %p0, %r5, 0, %p0;";
     check("in one part", &late(one), 64, &in_one);
-    // Each lane of a part names one lane fewer than there are, itself perhaps.
+    // Each lane of a part names one lane fewer than the part has, possibly leaving itself out.
     let without = format!("{PARTS} shr.u32 %r4, %r4, 1; shfl.sync.bfly.b32 %r0, %t, 1, 0x181f, %r4; {STORE}");
     check_found("a lane that leaves itself out", &[BarrierMismatch, Uninitialised], &without, 64);
-    // A lane of a part that is never there.
+    // A lane of a part that never arrives.
     let missing = format!(
         "{PARTS} setp.eq.u32 %p0, %t, 13; @%p0 bra OUT; shfl.sync.bfly.b32 %r0, %t, 1, 0x181f, %r4; OUT: bar.sync 0; {STORE}"
     );
@@ -89,7 +89,7 @@ fn what_does_not_decide_need_not_be_known() {
         "setp.lt.or.u32 %p2, %r2, %r1, %p0;",
         "setp.lt.and.u32 %p2, %r2, %r1, !%p0;",
         "setp.lt.xor.u32 %p2, %r1, 3, %p1;",
-        // The opposite comparison, with what decided on the other.
+        // The opposite comparison, with the value that decided the other one.
         "setp.lt.and.u32 _|%p2, %r1, 3, %p1;",
         "setp.lt.or.u32 %p2, %r1, 3, %p1;",
     ] {
@@ -98,7 +98,7 @@ fn what_does_not_decide_need_not_be_known() {
     }
 }
 
-/// Each thread writes a word of `%out` and reads its neighbour's, which `load` does.
+/// Each thread writes a word of `%out` and reads its neighbour's word with `load`.
 fn through(load: &str) -> String {
     text(&format!(
         "xor.b32 %r1, %t, 1;
@@ -143,12 +143,12 @@ fn registers_of_the_system() {
         names.concat()
     );
     check("registers", &body, 32, &[7; 32]);
-    // Cooperative groups find the barrier of a grid with two of those that the driver fills.
+    // Cooperative groups find the barrier of a grid through two of the registers that the driver fills.
     let body = format!("mov.u32 %r0, %envreg0; mov.b32 %r1, %envreg31; add.u32 %r0, %r0, %r1; {STORE}");
     check("registers of the driver", &body, 32, &[0; 32]);
 }
 
-/// Text that ptxas refuses too, some of which would have a meaning.
+/// Text that ptxas rejects too, although some of it would have a meaning.
 #[test]
 fn what_is_not_ptx_does_not_run() {
     for (body, wanted) in [
@@ -181,7 +181,7 @@ fn an_arrival_that_is_refused_is_named() {
     assert_eq!(violation.site.instruction, "bar.arrive 1, 128;");
 }
 
-/// The last warp that has waited invalidates the mbarrier, as libcu++ does: one lane of each warp counts for all of them.
+/// The last warp that has waited invalidates the mbarrier, as in libcu++. One lane of each warp represents all of them.
 #[test]
 fn an_mbarrier_ends_after_the_tests_of_all() {
     let body = |count: &str| {

@@ -1,5 +1,5 @@
-//! Loops that wait for what never happens, although they meet at barriers or store in each iteration; and loops that do
-//! the same things and end, because they count.
+//! Loops that wait for an event that never happens, although they pass barriers or store in each iteration; and loops
+//! that do the same things and end, because they count.
 
 use ptx_gemm_interp::ViolationKind::Deadlock;
 use ptx_gemm_interp::{Arg, Checks, Options, Violation, WarpOrder};
@@ -50,7 +50,7 @@ fn wait(before: &str, after: &str) -> String {
 }
 
 const FLAG: &str = "ld.volatile.global";
-/// Stores what is there already.
+/// Stores the value that is already there.
 const SAME: &str = "@%p0 st.shared.u32 [scratch], 5;";
 const SAME_GLOBAL: &str = "@%p0 st.global.u32 [%out], 0;";
 
@@ -61,7 +61,7 @@ fn waits_with_barriers_in_between() {
     waits("barrier and store", &wait("bar.sync 0;", SAME), 96, FLAG);
     waits("barrier and store to global memory", &wait("bar.sync 0;", SAME_GLOBAL), 96, FLAG);
     waits("two barriers", &wait("bar.sync 0;", "bar.sync 1;"), 64, FLAG);
-    // The stage of a ring: the registers repeat after three iterations.
+    // The stage index of a ring: the registers repeat after three iterations.
     let ring = "add.u32 %r6, %r6, 1;\nsetp.eq.u32 %p3, %r6, 3;\nselp.b32 %r6, 0, %r6, %p3;\nbar.sync 0;";
     waits("ring", &wait(ring, ""), 64, FLAG);
     // Two warps poll together; a third one waits for them, or has exited.
@@ -85,7 +85,8 @@ fn waits_with_barriers_in_between() {
     waits("semaphore", &semaphore.replace("mov.u32 %r4, 0;", "mov.u32 %r4, 7;"), 64, "ld.acquire");
 }
 
-/// A weak read may poll as well, which is a race once the flag is written, and forever without a report if it never is.
+/// A weak read may poll as well. That is a race once the flag is written, and an endless loop without a report if it
+/// never is.
 #[test]
 fn weak_waits_with_barriers_in_between() {
     let weak = wait("", "bar.sync 0;").replace("ld.volatile.global", "ld.global.cg");
@@ -109,12 +110,12 @@ fn waits_that_store() {
     waits("store of bytes", &wait("", bytes), 32, FLAG);
 }
 
-/// One loop for each kind of wait, ended by a counter. `{count}` stands for the number of iterations.
+/// One loop for each kind of wait, ended by a counter. `{count}` is replaced by the number of iterations.
 #[test]
 fn loops_that_end() {
     let counted = |text: &str| format!("{text}\nadd.u32 %r6, %r6, 1;\nsetp.eq.u32 %p4, %r6, {{count}};\n@%p4 bra END;");
     let end = format!("\nEND: mov.u32 %r0, 9;\n{STORE}");
-    // The counter is in memory, or is a clock, and is in no register when the threads meet.
+    // The counter is in memory, or is a clock, and is in no register when the threads synchronise.
     let local = "ld.local.u32 %r9, [local];\nadd.u32 %r9, %r9, 1;\nst.local.u32 [local], %r9;
          setp.eq.u32 %p4, %r9, {count};\nmov.u32 %r9, 0;\n@%p4 bra END;";
     let shared = "@%p0 atom.shared.add.u32 %r9, [scratch+8], 1;\nbar.sync 0;\nld.volatile.shared.u32 %r9, [scratch+8];

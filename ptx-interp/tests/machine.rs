@@ -5,7 +5,7 @@ use ptx_gemm_interp::{Arg, Checks, Options, WarpOrder};
 
 use crate::run::Device;
 
-/// Runs `body` on blocks of `block` threads and compares `out`, whose words start as 0. The registers are declared;
+/// Runs `body` on blocks of `block` threads and compares `out`, which starts as zeros. The registers are declared;
 /// `%out` holds the address and `%t` the thread's index.
 fn check(name: &str, declarations: &str, body: &str, grid: u32, block: u32, want: &[u32]) {
     let text = format!(
@@ -86,7 +86,7 @@ fn some_lanes_exit_early() {
 
 #[test]
 fn a_barrier_in_a_loop_that_lanes_continue_out_of_order() {
-    // Odd lanes take a detour after the loop's end; all of them must have converged again at the barrier.
+    // Odd lanes take a detour after the end of the loop; all lanes must have converged again at the barrier.
     let body = format!(
         "and.b32 %r1, %t, 1;
          setp.eq.u32 %p0, %r1, 1;
@@ -183,7 +183,7 @@ fn warp_synchronisation_in_two_places() {
 
 #[test]
 fn blocks_wait_for_each_other() {
-    // Each block waits for its successor's number: the last one goes first, whichever was started first.
+    // Each block waits for its successor's number: the last one proceeds first, whichever was started first.
     let body = "mov.u32 %r1, %ctaid.x;
          mov.u32 %r2, %nctaid.x;
          sub.u32 %r3, %r2, 1;
@@ -301,7 +301,7 @@ fn local_constant_and_generic_memory() {
 
 #[test]
 fn copies_land_when_waited_for() {
-    // Only the first of two stages is waited for; the remainder of the second 16 bytes is filled with zeros.
+    // The wait covers only the first of two stages; the remainder of the second 16 bytes is filled with zeros.
     let body = "setp.ne.u32 %p0, %t, 0;
          @%p0 bra END;
          st.global.v4.u32 [%out+32], {1, 2, 3, 4};

@@ -16,6 +16,7 @@ mod foreign;
 mod gemm;
 mod gemm_text;
 mod hostile;
+mod in_place;
 mod lanes;
 mod libraries;
 mod livelocks;

@@ -44,7 +44,7 @@ pub fn two_warps() -> String {
     )
 }
 
-/// Every thread copies into the stage of two steps ahead and reads, in every step, what its opposite copied.
+/// In every step, each thread copies into the stage of two steps ahead and reads what its opposite thread copied.
 pub fn free_running() -> String {
     let copy = "mad.lo.u32 %r11, %r4, 64, %t;
         mul.wide.u32 %rd1, %r11, 4;
@@ -228,8 +228,8 @@ fn conversions_of_8_bit_floats_are_refused() {
     broken("cvt_from_e5m2x2", &[UnknownInstruction], "mov.b16 %h0, 5;\ncvt.rn.f16x2.e5m2x2 %r0, %h0;", 32);
 }
 
-/// States count the arrivals that their phase lacks; `.noComplete` promises that some remain; whoever drops out is not
-/// expected in later phases.
+/// A state counts the arrivals that its phase lacks. `.noComplete` promises that some remain. Later phases do not
+/// expect a thread that drops out.
 #[test]
 fn arrivals_that_count_and_drop() {
     let body = format!(
@@ -270,7 +270,7 @@ fn arrivals_that_count_and_drop() {
     check_found("completes", &[BarrierMisuse], &all, 64);
 }
 
-/// Relaxed arrivals and waits order what fences before and after them say.
+/// With relaxed arrivals and waits, the fences before and after them determine what is ordered.
 #[test]
 fn fences_next_to_relaxed_arrivals_and_waits() {
     let body = |release: &str, arrive: &str, wait: &str, acquire: &str| {

@@ -1,4 +1,4 @@
-//! The behaviour of an H200 where the PTX ISA leaves the result undefined.
+//! The behaviour of an H200 in cases where the PTX ISA leaves the result undefined.
 
 use crate::arithmetic::{check, d, f};
 
@@ -14,12 +14,12 @@ fn division_by_zero_sets_every_bit() {
     }
 }
 
-/// A quiet NaN, a negative one, and a signaling one that becomes the last one when it is made quiet.
+/// A quiet NaN, a negative one, a signaling one, and the quiet form of the signaling one.
 const NANS: [u64; 4] = [0x7ff8_0000_0000_0000, 0xfff8_0000_0000_0001, 0x7ff0_0000_0000_0001, 0x7ff8_0000_0000_0001];
 const INVALID: u64 = 0xfff8_0000_0000_0000;
 
 #[test]
-fn double_precision_hands_on_the_second_nan() {
+fn double_precision_propagates_the_second_nan() {
     let [plain, negative, signaling, quiet] = NANS;
     let infinity = f64::INFINITY;
     let rows: &[(&[u64], u64)] = &[
@@ -135,7 +135,7 @@ fn subnormals_on_the_way_to_f16_are_not_flushed() {
 fn results_are_flushed_by_what_they_were_before_they_lost_bits() {
     const LEAST: u64 = 0x0080_0000;
     const SIGN: u64 = 0x8000_0000;
-    // (1 - 2^-24) * 2^-126 has 24 bits, and only subnormal floats lie between it and 2^-126.
+    // (1 - 2^-24) * 2^-126 has 24 bits, and only subnormal floats are between it and 2^-126.
     let below = [0x3f7f_ffff, LEAST];
     check("mul.f32", &["f32"; 3], &[(&below, LEAST)]);
     // (1 - 2^-46) * 2^-126 is 2^-126 with 24 bits, unless it is rounded towards zero.

@@ -15,14 +15,14 @@ fn check_mutants(kernel: &str, body: &str, mutants: &[Mutant]) {
     }
 }
 
-/// The values that threads leave in `%r0`; the producer's threads leave 0.
+/// The values of `%r0` of all threads; the producer's threads have 0.
 fn sums(of: impl Fn(u32) -> u32) -> Vec<u32> {
     (0..96).map(|t| if t < 32 { 0 } else { of(t - 32) }).collect()
 }
 
 /// Warp 0 fills three stages with `cp.async`, eleven times; mbarriers signal when one is full and when it is empty. Two
 /// warps read words that the producer copied, exchange them through `scratch`, and synchronise at barrier 1 before and
-/// after. The first synchronisation is also the reason why a single thread may signal that the stage is empty.
+/// after. Because of the first synchronisation, a single thread may signal that the stage is empty.
 fn copies_and_mbarriers() -> String {
     // All lanes let their copies arrive at `full`; one thread arrives at `empty`.
     let one =
@@ -138,8 +138,9 @@ fn every_synchronisation_of_copies_matters() {
     check_found("copies: arrival of room too early", &[Race], &early, 96);
 }
 
-/// The same without mbarriers. Each of two stages has a barrier for being full, 1 or 2, and one for being empty, 3 or
-/// 4. The producer stores two words per lane, and arrives where consumers wait; they arrive where it waits.
+/// The same without mbarriers. Each of two stages has two barriers: 1 or 2 for being full, and 3 or 4 for being empty.
+/// The producer stores two words per lane, and arrives at the barriers that consumers wait at; they arrive at those that
+/// it waits at.
 fn barriers_alone() -> String {
     format!(
         "mov.u32 %r0, 0;
@@ -265,7 +266,7 @@ fn who_waits_for_whom_is_reported() {
         add.u32 %r0, %r0, 5;
         bar.sync %r0, 64;";
     check_broken("named_apart", &[Deadlock], apart, 96);
-    // Some poll, some wait.
+    // Some warps poll, some wait.
     let mixed = format!(
         "{}setp.ge.u32 %p1, %t, 32;
          @%p1 bra WAIT;
@@ -345,8 +346,8 @@ fn barriers_that_reduce() {
     );
 }
 
-/// A warp polls for room that the others would make if they did not wait at different barriers. The report is about the
-/// barriers, which nobody else can complete, and not about the poll.
+/// A warp polls for space that the others would free if they did not wait at different barriers. The report is about
+/// the barriers, which no other thread can complete, and not about the poll.
 #[test]
 fn a_deadlock_at_barriers_is_reported_there() {
     let body = format!(
@@ -365,7 +366,7 @@ fn a_deadlock_at_barriers_is_reported_there() {
     );
     let together = body.replace("add.u32 %r4, %r4, 1;", "mov.u32 %r4, 1;");
     check("together", &together, 96, &[0; 96]);
-    // Of two mbarriers that nobody completes, the one that lacks an arrival is the cause.
+    // Of two mbarriers that no thread completes, the one that lacks an arrival is the cause.
     let few = mutate(
         &together.replace("[empty+0], 1;", "[empty+0], 2;"),
         "bra END;\n",

@@ -5,7 +5,7 @@ use ptx_gemm_interp::{Arg, Checks, Options, ViolationKind, WarpOrder};
 use crate::ring::{ORDERS, STORE, check, check_found, mutate, text};
 use crate::run::Device;
 
-/// Each thread stores a word for its opposite, in another warp.
+/// Each thread stores a word for its opposite thread, in another warp.
 fn exchange() -> String {
     format!(
         "mov.u32 %r1, ring;
@@ -36,7 +36,8 @@ fn results(body: &str, order: WarpOrder) -> Vec<u32> {
     device.words(out, 96)
 }
 
-/// Warps draw numbers from a counter, and use them as the warp's own: atomics do not race, so only the results show it.
+/// Warps draw numbers from a counter, and use them as the warp's own. Atomics do not race, so only the results show the
+/// fault.
 fn tickets() -> String {
     format!(
         "mov.u32 %r1, ring;
@@ -89,7 +90,7 @@ fn a_seed_is_an_order() {
         assert!(!seen.contains(&words), "seed {seed} repeats another order");
         seen.push(words);
     }
-    // Turns end between barriers too: no warp draws all its numbers before another one begins.
+    // Turns also end between barriers: no warp draws all its numbers before another one begins.
     assert!(!seen.contains(&results(&body, WarpOrder::RunToBarrier)));
 }
 
@@ -102,8 +103,8 @@ fn orders_are_drawn() {
     assert!(drawn.iter().any(|order| matches!(order, WarpOrder::Late(_))));
 }
 
-/// A ring of two slots with one producer, a warp that reads and releases them, and a warp that only waits for them, but that
-/// nothing waits for. `meet` comes between the wait and the release.
+/// A ring of two slots with one producer, a warp that reads and releases them, and a warp that only waits for them, but
+/// that no thread waits for. `meet` comes between the wait and the release.
 fn ring_with_a_follower(meet: &str) -> String {
     format!(
         ".version 9.0\n.target sm_90\n.address_size 64\n.shared .align 8 .b64 full[2];\n.shared .align 8 .b64 empty[2];
@@ -149,6 +150,6 @@ fn a_warp_that_misses_a_phase_is_found_where_it_is_held_up() {
     let late = (0..8).map(|seed| run("", WarpOrder::Late(seed)));
     let kinds: Vec<_> = late.map(|run| run.err().map(|violation| violation.kind)).collect();
     assert!(kinds.iter().all(|kind| *kind == Some(ViolationKind::Deadlock)), "{kinds:?}");
-    // Where every warp has its turn in each round, none falls behind by more than a phase.
+    // If every warp has its turn in each round, none falls behind by more than a phase.
     assert!(run("", WarpOrder::RunToBarrier).is_ok());
 }

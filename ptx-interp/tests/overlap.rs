@@ -49,16 +49,16 @@ fn right(before: &str) {
     assert_eq!(run(&kernel(before, ""), true).unwrap(), (1..=64).collect::<Vec<_>>());
 }
 
-/// Expects a report of the instruction that begins like this, by this thread.
+/// Expects a report of an instruction with this text, by this thread.
 #[track_caller]
 fn early((before, between): (&str, &str), instruction: &str, thread: u32) {
     let text = kernel(before, between);
     run(&text, false).expect("without an overlap it is right");
     let violation = run(&text, true).expect_err("an access comes too early");
-    let told = violation.to_string();
-    assert_eq!(violation.kind, Race, "{told}");
-    assert!(told.contains(instruction) && told.contains("launched before may still run"), "{told}");
-    assert!(told.contains(&format!("thread ({thread},0,0)")), "{told}");
+    let text = violation.to_string();
+    assert_eq!(violation.kind, Race, "{text}");
+    assert!(text.contains(instruction) && text.contains("launched before may still run"), "{text}");
+    assert!(text.contains(&format!("thread ({thread},0,0)")), "{text}");
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn the_wait_of_one_thread_orders_nothing_for_others() {
     early(("@%p0 griddepcontrol.wait;", ""), "ld.global", 0);
     // Threads 32 to 63 wait.
     early(("setp.ge.u32 %p1, %r0, 32; @%p1 griddepcontrol.wait;", ""), "ld.global", 0);
-    // All but one do.
+    // All but one wait.
     early(("@!%p0 griddepcontrol.wait;", ""), "ld.global", 40);
     // The barrier comes before the wait.
     early(("bar.sync 0; @%p0 griddepcontrol.wait;", ""), "ld.global", 0);

@@ -4,7 +4,7 @@ use ptx_gemm_interp::ViolationKind::{BarrierMismatch, Race};
 
 use crate::ring::{STORE, check, check_found, mutate};
 
-/// Each thread stores its number, and reads that of the thread whose index differs in these bits.
+/// Each thread stores its number, and reads that of the thread with an index that differs in these bits.
 fn exchange(sync: &str, bits: u32) -> String {
     format!(
         "mov.u32 %r1, scratch;
@@ -20,7 +20,7 @@ fn exchange(sync: &str, bits: u32) -> String {
     )
 }
 
-/// The same in global memory, whose words are those of the results.
+/// The same in global memory, in the words of the results.
 fn exchange_in_global_memory(sync: &str, bits: u32) -> String {
     format!(
         "mov.u32 %r0, %t;
@@ -46,15 +46,15 @@ const HALF: &str = "@%p0 bar.warp.sync 0xffff;";
 const HALVES: &str = "@%p0 bar.warp.sync 0xffff;\n@!%p0 bar.warp.sync 0xffff0000;";
 /// Both halves at one instruction, as a tile of 16 threads synchronises.
 const TILES: &str = "selp.b32 %r6, 0xffff, 0xffff0000, %p0;\nbar.warp.sync %r6;";
-/// The same, the halves reach it one after the other.
+/// The same, but the halves reach it one after the other.
 const DIVERGENT_TILES: &str = "selp.b32 %r6, 0xffff, 0xffff0000, %p0;
     @%p0 bra SYNC;
     mov.u32 %r7, 1;
     SYNC: bar.warp.sync %r6;";
 const WHOLE: &str = "bar.warp.sync -1;";
-/// The whole warp, in two groups that meet at different instructions.
+/// The whole warp, in two groups that synchronise at different instructions.
 const DIVERGENT: &str = "@%p0 bra LOW;\nbar.warp.sync -1;\nbra MET;\nLOW: bar.warp.sync -1;\nMET:";
-/// A chain of pairs that ends with all of them knowing each other.
+/// A chain of pairs, after which all lanes know of each other.
 const CHAIN: &str = "bar.warp.sync -1;\n@%p0 bar.warp.sync 0xffff;\nbar.warp.sync -1;";
 
 #[test]
@@ -74,7 +74,7 @@ fn the_half_that_is_not_named_is_not_ordered() {
                     check(&format!("within: {sync}"), &exchange(sync, bits), threads, &exchanged(threads, bits));
                 }
             }
-            // Only one half synchronises, and the other one exchanges words too.
+            // Only one half synchronises, but the other half exchanges words too.
             check_found("within: half", &[Race], &exchange(HALF, 8), threads);
         }
     }
@@ -125,12 +125,12 @@ fn two_lanes_synchronise() {
     let bodies: [&dyn Fn(u32) -> String; 2] = [&within, &in_global_memory];
     for body in bodies {
         check_found("no pair", &[Race], &mutate(&body(1), "bar.warp.sync 0x3; // pair", ""), 32);
-        // Each of them reads what a third lane has stored.
+        // Each of the two reads a word that a third lane has stored.
         check_found("a third lane", &[Race], &body(2), 32);
     }
 }
 
-/// What a lane has learnt in a part of its warp, it passes on in the next part.
+/// A lane passes on in one part of its warp what it has learnt in the part before.
 #[test]
 fn knowledge_is_passed_on_between_parts() {
     let body = |second: &str| {
@@ -155,7 +155,7 @@ fn knowledge_is_passed_on_between_parts() {
     check_found("the second one names others", &[Race], &body("@%p1 bar.warp.sync 0x3;"), 32);
 }
 
-/// A reader keeps its place in the record when lanes of its warp synchronise without it.
+/// A reader stays recorded when lanes of its warp synchronise without it.
 #[test]
 fn reads_of_lanes_that_have_not_met() {
     let body = |sync: &str| {

@@ -1,11 +1,12 @@
-//! `barrier.sync` without `.aligned`: the threads of a warp come to one barrier along different paths.
+//! `barrier.sync` without `.aligned`: the threads of a warp reach one barrier along different paths.
 
 use ptx_gemm_interp::ViolationKind::{BarrierMismatch, Deadlock, Race, Uninitialised};
 
 use crate::ring::{STORE, check, check_found};
 
-/// Of 96 threads, each of the first `count` stores a number, meets the others, and reads that of its opposite, three times;
-/// the rest have exited. `meet` and `leave` are where they meet; `%p0` divides each warp, `%p1` one warp from the others.
+/// Of 96 threads, each of the first `count` stores a number, waits for the others, and reads that of its opposite
+/// thread, three times; the rest have exited. `meet` and `leave` are the barriers; `%p0` divides each warp, `%p1`
+/// separates one warp from the others.
 fn exchange(count: u32, meet: &str, leave: &str) -> String {
     format!(
         "setp.ge.u32 %p3, %t, {count};
@@ -33,7 +34,7 @@ fn exchange(count: u32, meet: &str, leave: &str) -> String {
     )
 }
 
-/// What each of the 96 threads has read in all.
+/// The sum of what each of the 96 threads has read.
 fn exchanged(count: u32) -> Vec<u32> {
     let sum = |t: u32| (0..3).map(|step| 100 * step + count - 1 - t).sum();
     (0..96).map(|t| if t < count { sum(t) } else { 0 }).collect()
@@ -49,7 +50,7 @@ fn a_warp_meets_others_along_two_paths() {
     for barrier in ["barrier.sync 0;", "barrier.cta.sync 2;", "barrier.sync 1, 96;"] {
         let (meet, leave) = (paths(barrier, barrier, "IN"), paths(barrier, barrier, "OUT"));
         check(barrier, &exchange(96, &meet, &leave), 96, &exchanged(96));
-        // Some meet where others leave: what counts is the barrier's number.
+        // One side waits at one instruction, the other side at another: only the barrier's number counts.
         check("aligned as well", &exchange(96, &meet, &barrier.replace("sync", "sync.aligned")), 96, &exchanged(96));
         let predicated = format!("@%p0 {barrier}\n@!%p0 {barrier}");
         check("by predicates", &exchange(96, &predicated, &predicated), 96, &exchanged(96));
@@ -63,7 +64,7 @@ fn a_warp_meets_others_along_two_paths() {
 fn each_path_needs_its_barrier() {
     let barrier = "barrier.sync 0;";
     let both = paths(barrier, barrier, "OUT");
-    // What a half meets too late is the barrier that follows.
+    // A half that arrives too late takes part in the following barrier.
     for meet in [paths(barrier, "", "IN"), paths("", barrier, "IN"), String::new()] {
         check_found(&meet, &[Race, Uninitialised, BarrierMismatch, Deadlock], &exchange(96, &meet, &both), 96);
     }

@@ -1,4 +1,4 @@
-//! A slot that is read and refilled: proxy.war, and knowledge of copies that propagates from thread to thread.
+//! A slot that is read and refilled: the proxy_war rule, and knowledge of copies that propagates from thread to thread.
 
 use ptx_gemm_interp::ViolationKind::{Proxy, ProxyWar, Race};
 
@@ -43,7 +43,7 @@ fn reads_before_asynchronous_writes() {
     Case::new(&wrong, 64).warns("not fenced", ProxyWar, "cp.async.bulk");
     let wrong = change(&refilled(), "bar.sync 0; // read", "");
     Case::new(&wrong, 64).breaks("refilled before it was read", &[Race], "");
-    // A write is more than a warning.
+    // A missing fence after a write is more than a warning.
     let wrong = change(&refilled(), "fence.proxy.async; // war", "st.shared.u32 [%r1], 0;");
     Case::new(&wrong, 64).breaks("written without a fence", &[Proxy], "cp.async.bulk");
 }
@@ -130,7 +130,7 @@ fn what_a_thread_knows_goes_on_with_barriers() {
 
 #[test]
 fn a_wait_at_one_mbarrier_says_nothing_of_another() {
-    // Two copies, each with its own mbarrier; only the second one is waited for.
+    // Two copies, each with its own mbarrier; a thread waits only for the second one.
     let body = format!(
         "@%p0 mbarrier.init.shared::cta.b64 [bar+8], 1;
 {INIT}@!%p0 bra WAIT;

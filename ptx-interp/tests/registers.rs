@@ -43,7 +43,7 @@ fn registers_go_from_warps_to_warps() {
     case(&huge, None)(&|case| case.breaks("below 24", &[UnknownInstruction], "setmaxnreg.dec"));
 }
 
-/// Three warp groups, the first of which releases registers that the others request.
+/// Three warp groups; the first one releases registers that the others request.
 fn declared(directives: &str, released: u32, requested: u32) -> Result<(), Violation> {
     let device = Device::new(&format!(
         ".version 8.0\n.target sm_90a\n.address_size 64
@@ -58,7 +58,7 @@ fn declared(directives: &str, released: u32, requested: u32) -> Result<(), Viola
     device.launch([1; 3], [384, 1, 1], &[]).map(|_| ())
 }
 
-/// A warp group waits for registers, and another one at an mbarrier for what the first would do with them.
+/// A warp group waits for registers, and another one waits at an mbarrier for what the first would do with them.
 #[test]
 fn starvation_is_the_cause_of_what_waits_for_it() {
     let device = Device::new(
@@ -83,7 +83,7 @@ fn starvation_is_the_cause_of_what_waits_for_it() {
     assert!(violation.site.instruction.contains("setmaxnreg.inc"), "{violation}");
 }
 
-/// The registers that threads start with follow from the directives, as ptxas does it: 168 for 384 threads.
+/// The registers that threads start with follow from the directives, as in ptxas: 168 for 384 threads.
 #[test]
 fn starvation_is_seen_where_the_number_of_threads_is_declared() {
     let starves = |directives: &str, released: u32, requested: u32| {
@@ -98,7 +98,7 @@ fn starvation_is_seen_where_the_number_of_threads_is_declared() {
     }
     declared(".maxntid 384 .minnctapersm 2", 24, 104).expect("80 each leave 56 for two more groups");
     starves(".maxntid 384 .minnctapersm 2", 24, 112);
-    // No more than what is requested at most: all threads start with 56.
+    // Never more than the largest request: all threads start with 56.
     declared(".maxntid 384", 24, 56).expect("nothing is missing");
     starves(".maxntid 384 .maxnreg 96", 56, 120);
     declared(".maxntid 384 .maxnreg 96", 56, 112).expect("40 are enough for 16 and 16");

@@ -35,7 +35,7 @@ pub fn text(body: &str) -> String {
     )
 }
 
-/// Runs it on two blocks that do the same, so that they can run on two host threads.
+/// Runs it on two identical blocks, so that they can run on two host threads.
 pub fn run(body: &str, block: u32, options: Options) -> Result<Vec<u32>, Violation> {
     let mut device = Device::new(&text(body));
     device.options = options;
@@ -75,7 +75,7 @@ pub fn check_found(name: &str, kinds: &[ViolationKind], body: &str, block: u32) 
     found(name, kinds, body, block, |_, _| {});
 }
 
-/// Checks that the fault is found under every order; the report in the first of them is a snapshot.
+/// Checks that the fault is found under every order. The report under the first one is a snapshot.
 pub fn check_broken(name: &str, kinds: &[ViolationKind], body: &str, block: u32) {
     found(name, kinds, body, block, |options, violation| {
         if options.order == WarpOrder::RunToBarrier && options.threads == Some(1) {
@@ -100,7 +100,7 @@ pub fn mutate(body: &str, from: &str, to: &str) -> String {
     body.replace(from, to)
 }
 
-/// Replaces a wait that is left out.
+/// Replaces a wait that is omitted.
 pub const PASS: &str = "setp.eq.u32 %p2, %t, %t;";
 
 pub const STORE: &str = "mul.wide.u32 %rd0, %t, 4;\nadd.u64 %rd0, %out, %rd0;\nst.global.u32 [%rd0], %r0;";

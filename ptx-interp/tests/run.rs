@@ -1,4 +1,4 @@
-//! Common to all tests: memory, arguments, a launch, results.
+//! Common parts of all tests: memory, arguments, a launch, results.
 
 use ptx_gemm_interp::{AllocationId, Arg, Launch, Memory, Options, Program, Region, Report, Violation, launch};
 
@@ -40,7 +40,13 @@ impl Device {
         self.launch_counting(grid, block, args, &[])
     }
 
-    /// The same, with parts of shared memory that are counted by themselves.
+    /// Runs one warp of one of several entries.
+    pub fn launch_entry(&self, entry: &str, args: &[Arg]) -> Result<Report, Violation> {
+        let launch_ = Launch { entry, grid: [1; 3], block: [32, 1, 1], args, ..Launch::default() };
+        launch(&self.program, &self.memory, &launch_, &self.options)
+    }
+
+    /// The same, with parts of shared memory that are counted separately.
     pub fn launch_counting(
         &self,
         grid: [u32; 3],

@@ -153,8 +153,8 @@ fn short_rows_begin_a_span_each() {
     };
     assert_eq!(TensorMap::encode(&args(0)).expect("legal").shared_bytes(), 7 * 128 + 64);
     let body = load(2, "0, 0", 128).replace("{words}", "");
-    // Only the first row is where it would be without the swizzle; the second one has its chunks permuted, a whole span
-    // further on.
+    // Only the first row is where it would be without the swizzle. The second row has its chunks permuted, and is a
+    // whole span further on.
     let body = change(
         &body,
         "setp.ge.u32 %p2, %t, 128;",
@@ -173,7 +173,7 @@ fn short_rows_begin_a_span_each() {
     case.gives("short rows", &want);
 }
 
-/// Rows of 64 bytes that are 128 apart: a report names what is copied, not the distance to the last byte.
+/// Rows of 64 bytes that are 128 apart: a report counts the copied bytes, not the distance to the last byte.
 #[test]
 fn reports_name_the_copied_bytes() {
     let narrow = |address, _| {
@@ -292,14 +292,14 @@ fn stores_write_past_rows() {
             let args = [Arg::U64(0), Arg::U64(out.address), none(), map(&args)];
             let what = Launch { entry: "k", block: [32, 1, 1], args: &args, ..Launch::default() };
             let run = launch(&program, &memory, &what, &Options { past_rows: severity, ..Options::default() });
-            let told = match run {
+            let reported = match run {
                 Ok(report) => report.warnings,
                 Err(violation) => vec![violation],
             };
             let silent = past == 0 || severity == Severity::Allow;
-            assert_eq!(told.len(), usize::from(!silent), "{columns} {severity:?}");
-            for violation in told {
-                let says = format!("whose rows end {past} bytes before a multiple of 16");
+            assert_eq!(reported.len(), usize::from(!silent), "{columns} {severity:?}");
+            for violation in reported {
+                let says = format!("rows that end {past} bytes before a multiple of 16");
                 assert!(violation.kind == ViolationKind::PastRows && violation.message.contains(&says), "{violation}");
                 assert_eq!(violation.site.address, Some(out.address + 4 * (17 * 24 + columns)));
             }

@@ -87,7 +87,8 @@ fn own_elements(bytes: u32) -> String {
     format!("shl.b32 %r0, %t, {}; cvt.u64.u32 %rd1, %r0; add.u64 %rd1, %out, %rd1;\n", (2 * bytes).trailing_zeros())
 }
 
-/// A product of the 16-bit type, with A and B stored with or without transposition, sums in f32 or f16, k 8 or 16.
+/// A product of the 16-bit type, with A and B stored with or without transposition, f32 or f16 accumulators, k of 8 or
+/// 16.
 #[derive(Clone, Copy, Debug)]
 struct Product {
     bf16: bool,
@@ -299,7 +300,8 @@ fn broken_rules_of_one_warp() {
         &["never written"],
     );
     breaks("a part of a warp", &PLAIN.body(), &input, 24, BarrierMismatch, &["needs all 32"]);
-    // Only what depends on the missing column is undefined: column 7 of B, in the last row of the staged bytes.
+    // Only elements that depend on the missing column are undefined: column 7 of B, in the last row of the staged
+    // bytes.
     let short = change(
         &PLAIN.body(),
         "st.global.v2.f32 [%rd1], {%d0, %d1}",

@@ -243,14 +243,14 @@ fn sums_of_bytes_wrap_around_or_saturate() {
     }
 }
 
-/// Only what depends on a value that was never written is undefined.
+/// Only elements that depend on a value that was never written are undefined.
 #[test]
 fn broken_rules_of_one_warp() {
     for case in cases().into_iter().step_by(3) {
         let (input, [_, of_b, of_d]) = (case.fragments().concat(), case.registers());
         let wide = if case.doubles() { 64 } else { 32 };
         let last = format!("ld.global.b{wide} %b{}, ", of_b - 1);
-        // Column 7 is that of the last four lanes.
+        // Column 7 belongs to the last four lanes.
         let body = case.body().replacen(&last, &format!("setp.lt.u32 %p0, %t, 28;\n@%p0 {last}"), 1);
         breaks(&format!("{case:?}"), &body, &input, 32, Uninitialised, &["st.global"]);
         let stores = "// multiply\n";
@@ -261,8 +261,8 @@ fn broken_rules_of_one_warp() {
     }
 }
 
-/// A multiplication of 64 x 16 by one warp group; operands are in shared memory without a swizzle, as the input has them:
-/// pieces of 16 bytes of eight rows follow each other, then the other half of k, then the next eight rows.
+/// A multiplication of 64 x 16 by one warp group. The operands are in shared memory without a swizzle, in the order of
+/// the input: 16-byte pieces of eight rows follow each other, then the other half of k, then the next eight rows.
 fn group(case: Case, in_registers: bool, negates: bool) -> (String, Vec<u32>) {
     let Case { k, sum, types: [of_a, of_b], .. } = case;
     let per_piece = 128 / bits(of_a);

@@ -28,14 +28,14 @@ mov.u32 %r9, 10;
 @%p0 tensormap.replace.tile.fill_mode.SPACE.b1024.b32 [MAP], 1; // fill
 ";
 
-/// The map that the fields give.
+/// The map that results from the fields.
 fn wanted(input: u64) -> TensorMapArgs {
     TensorMapArgs::new(TensorElement::F32, input + 64, &[16, 10, 3], &[96, 960], &[8, 2, 2])
         .swizzled(Swizzle::Bytes32)
         .filled(OobFill::Nan)
 }
 
-/// What a load with that map gives.
+/// The result of a load with that map.
 fn loaded() -> Vec<u32> {
     let body = use_of_it();
     let maps = |input, _| [map(&wanted(input)), Arg::Bytes(vec![0; 128])];
@@ -51,8 +51,8 @@ fn fields(space: &str, map: &str) -> String {
     FIELDS.replace("SPACE", space).replace("MAP", map)
 }
 
-/// The warp copies the first map to shared memory, its first thread replaces fields there, and the warp publishes the map in
-/// global memory.
+/// The warp copies the first map to shared memory, its first thread replaces fields there, and the warp publishes the
+/// map in global memory.
 fn published() -> String {
     format!(
         "shl.b32 %r0, %t, 2;
@@ -111,7 +111,7 @@ fn every_field_is_replaced() {
     assert!(want.contains(&0x7ff7_7ff7), "a part of the box is outside the tensor");
     case(&published(), 32, &plain).gives("in shared memory", &want);
     case(&in_place(), 64, &plain).gives("in global memory", &want);
-    // From nothing: memory of zeros.
+    // A new map: memory of zeros.
     let fresh = change(&published(), "st.shared.u32 [%r3], %r1; // copy", "mov.u32 %r1, 0;\nst.shared.u32 [%r3], %r1;");
     case(&fresh, 32, &plain).gives("a new map", &want);
 }
@@ -179,7 +179,7 @@ fn broken_modifications() {
         "[%ma], [b], 128;",
         "tensormap.cp_fenceproxy",
     );
-    // A copy in flight may still read the map that the next one replaces: the reader has to be waited for.
+    // A copy in flight may still read the map that the next one replaces, so a wait for the reader is needed.
     let again = format!("{}\nbar.sync 0;\n", published());
     case(&again, 32, &plain).gives("and a barrier", &loaded());
 }

@@ -1,5 +1,5 @@
-//! A GEMM as hand-written PTX text: one warp copies with TMA into three slots with mbarriers on both sides, four warps
-//! multiply, and D is stored with TMA. It is correct under every order and landing; with a planted fault, the report
+//! A GEMM as hand-written PTX text. One warp copies with TMA into three slots with mbarriers on both sides, four warps
+//! multiply, and D is stored with TMA. It is correct under every order and landing. With a planted fault, the report
 //! names the instruction.
 
 use ptx_gemm_interp::ViolationKind::{
@@ -77,7 +77,7 @@ fn check(text: &str, options: &Options, warnings: usize) {
     assert!(report.warnings.iter().all(|warning| warning.kind == ProxyWar));
 }
 
-/// Checks that it is right in clusters of this shape.
+/// Checks that the result is right in clusters of this shape.
 pub fn check_in(text: &str, options: &Options, cluster: [u32; 3]) {
     let (d, _) = run_in(text, options, cluster).unwrap_or_else(|violation| panic!("{options:?}: {violation}"));
     compare(&d, options);
@@ -98,7 +98,7 @@ fn right_under_every_order_and_landing() {
         check(&text(), &options, 0);
         check(&text(), &Options { checks: Checks::Off, ..options }, 0);
     }
-    // Without the fence before a slot is released, as kernels are often written: a warning for A, and one for each read of B.
+    // Without the fence before a slot is released, as in many kernels: a warning for A, and one for each read of B.
     let unfenced = change(&text(), "fence.proxy.async.shared::cta; // war", "");
     for threads in [1, 2] {
         let options = Options { threads: Some(threads), ..Options::default() };

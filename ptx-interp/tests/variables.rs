@@ -63,7 +63,7 @@ fn faults_at_such_addresses() {
     breaks("mov.u32 %r0, s+4; ld.shared.u32 %r1, [%r0];", Uninitialised);
 }
 
-/// Variables in shared memory have others next to them on a GPU, which an index past the end of one reads or overwrites.
+/// On a GPU, variables in shared memory are adjacent, and an index past the end of one reads or overwrites the next.
 #[test]
 fn shared_variables_end_where_they_end() {
     let one = |declarations: &str, body: &str, dynamic: u32| {

@@ -1,4 +1,4 @@
-//! `atom` and `red` on vectors: as many atomics as the vector has elements.
+//! `atom` and `red` on vectors: one atomic for each element of the vector.
 
 use half::{bf16, f16};
 use ptx_gemm_interp::ViolationKind::{self, Misaligned, OutOfBounds, Race, Uninitialised};
@@ -6,8 +6,8 @@ use ptx_gemm_interp::{Arg, Checks, Options, Violation};
 
 use crate::run::Device;
 
-/// `%o` is the address of 16 bytes that hold `initial`, `%p` the rest of 64 bytes after it, `%t` the thread, and `%x` the
-/// numbers 1 to 8 in f32.
+/// `%o` is the address of 16 bytes that hold `initial`, `%p` the rest of 64 bytes after it, `%t` the thread, and `%x`
+/// the numbers 1 to 8 in f32.
 fn run(body: &str, initial: [u32; 4], threads: u32, checks: Checks) -> Result<Vec<u32>, Violation> {
     let mut device = Device::new(&format!(
         ".version 8.1\n.target sm_90\n.address_size 64

@@ -155,7 +155,7 @@ fn races() {
         mad.lo.u32 %r2, %r2, 4, %r0;
         ld.shared.u32 %r3, [%r2]; //@ thread(8, 8): fragment of A";
     check("race_read_after_write", kind, case!(tile, 1, 64, forward));
-    // Reading vectors strongly excuses nothing: what they read was stored weakly.
+    // Reading vectors strongly makes no difference: the bytes that they read were stored weakly.
     macro_rules! vectors {
         ($read:literal, $flag:literal) => {
             concat!(
@@ -170,8 +170,8 @@ fn races() {
     let room = ".shared .align 16 .b8 tile[260];";
     check("race_of_vectors", kind, case!(room, 1, 64, vectors!("ld.shared", "")));
     check("race_of_volatile_vectors", kind, case!(room, 1, 64, vectors!("ld.volatile.shared", "")));
-    let beside_a_flag = vectors!("ld.volatile.shared", "st.volatile.shared.u32 [%r0+256], 1;\n");
-    check("race_of_volatile_vectors_beside_a_flag", kind, case!(room, 1, 64, beside_a_flag));
+    let next_to_a_flag = vectors!("ld.volatile.shared", "st.volatile.shared.u32 [%r0+256], 1;\n");
+    check("race_of_volatile_vectors_next_to_a_flag", kind, case!(room, 1, 64, next_to_a_flag));
     let reused = "mov.u32 %r0, tile;
         mad.lo.u32 %r1, %t, 4, %r0;
         st.shared.u32 [%r1], %t;

@@ -79,7 +79,7 @@ impl Product {
         (0..self.slabs(mn_major, lines)).map(one).collect()
     }
 
-    /// The descriptor of an operand's k from 16 `step` on, in `%rd` with this number.
+    /// Loads the descriptor of an operand, from k = 16 `step` on, into the `%rd` with this number.
     fn descriptor(&self, name: &str, register: u32, mn_major: bool, lines: u64, step: u64) -> String {
         let (span, slab) = (self.span(), self.slab(mn_major, lines));
         let (offset, leading, stride) = match (mn_major, self.swizzle) {
@@ -369,7 +369,7 @@ fn registers_in_flight_are_untouched() {
     let stores = text.find("// done").expect("there");
     let nothing = format!("{}ret;\n}}\n", text[..stores].replace(WAIT, ""));
     breaks_with("never waited for", &nothing, 128, &[Wgmma], "wgmma.mma_async", &["has not waited"]);
-    // Another shape does not follow without a fence.
+    // A multiplication of another shape does not follow without a fence.
     let narrow = Product { n: 8, ..PLAIN };
     let other = narrow.multiply(0).replace("%p5", "1");
     breaks("another shape", COMMIT, &format!("{other}{COMMIT}"), &[Wgmma], "m64n8k16", &["%d0"]);
@@ -424,7 +424,7 @@ fn operands_are_complete_and_visible() {
         assert_eq!(denied.expect_err("denied").kind, Proxy, "{options:?}");
     }
     breaks("overwritten in flight", "// in flight", store, &[Race], "st.shared", &["is multiplying"]);
-    // After the wait only the threads that have synchronised with it may write.
+    // After the wait, only threads that have synchronised with the waiting thread may write.
     let text = change(&PLAIN.text(), "// done", &store.replace("st.shared", "bar.sync 0;\nst.shared"));
     PLAIN.run(&text, 128, &Options::default()).expect("right");
 }

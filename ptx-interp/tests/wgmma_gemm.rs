@@ -1,6 +1,6 @@
-//! A GEMM of a warp group as hand-written PTX text: a fifth warp copies by TMA into two slots, one group of
+//! A GEMM of a warp group as hand-written PTX text. A fifth warp copies by TMA into two slots, one group of
 //! multiplications stays in flight, and one thread releases a slot for the whole group. It is correct under every order
-//! and landing; with a planted fault, the report names the instruction.
+//! and landing. With a planted fault, the report names the instruction.
 
 use half::bf16;
 use ptx_gemm_interp::ViolationKind::{self, BarrierMisuse, Deadlock, Descriptor, Race, Uninitialised, Wgmma};
@@ -51,7 +51,7 @@ fn want() -> Vec<f32> {
     (0..M * N).map(|at| (0..K).map(|k| a(at / N, k) * b(k, at % N)).sum()).collect()
 }
 
-/// Checks that it is right in clusters of this shape.
+/// Checks that the result is right in clusters of this shape.
 pub fn check_in(text: &str, options: &Options, cluster: [u32; 3]) {
     let (d, _) = run_in(text, options, cluster).unwrap_or_else(|violation| panic!("{options:?}: {violation}"));
     assert_eq!(d, want(), "{options:?}");

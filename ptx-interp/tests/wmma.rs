@@ -108,7 +108,7 @@ impl Case {
         let width = if self.sums[1] == "f32" { 4 } else { 2 };
         let lines = if self.layouts[3] == "row" { m } else { n };
         for (at, byte) in want.iter_mut().enumerate() {
-            // What lies between the rows is untouched.
+            // The memory between the rows is unchanged.
             if at / width % PITCH >= m * n / lines {
                 *byte = 9;
             }
@@ -152,7 +152,7 @@ fn products_of_every_shape_and_layout() {
     }
 }
 
-/// Without a stride, rows follow each other; and a fragment can be stored where it came from, in shared memory.
+/// Without a stride, rows follow each other. A fragment can be stored to the place it came from, in shared memory.
 #[test]
 fn fragments_come_back() {
     let body = |size: u32| {

@@ -2,7 +2,7 @@
 
 use crate::names::words;
 
-/// What an arrival on an mbarrier does besides arriving.
+/// What an arrival on an mbarrier does in addition to arriving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Arrival {
     /// Nothing else.
@@ -86,7 +86,7 @@ pub enum CacheHint {
 
 words!(CacheHint { None "", L2 "L2::cache_hint" });
 
-/// Size of the aligned piece of memory that a load or copy also brings into L2.
+/// Size of the aligned piece of memory that a load or copy also brings into the L2 cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names are PTX's own
 pub enum PrefetchSize {
@@ -120,7 +120,8 @@ pub enum Prefetched {
 
 words!(Prefetched { L1 "L1", L2 "L2", Tensormap "tensormap" });
 
-/// Eviction priority in a cache policy; `Unstated` as the second one leaves out the priority of the remaining accesses.
+/// Eviction priority in a cache policy. With `Unstated` as the second one, the policy does not name a priority for the
+/// remaining accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names are PTX's own
 pub enum Eviction {

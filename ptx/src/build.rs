@@ -129,7 +129,7 @@ impl EntryBuilder {
         self.push(Some(guard), op, operands.into());
     }
 
-    /// Appends an instruction whose destination is a new register of `family`, and returns that register.
+    /// Appends an instruction that writes a new register of `family`, and returns that register.
     pub fn define(&mut self, family: FamilyId, op: Opcode, sources: impl IntoIterator<Item = Operand>) -> Reg {
         let reg = self.reg(family);
         let operands = std::iter::once(Operand::Reg(reg)).chain(sources).collect();

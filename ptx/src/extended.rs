@@ -12,7 +12,7 @@ pub enum CarryOf {
     MadHi,
 }
 
-/// How `prmt` with a mode picks its bytes; the two lowest bits of the selector say at which byte it starts.
+/// How `prmt` with a mode picks its bytes; the two lowest bits of the selector name the byte that it starts at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names are PTX's own
 pub enum Permutation {
@@ -78,7 +78,7 @@ pub enum Parts {
 /// What a video instruction does with the results of the parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Merge {
-    /// They lie next to each other, each cut off.
+    /// They are placed next to each other, each truncated.
     Wrap,
     /// The same, each saturated.
     Sat,

@@ -46,7 +46,7 @@ pub struct Hints {
 impl Hints {
     pub(crate) const NONE: Hints = Hints { l1: L1Hint::Unstated, l2: L2Hint::Unstated, policy: CacheHint::None };
 
-    /// Adds a word, if it is a hint that is not there yet.
+    /// Adds a word if it is a hint of a kind that is not set yet. Returns whether it did.
     pub(crate) fn add(&mut self, word: &str) -> bool {
         if word.is_empty() {
             return false;
@@ -69,14 +69,14 @@ impl Hints {
     }
 }
 
-/// Whether an instruction that this crate does not know otherwise is a hint alone: it changes no result.
+/// Whether a mnemonic without an opcode of its own is only a hint, which changes no result.
 pub fn is_hint(mnemonic: &str) -> bool {
     ["prefetch.", "prefetchu.", "applypriority.", "pmevent", "fence.proxy.alias"]
         .iter()
         .any(|stem| mnemonic.starts_with(stem))
 }
 
-/// Whether an instruction that this crate does not know otherwise computes a cache policy.
+/// Whether a mnemonic without an opcode of its own computes a cache policy.
 pub fn is_policy(mnemonic: &str) -> bool {
     mnemonic.starts_with("createpolicy.")
 }

@@ -29,7 +29,7 @@ pub struct Reg {
 /// `@%p1` or `@!%p1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Guard {
-    /// The instruction executes when the predicate is false.
+    /// The predicate.
     pub pred: Reg,
     /// The instruction executes when the predicate is false.
     pub negated: bool,
@@ -92,7 +92,8 @@ pub enum Opcode {
     Ld { order: Order, space: Space, cache: Cache, prefetch: PrefetchSize, vector: u8, ty: Type },
     /// `st[.order][.space][.cache][.vN].ty [a], b`.
     St { order: Order, space: Space, cache: Cache, vector: u8, ty: Type },
-    /// `add[.rnd][.sat].ty d, a, b`; never with `ftz`: the compiler keeps subnormals.
+    /// `add[.rnd].ty d, a, b`. The compiler keeps subnormals and never emits `.ftz`; see [`Opcode::Modified`] for that
+    /// and `.sat`.
     Add { rnd: Rounding, ty: Type },
     /// `sub`.
     Sub { rnd: Rounding, ty: Type },
@@ -108,9 +109,9 @@ pub enum Opcode {
     Div { rnd: Rounding, ty: Type },
     /// `rem`.
     Rem(Type),
-    /// `min[.NaN]`; of single precision, there may be three sources.
+    /// `min[.NaN]`; in single precision, there may be three sources.
     Min { nan: bool, ty: Type },
-    /// `max[.NaN]`; of single precision, there may be three sources.
+    /// `max[.NaN]`; in single precision, there may be three sources.
     Max { nan: bool, ty: Type },
     /// `abs`.
     Abs(Type),
@@ -166,13 +167,13 @@ pub enum Opcode {
     Atom { order: Order, space: Space, op: Atomic, ty: Type },
     /// `red`: an atomic without a destination.
     Red { order: Order, space: Space, op: Atomic, ty: Type },
-    /// `atom[.order][.space].op[.noftz].vN.ty {d}, [a], {b}`: as many atomics as the vector has elements.
+    /// `atom[.order][.space].op[.noftz].vN.ty {d}, [a], {b}`: one atomic for each element of the vector.
     AtomVector { order: Order, space: Space, op: Atomic, vector: u8, ty: Type },
     /// `red[.order][.space].op[.noftz].vN.ty [a], {b}`.
     RedVector { order: Order, space: Space, op: Atomic, vector: u8, ty: Type },
     /// `div.approx.f32`, `div.full.f32`.
     DivFast { kind: FastDivision, ty: Type },
-    /// `sqrt.rn.ty`, rounded as IEEE 754 requires.
+    /// `rcp.rn.ty`, rounded as IEEE 754 requires.
     Rcp { rnd: Rounding, ty: Type },
     /// `sqrt.rn.ty`, rounded as IEEE 754 requires.
     Sqrt { rnd: Rounding, ty: Type },
@@ -304,7 +305,7 @@ pub enum Opcode {
     /// An instruction with `.ftz`, which flushes subnormal operands and results to zero, with `.sat`, which clamps a
     /// float to [0, 1] and an integer to its range, or with `.relu`, which replaces negative results and NaN.
     Modified { op: Box<Opcode>, ftz: bool, sat: bool, relu: bool },
-    /// A memory access with hints to the caches, of which a cache policy is one more operand at the end.
+    /// A memory access with hints to the caches. A cache policy among them is one more operand at the end.
     Hinted { op: Box<Opcode>, hints: Hints },
     /// `add.cc.ty d, a, b`, `addc[.cc]`, `sub.cc`, `mad.lo.cc`, `madc.hi` and the like: it `takes` a carry, `gives`
     /// one, or both.
@@ -319,7 +320,8 @@ pub enum Opcode {
     Sad(Type),
     /// `dp4a.a.b d, a, b, c`: a dot product of four bytes.
     Dp4a { a: Type, b: Type },
-    /// `dp2a.lo|hi.a.b d, a, b, c`: a dot product of two numbers of 16 bits and two bytes, the lower or the higher ones of `b`.
+    /// `dp2a.lo|hi.a.b d, a, b, c`: a dot product of two 16-bit numbers and two bytes, the lower or the higher ones of
+    /// `b`.
     Dp2a { high: bool, a: Type, b: Type },
     /// `testp.what.ty p, a`.
     TestP { what: FloatTest, ty: Type },
@@ -341,7 +343,7 @@ pub enum Opcode {
     Match { all: bool, ty: Type },
     /// `setp.cmp.and|or|xor.ty p[|q], a, b, [!]c`.
     SetpWith { cmp: Compare, with: Combine, ty: Type },
-    /// `set.cmp.to.from d, a, b`: all ones or 1.0, or zero; of pairs of 16-bit floats, in each half.
+    /// `set.cmp.to.from d, a, b`: all ones or 1.0, or zero; for pairs of 16-bit floats, in each half.
     Set { cmp: Compare, to: Type, from: Type },
     /// `slct.ty.f32|s32 d, a, b, c`: `a` if `c` is not negative.
     Slct { ty: Type, by: Type },
@@ -377,18 +379,38 @@ impl Opcode {
 pub struct Note(Arc<Purpose>);
 
 /// The content of a [`Note`].
-#[derive(Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, Eq)]
 pub struct Purpose {
     /// The clause, as canonical text.
     pub clause: Arc<str>,
     /// What the instruction does for it.
     pub what: Arc<str>,
+    /// The number of the place in a compiler that wrote the instruction. It is not printed, a parsed note has none, and
+    /// notes that differ in it alone are equal.
+    pub site: Option<u16>,
+}
+
+impl PartialEq for Purpose {
+    fn eq(&self, other: &Purpose) -> bool {
+        (&self.clause, &self.what) == (&other.clause, &other.what)
+    }
+}
+
+impl std::hash::Hash for Purpose {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        (&self.clause, &self.what).hash(state);
+    }
 }
 
 impl Note {
     /// A note from its two parts.
     pub fn new(clause: impl Into<Arc<str>>, what: impl Into<Arc<str>>) -> Note {
-        Note(Arc::new(Purpose { clause: clause.into(), what: what.into() }))
+        Note(Arc::new(Purpose { clause: clause.into(), what: what.into(), site: None }))
+    }
+
+    /// The same of an instruction that a certain place of a compiler wrote.
+    pub fn at(clause: impl Into<Arc<str>>, what: impl Into<Arc<str>>, site: u16) -> Note {
+        Note(Arc::new(Purpose { clause: clause.into(), what: what.into(), site: Some(site) }))
     }
 
     /// True if both share one allocation; equal notes need not.

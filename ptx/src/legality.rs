@@ -1,6 +1,7 @@
 //! Rules that relate an opcode's modifiers to its type and that a set of types cannot express.
 
-use crate::asynchronous::{CacheHint, Eviction, Multicast, PrefetchSize, Prefetched, TensorMode};
+use crate::asynchronous::{Arrival, CacheHint, Eviction, Multicast, PrefetchSize, Prefetched, TensorMode};
+use crate::extended::Combine;
 use crate::hints::{Hints, L1Hint, L2Hint};
 use crate::instruction::{Approx, Atomic, Cache, Compare, Half, Instruction, Opcode, Operand, Order, Rounding, Scope};
 use crate::matrix::{Element, Overflow, Part, Shape};
@@ -74,7 +75,15 @@ pub(crate) fn refuse(op: &Opcode) -> Option<&'static str> {
             refuse(&Opcode::Red { order: *order, space: *space, op: *op, ty: *ty })
                 .or(atomic_vector(*space, *vector, *ty))
         }
+        Opcode::Rcp { rnd: Rounding::None, .. } | Opcode::Sqrt { rnd: Rounding::None, .. } => {
+            Some("needs a rounding mode or .approx")
+        }
         Opcode::Rcp { rnd, ty } | Opcode::Sqrt { rnd, ty } => arithmetic_rounding(*rnd, *ty),
+        Opcode::Lop3With(Combine::Xor) => Some("lop3 combines by .and or .or"),
+        Opcode::IsSpaceP(Space::Generic) => Some("isspacep needs a state space"),
+        Opcode::Dp4a { b, .. } | Opcode::Dp2a { b, .. } if !matches!(b, Type::U32 | Type::S32) => {
+            Some("the types of a dot product are .u32 and .s32")
+        }
         Opcode::Mma { shape, overflow, d, a, b, c } => multiply(*shape, *overflow, [*d, *a, *b, *c]),
         Opcode::Wgmma { shape, overflow, d, a, b } => warpgroup_multiply(*shape, *overflow, *d, [*a, *b]),
         Opcode::WmmaLoad { part, shape, space, element, .. } => fragment(*part, *shape, *element).or(flat(*space)),
@@ -88,7 +97,7 @@ pub(crate) fn refuse(op: &Opcode) -> Option<&'static str> {
         Opcode::LdMatrix { matrices, .. } | Opcode::StMatrix { matrices, .. } if !matches!(matrices, 1 | 2 | 4) => {
             Some("it moves 1, 2 or 4 matrices at a time")
         }
-        Opcode::LdMatrix { space, .. } | Opcode::StMatrix { space, .. } => shared_or_generic(*space),
+        Opcode::LdMatrix { space, .. } | Opcode::StMatrix { space, .. } => own_or_generic(*space),
         Opcode::Mapa { space, ty } | Opcode::GetCtaRank { space, ty } => match (space, ty) {
             (Space::SharedCluster, _) | (Space::Generic, Type::U64) => None,
             _ => Some("a 32-bit address needs .shared::cluster"),
@@ -110,9 +119,9 @@ pub(crate) fn may_be_modified(op: &Opcode, ftz: bool, sat: bool, relu: bool) -> 
                 Opcode::Fma { ty: Bf16 | Bf16x2, .. } => !ftz,
                 Opcode::Cvt {
                     rnd: Rounding::Rn | Rounding::Rz,
+                    sat: false,
                     to: F16 | F16x2 | Bf16 | Bf16x2 | Tf32,
                     from: F32,
-                    ..
                 } => !ftz,
                 _ => false,
             };
@@ -128,14 +137,19 @@ pub(crate) fn may_be_modified(op: &Opcode, ftz: bool, sat: bool, relu: bool) -> 
         Opcode::MadInt { half: Half::Hi, ty: S32 } => sat && !ftz,
         _ if sat => false,
         Opcode::XorSign { ty, .. } => matches!(ty, F32 | F16 | F16x2),
-        Opcode::Set { from, .. } => matches!(from, F32 | F16 | F16x2),
+        Opcode::Set { to, from, .. } => matches!(from, F32 | F16 | F16x2) && *to != Bf16,
         Opcode::Approx { function: Approx::Ex2, ty } => matches!(ty, F32 | Bf16 | Bf16x2),
-        Opcode::Min { ty, .. } | Opcode::Max { ty, .. } | Opcode::Setp { ty, .. } => matches!(ty, F32 | F16 | F16x2),
+        Opcode::Min { ty, .. } | Opcode::Max { ty, .. } => matches!(ty, F32 | F16 | F16x2),
+        Opcode::Setp { ty, .. } | Opcode::SetpWith { ty, .. } => matches!(ty, F32 | F16 | F16x2),
         Opcode::Abs(ty) | Opcode::Neg(ty) => matches!(ty, F32 | F16 | F16x2),
         Opcode::Div { ty, .. } | Opcode::DivFast { ty, .. } => *ty == F32,
+        Opcode::Approx { function: Approx::Tanh, .. } => false,
         Opcode::Approx { function: Approx::Rcp | Approx::Rsqrt, ty } => matches!(ty, F32 | F64),
         Opcode::Rcp { ty, .. } | Opcode::Sqrt { ty, .. } | Opcode::Approx { ty, .. } => *ty == F32,
-        Opcode::Cvt { rnd, to, from, .. } => (*to == F32 || *from == F32) && *rnd != Rounding::Rna,
+        Opcode::Cvt { rnd, to, from, .. } => {
+            let narrow = matches!(to, F16x2 | Bf16x2 | Tf32 | Type::E4m3x2 | Type::E5m2x2);
+            (*to == F32 || *from == F32) && *rnd != Rounding::Rna && !narrow
+        }
         _ => false,
     }
 }
@@ -170,6 +184,12 @@ fn refuse_asynchronous(op: &Opcode) -> Option<&'static str> {
     match op {
         Opcode::MbarrierInit { space } | Opcode::MbarrierInval { space } | Opcode::CpAsyncArrive { space, .. } => {
             own_or_generic(*space)
+        }
+        Opcode::MbarrierArrive { arrival: Arrival::NoComplete, order, space }
+        | Opcode::MbarrierArriveDrop { arrival: Arrival::NoComplete, order, space }
+            if !matches!(order, Order::Weak | Order::Release(Scope::Cta)) || *space == Space::SharedCluster =>
+        {
+            Some("with .noComplete an arrival is .release.cta, at a barrier of its own block")
         }
         Opcode::MbarrierArrive { order, space, .. } | Opcode::MbarrierArriveDrop { order, space, .. } => match order {
             Order::Weak | Order::Release(_) | Order::Relaxed(_) => shared_or_generic(*space).or(barrier_scope(*order)),
@@ -261,7 +281,7 @@ fn bulk_copy(to: Space, from: Space, multicast: Multicast, hint: CacheHint) -> O
         (Space::SharedCta, Space::Global) if multicast == Multicast::None => None,
         (Space::SharedCluster, Space::SharedCta) if multicast == Multicast::None && hint == CacheHint::None => None,
         (Space::Global, Space::SharedCta) if multicast == Multicast::None => None,
-        _ => Some("there is no bulk copy between these state spaces"),
+        _ => Some("a bulk copy cannot connect these state spaces"),
     }
 }
 
@@ -364,9 +384,11 @@ pub(crate) fn refuse_constants(instruction: &Instruction) -> Option<&'static str
             scales(operands)
         }
         (Opcode::Wgmma { a: Element::Tf32 | Element::E4m3 | Element::E5m2, .. }, operands) => scales(operands),
-        (Opcode::MbarrierArrive { space: Space::SharedCluster, .. }, [state, ..]) if *state != Operand::Sink => {
-            Some("an arrival at another block's barrier returns no state")
-        }
+        (
+            Opcode::MbarrierArrive { space: Space::SharedCluster, .. }
+            | Opcode::MbarrierArriveDrop { space: Space::SharedCluster, .. },
+            [state, ..],
+        ) if *state != Operand::Sink => Some("an arrival at another block's barrier returns no state"),
         (Opcode::CpAsync { cache: Cache::Cg, .. }, [_, _, Operand::Int(bytes), ..]) if *bytes != 16 => {
             Some("cp.async.cg copies 16 bytes")
         }
@@ -437,6 +459,7 @@ fn comparison(cmp: Compare, ty: Type) -> Option<&'static str> {
 fn set(to: Type, from: Type) -> Option<&'static str> {
     use Type::*;
     let legal = match (to, from) {
+        (_, Pred | B8 | B128 | U8 | S8 | Tf32 | E4m3x2 | E5m2x2 | U16x2 | S16x2) => false,
         (F16x2, F16x2) | (Bf16x2, Bf16x2) | (U32 | S32, _) | (U16 | S16, F16 | Bf16) => true,
         (F16x2 | Bf16x2 | U16 | S16, _) | (_, F16x2 | Bf16x2) => false,
         (F16, from) => from != Bf16,
@@ -444,6 +467,15 @@ fn set(to: Type, from: Type) -> Option<&'static str> {
         (_, from) => !matches!(from, F16 | Bf16),
     };
     if legal { None } else { Some("set does not have these types") }
+}
+
+/// Whether every value of an integer type is one of another.
+fn holds(to: Type, from: Type) -> bool {
+    match (to.is_signed(), from.is_signed()) {
+        (true, true) | (false, false) => to.bits() >= from.bits(),
+        (true, false) => to.bits() > from.bits(),
+        (false, true) => false,
+    }
 }
 
 fn conversion(rnd: Rounding, sat: bool, to: Type, from: Type) -> Option<&'static str> {
@@ -456,6 +488,9 @@ fn conversion(rnd: Rounding, sat: bool, to: Type, from: Type) -> Option<&'static
         (F16x2 | Bf16x2, F32) => matches!(rnd, Rn | Rz) && !sat,
         (Tf32, F32) => matches!(rnd, Rna | Rn | Rz) && !sat,
         (Tf32 | F16x2 | Bf16x2, _) | (_, Tf32 | F16x2 | Bf16x2) => false,
+        (_, Pred | B8 | B16 | B32 | B64 | B128 | U16x2 | S16x2) => false,
+        (Bf16, _) | (_, Bf16) if sat => false,
+        (to, from) if sat && !to.is_float() && !from.is_float() && holds(to, from) => false,
         _ if narrow(to) || narrow(from) => false,
         // Between floats, a narrowing conversion rounds, one to the same type rounds to an integral value, and a
         // widening one does not round.

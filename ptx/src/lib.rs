@@ -3,6 +3,7 @@
 pub mod asynchronous;
 pub mod build;
 pub mod extended;
+pub mod forms;
 pub mod hints;
 pub mod instruction;
 mod legality;

@@ -5,10 +5,12 @@
 //! after the visit, the reader rejects the prototype: no modifier is ever dropped, and the instruction stays
 //! [`Opcode::Unknown`] instead.
 
+mod choose;
 mod extended;
 mod spelling;
 mod walk;
 
+use choose::Chooser;
 use walk::{Modifiers, Reader, Writer};
 
 use crate::asynchronous::PrefetchSize;
@@ -457,6 +459,23 @@ fn read_modified(mnemonic: &str) -> Option<Opcode> {
         }
     }
     None
+}
+
+/// The opcodes that a prototype's modifiers can make, legal or not.
+pub(crate) fn choices(prototype: &Opcode) -> impl Iterator<Item = Opcode> {
+    let mut next = Some(Chooser::default());
+    std::iter::from_fn(move || {
+        loop {
+            let mut chooser = next.take()?;
+            let mut op = prototype.clone();
+            modifiers(&mut op, &mut chooser);
+            let contradicts = chooser.contradicts();
+            next = chooser.advance();
+            if !contradicts && table::takes(&op) {
+                return Some(op);
+            }
+        }
+    })
 }
 
 fn read_plain(mnemonic: &str) -> Opcode {

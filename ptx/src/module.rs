@@ -33,8 +33,8 @@ pub struct Variable {
     pub name: String,
     /// Elements: `None` for a scalar, `Some(0)` for `name[]`.
     pub count: Option<u64>,
-    /// Initial values of its first elements: numbers, or variables ([`Operand::Symbol`], [`Operand::SymbolOffset`]) for their
-    /// generic addresses. The rest are zero. Empty if there is no initialiser.
+    /// Initial values of its first elements: numbers, or variables ([`Operand::Symbol`], [`Operand::SymbolOffset`]),
+    /// which mean their generic addresses. The remaining elements are zero. Empty without an initialiser.
     pub init: Vec<Operand>,
     /// The note about the origin, printed after it.
     pub note: Option<Note>,
@@ -46,7 +46,7 @@ impl Variable {
         u64::from(self.ty.bytes()).saturating_mul(self.count.unwrap_or(1))
     }
 
-    /// The initialiser as bytes; those of addresses are zero.
+    /// The initialiser as bytes; addresses are zero.
     pub fn initial_bytes(&self) -> Vec<u8> {
         let width = self.ty.bytes() as usize;
         let mut out = Vec::new();

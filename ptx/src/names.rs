@@ -1,14 +1,14 @@
-//! Enumerations whose members are words of PTX. Each spelling is stated once, next to its enumeration; the printer and
-//! the parser use it.
+//! Enumerations of PTX words. Each spelling is stated once, next to its enumeration; the printer and the parser use it.
 
-/// An enumeration whose members are words of PTX. A member that PTX leaves unwritten (`Rounding::None`) has the name
-/// "".
+/// An enumeration of PTX words. A member that PTX leaves unwritten (`Rounding::None`) has the name "".
 pub(crate) trait Word: Copy + PartialEq + 'static {
     fn word(self) -> &'static str;
     fn from_word(text: &str) -> Option<Self>;
+    /// Every member that has one word.
+    const ALL: &'static [Self];
 }
 
-/// After `numbered`, a member that stands for several words, by their numbers in a list.
+/// The variant after `numbered` represents several words, by their numbers in a list.
 macro_rules! words {
     ($name:ident { $($variant:ident $text:literal),* $(,)? } $(numbered $many:ident $list:ident)?) => {
         impl $name {
@@ -35,6 +35,7 @@ macro_rules! words {
         impl crate::names::Word for $name {
             fn word(self) -> &'static str { self.name() }
             fn from_word(text: &str) -> Option<Self> { Self::from_name(text) }
+            const ALL: &'static [Self] = &[$($name::$variant),*];
         }
     };
 }

@@ -43,7 +43,7 @@ pub fn without_comments(ptx: &str) -> String {
     });
     let mut out = String::new();
     for line in kept {
-        // Where a comment was between two blank lines, one is left.
+        // A comment between two blank lines leaves only one of them.
         if line.is_empty() && (out.is_empty() || out.ends_with("\n\n")) {
             continue;
         }

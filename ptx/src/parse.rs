@@ -11,8 +11,9 @@
 //! - comments where a module has no place for them move to the nearest statement, or to the header;
 //! - instructions and modifiers that this crate does not know stay as [`crate::instruction::Opcode::Unknown`].
 //!
-//! Vector registers, and addresses of variables in constant memory, are rejected with an error that says so. No text makes the parser
-//! panic, recurse without bound, or allocate more than a small multiple of the text's length and the limits below.
+//! Vector registers, and addresses of variables in constant memory, are rejected with an error that says so. No text
+//! makes the parser panic, recurse without bound, or allocate more than a small multiple of the text's length and the
+//! limits below.
 
 mod entry;
 mod functions;
@@ -68,7 +69,7 @@ pub fn parse_with_lines(text: &str) -> Result<Parsed, ParseError> {
         let message = format!("the text has {} bytes, and the limit is {MAX_TEXT}", text.len());
         return Err(ParseError { line: 0, column: 0, message });
     }
-    // A lone carriage return is white space, also inside a comment, where the printer writes a space for it.
+    // A lone carriage return is white space, even inside a comment, where the printer writes a space for it.
     if text.contains('\r') {
         return Parser::new(&text.replace("\r\n", "\n").replace('\r', " "))?.module();
     }

@@ -449,7 +449,7 @@ impl<'a> Printer<'a> {
         self.push("]");
     }
 
-    /// A negative offset is written `+-4`, as the other PTX writers do.
+    /// A negative offset is written `+-4`, as in the PTX of other compilers.
     fn offset(&mut self, offset: i64) {
         self.push("+");
         self.text.signed(offset);

@@ -12,13 +12,18 @@ use crate::table::row;
 use crate::types::{Space, Type};
 use crate::warp::{Alignment, ClusterOrder, Direction, FastDivision, GridDependency, Resize, ShiftMode, Shuffle, Vote};
 
-/// The prototypes whose stem a mnemonic starts with, longest stem first.
+/// The prototypes with a stem that starts this mnemonic, longest stem first.
 pub(crate) fn starting(mnemonic: &str) -> impl Iterator<Item = &'static Opcode> {
     let first = first_word(mnemonic);
     let start = PROTOTYPES.partition_point(|op| first_word(row(op).stem) < first);
     PROTOTYPES[start..].iter().take_while(move |op| first_word(row(op).stem) == first).filter(move |op| {
         mnemonic.strip_prefix(row(op).stem).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     })
+}
+
+/// All prototypes.
+pub(crate) fn all() -> &'static [Opcode] {
+    PROTOTYPES
 }
 
 fn first_word(mnemonic: &str) -> &str {
@@ -202,7 +207,7 @@ static PROTOTYPES: &[Opcode] = &[
     Opcode::Szext { mode: ShiftMode::Clamp, ty: Type::U32 },
     approx(Approx::Tanh),
     Opcode::TensormapCopy { scope: Scope::Gpu },
-    Opcode::TensormapReplace { field: MapField::GlobalAddress, space: Space::Global },
+    Opcode::TensormapReplace { field: MapField::GlobalAddress, space: Space::Generic },
     Opcode::TestP { what: FloatTest::Finite, ty: Type::F32 },
     Opcode::Trap,
     video(Video::AbsDiff, Parts::Halves),

@@ -54,11 +54,11 @@ pub(crate) enum Slot {
     /// A register at least as wide as the type, written or read by a load, a store or a conversion.
     WriteWide(Class),
     ReadWide(Class),
-    /// As many registers as the row has lanes, in a vector if there is more than one.
+    /// One register for each lane of the row, in a vector if there is more than one.
     WriteLanes,
     ReadLanes,
-    /// As many registers as the row has lanes, each exactly of the type, in a vector. What is written may be `_`, as a
-    /// whole or in part; what is read may be constant.
+    /// One register for each lane of the row, each exactly of the type, in a vector. A written element, or the whole
+    /// vector, may be `_`; an element that is read may be constant.
     WriteVector,
     ReadVector,
     /// Either side of a `mov`, which also packs, unpacks, and reads special registers and addresses of variables.
@@ -79,7 +79,7 @@ pub(crate) enum Slot {
     /// `[address]` in the row's space, or in this one.
     Address,
     AddressIn(Space),
-    /// `[map, {coordinates}]` with as many coordinates as the row has lanes.
+    /// `[map, {coordinates}]`, with one coordinate for each lane of the row.
     Tensor,
     /// The name of a label.
     Label,
@@ -120,14 +120,14 @@ pub(crate) struct Since {
 pub(crate) enum Needs {
     /// This architecture or a later one.
     Sm(u32),
-    /// Exactly this one with all it has: `sm_90a`.
+    /// Exactly this architecture, with all its features: `sm_90a`.
     Exactly(u32),
-    /// This one or a later one, with the letter `a` or `f`.
+    /// This architecture or a later one, with the letter `a` or `f`.
     Accelerated(u32),
 }
 
 impl Since {
-    /// sm_75, the oldest target of this project, and its PTX version have it.
+    /// sm_75, the oldest target of this project, has it in the first PTX version that supports sm_75.
     pub const ALWAYS: Since = Since::sm(75, (6, 3));
 
     pub const fn sm(sm: u32, version: Version) -> Since {
@@ -142,7 +142,7 @@ impl Since {
         Since { target: Needs::Accelerated(sm), version }
     }
 
-    /// What a module for this target, of this version, lacks of it.
+    /// The first of these requirements that a module for this target, of this version, does not meet.
     pub fn lacking(self, target: Option<Target>, version: Version) -> Option<String> {
         if target.is_some_and(|target| !self.target.met_by(target)) {
             return Some(format!("needs {}", self.target));
@@ -216,7 +216,7 @@ impl Row {
         }
     }
 
-    /// A row of an instruction whose mnemonic has no type to choose.
+    /// A row of an instruction with no choice of type in its mnemonic.
     pub const fn plain(stem: &'static str, slots: &'static [Slot]) -> Row {
         Row::typed(stem, Type::B32, Types::ALL, slots)
     }

@@ -25,9 +25,11 @@ const SHIFT: &[Slot] = &[Slot::Write(OWN), Slot::Read(OWN), Slot::Read(Class::Is
 const WIDE_PRODUCT: &[Slot] = &[Slot::Write(Class::Wide), Slot::Read(OWN), Slot::Read(OWN)];
 const WIDE_SUM: &[Slot] = &[Slot::Write(Class::Wide), Slot::Read(OWN), Slot::Read(OWN), Slot::Read(Class::Wide)];
 const COMPARE: &[Slot] = &[Slot::Predicates, Slot::Read(OWN), Slot::Read(OWN)];
+const COMPARE_HALF: &[Slot] = &[Slot::Write(Class::Is(Type::Pred)), Slot::Read(OWN), Slot::Read(OWN)];
 const SELECT: &[Slot] = &[Slot::Write(OWN), Slot::Read(OWN), Slot::Read(OWN), Slot::Condition];
 const CONVERT: &[Slot] = &[Slot::WriteWide(OWN), Slot::ReadWide(SOURCE)];
-const CONVERT_PAIR: &[Slot] = &[Slot::WriteWide(OWN), Slot::ReadWide(SOURCE), Slot::ReadWide(SOURCE)];
+const CONVERT_PAIR: &[Slot] = &[Slot::Write(OWN), Slot::Read(SOURCE), Slot::Read(SOURCE)];
+const CONVERT_EXACT: &[Slot] = &[Slot::Write(OWN), Slot::Read(SOURCE)];
 const BARRIER: Slot = Slot::Bounded { min: 0, max: 15, step: 1 };
 const THREADS: Slot = Slot::Bounded { min: 32, max: 1024, step: 32 };
 const ATOMIC: &[Slot] = &[Slot::WriteOrSink(OWN), Slot::Address, Slot::Read(OWN)];
@@ -89,7 +91,11 @@ pub(crate) fn row(op: &Opcode) -> Row {
         Opcode::Not(ty) => Row::typed("not", *ty, LOGICAL, UNARY),
         Opcode::Shl(ty) => Row::typed("shl", *ty, BITS, SHIFT),
         Opcode::Shr(ty) => Row::typed("shr", *ty, BITS.and(INTEGERS), SHIFT),
-        Opcode::Setp { ty, .. } => Row::typed("setp", *ty, BITS.and(NUMBERS), COMPARE).since(bf16_since(*ty, HOPPER)),
+        Opcode::Setp { ty, .. } => {
+            // A comparison of one half has one result.
+            let slots = if matches!(ty, Type::F16 | Type::Bf16) { COMPARE_HALF } else { COMPARE };
+            Row::typed("setp", *ty, BITS.and(NUMBERS), slots).since(bf16_since(*ty, HOPPER))
+        }
         Opcode::Selp(ty) => Row::typed("selp", *ty, BITS.and(INTEGERS).and(FLOATS), SELECT),
         Opcode::Cvt { rnd, to, from, .. } => convert(*rnd, *to, *from),
         Opcode::Cvta { space, ty, .. } => {
@@ -197,7 +203,13 @@ fn convert(rnd: Rounding, to: Type, from: Type) -> Row {
         (F16x2, _) => AMPERE,
         _ => Since::ALWAYS,
     };
-    let slots = if packs { CONVERT_PAIR } else { CONVERT };
+    // Registers of these types are never wider than the type.
+    let exact = [to, from].iter().any(|ty| matches!(ty, Bf16 | Tf32));
+    let slots = match (packs, exact) {
+        (true, _) => CONVERT_PAIR,
+        (false, true) => CONVERT_EXACT,
+        (false, false) => CONVERT,
+    };
     Row::typed("cvt", to, CONVERTED, slots).types([to, from, to, from]).since(since)
 }
 
@@ -353,7 +365,7 @@ pub(crate) fn is_half(ty: Type) -> bool {
     HALVES.has(ty)
 }
 
-/// Whether this is an addition of 16-bit floats, whose mnemonic has to say `.noftz`.
+/// Whether this is an addition of 16-bit floats; its mnemonic has to say `.noftz`.
 pub(crate) fn is_half_addition(op: Atomic, ty: Type) -> bool {
     op == Atomic::Add && HALVES.has(ty)
 }

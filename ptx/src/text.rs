@@ -1,7 +1,7 @@
 //! Text assembled from many short pieces.
 //!
-//! Most pieces of PTX are so short that a copy whose length is known only at run time costs more than the copying
-//! itself. Register prefixes, small numbers and spaces are therefore kept in arrays of a fixed size. The whole array is
+//! Most pieces of PTX are short. A copy of a length that is known only at run time costs more than moving these few
+//! bytes. Register prefixes, small numbers and spaces are therefore kept in arrays of a fixed size. The whole array is
 //! copied, which takes one or two instructions, and the text is then truncated to the end of the piece.
 
 use std::ops::Range;

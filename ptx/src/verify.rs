@@ -92,8 +92,8 @@ pub fn verify(module: &Module) -> Result<(), Vec<Violation>> {
     if violations.is_empty() { Ok(()) } else { Err(violations) }
 }
 
-/// Why an instruction does not exist in PTX, whichever module it is in: a type, a modifier or a constant that it does not
-/// have. `None` for an unknown one. The verifier checks more, and refuses all of this.
+/// Why an instruction does not exist in PTX, whatever module it is in: a type, a modifier or a constant that it cannot
+/// have. `None` for an unknown one. The verifier checks more, and rejects all of these as well.
 pub fn refusal(instruction: &Instruction) -> Option<String> {
     if let Opcode::Unknown(_) = instruction.op {
         return None;
@@ -109,13 +109,13 @@ pub fn refusal(instruction: &Instruction) -> Option<String> {
     constants.filter_map(|(slot, operand)| operands::constant(*slot, operand).err()).next()
 }
 
-/// What an instruction needs that a module does not have: a target or a newer `.version`. `None` where it lacks nothing, and for
+/// What an instruction needs that a module lacks: a target or a newer `.version`. `None` if it lacks nothing, and for
 /// unknown instructions and targets.
 pub fn lacking(instruction: &Instruction, target: Option<Target>, version: Version) -> Option<String> {
     if let Opcode::Unknown(_) = instruction.op {
         return None;
     }
-    // The table says no more of what sm_75 has, which older targets may have as well.
+    // The table does not date instructions that sm_75 has; older targets may have them as well.
     let since = Some(instruction_since(instruction)).filter(|since| *since != Since::ALWAYS)?;
     since.lacking(target, version)
 }
@@ -156,7 +156,7 @@ fn needs_more(instruction: &Instruction) -> bool {
     }
 }
 
-/// The least or greatest of three.
+/// The minimum or maximum of three values.
 const OF_THREE: Since = Since::sm(100, (8, 8));
 
 /// The target and version that an instruction needs.

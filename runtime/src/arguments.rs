@@ -1,4 +1,4 @@
-//! The arguments of one product on a device, to which every launch, from host data or from device pointers, is reduced.
+//! The arguments of one product on a device. Every launch, from host data or from device pointers, is reduced to these.
 
 use ptx_gemm_dsl::DType;
 use ptx_gemm_dsl::terms::Operand;

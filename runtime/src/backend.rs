@@ -46,7 +46,8 @@ pub struct Counts {
     pub fma: u64,
     /// All other counters, if its options are [`Counting::On`](crate::interp::Counting::On).
     pub cost: Option<crate::interp::Cost>,
-    /// The same for each kernel of a product that takes several: those that pack or split its operands, and those that write D.
+    /// The same for each kernel, if a product takes several: kernels that pack or split its operands, and those that
+    /// write D.
     pub kernels: Vec<KernelCounts>,
 }
 
@@ -83,7 +84,7 @@ fn add(sum: &mut Option<crate::interp::Cost>, cost: Option<crate::interp::Cost>)
     }
 }
 
-/// Who may still be using memory when it is released.
+/// Who may still use memory when it is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lifetime {
     /// A single call, which runs entirely on the device's own stream.
@@ -108,12 +109,12 @@ pub(crate) trait Backend: Any + fmt::Debug + Send + Sync {
 
     fn limits(&self) -> &Limits;
 
-    /// The address space of its pointers, where several backends can share one; `None` if it has its own.
+    /// The address space of its pointers, if several backends can share one; `None` if it has its own.
     fn address_space(&self) -> Option<usize> {
         None
     }
 
-    /// Bytes of memory that are free; `None` if they are those of the host.
+    /// Bytes of memory that are free; `None` if the device uses the host's memory.
     fn free_bytes(&self) -> Result<Option<u64>, Error> {
         Ok(None)
     }
@@ -152,7 +153,7 @@ pub(crate) trait Backend: Any + fmt::Debug + Send + Sync {
     /// Prepares D's memory for a launch.
     fn prepare(&self, address: u64, d: AnyRef<'_>, output: Output) -> Result<(), Error>;
 
-    /// Whether [`Backend::prepare`] and [`Backend::download`] also copy what lies between D's rows.
+    /// Whether [`Backend::prepare`] and [`Backend::download`] also copy the padding between D's rows.
     fn copies_padding(&self) -> bool {
         false
     }
@@ -167,8 +168,9 @@ pub(crate) trait Module: fmt::Debug + Send + Sync {
     /// by its index in the interface.
     fn blocks_per_multiprocessor(&self, entry: usize, kernel: usize) -> Result<u32, Error>;
 
-    /// Clusters of a kernel that the device holds at once, if that is fewer than its blocks would allow: a cluster lies
-    /// within one cluster of multiprocessors, whose number need not be a multiple of its blocks.
+    /// Clusters of a kernel that the device holds at once, if that is fewer than its blocks would allow. All blocks of
+    /// a cluster run within one cluster of multiprocessors, and the size of that need not be a multiple of the
+    /// cluster's.
     fn resident_clusters(&self, _entry: usize, _kernel: usize) -> Result<Option<u32>, Error> {
         Ok(None)
     }

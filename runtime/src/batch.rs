@@ -64,14 +64,14 @@ impl<T: Element> MatrixBatch<T> {
         self.shape
     }
 
-    /// One of them, if there are that many.
+    /// One of them; `None` if the index is too large.
     pub fn product(&self, index: usize) -> Option<MatrixRef<'_, T>> {
         let first = index.checked_mul(self.stack.stride)?;
         let slice = self.data.get(first..first + self.shape.len()?)?;
         (index < self.stack.count).then(|| MatrixRef::in_shape(slice, self.shape))
     }
 
-    /// One element, if there is one.
+    /// One element; `None` if an index is too large.
     pub fn get(&self, product: usize, row: usize, col: usize) -> Option<T> {
         let inside = product < self.count() && row < self.shape.rows && col < self.shape.cols;
         inside.then(|| self.data[product * self.stack.stride + self.shape.index(row, col)])

@@ -1,4 +1,4 @@
-//! One product on host matrices: its operands besides A and B, and the copies to the device and back.
+//! One product on host matrices: its operands in addition to A and B, and the copies to the device and back.
 
 use ptx_gemm_dsl::terms::Operand;
 use ptx_gemm_dsl::{DType, Layout};
@@ -11,7 +11,7 @@ use crate::compiled::{CompiledGemm, Run};
 use crate::element::Element;
 use crate::error::{ArgumentError, DeviceError, Error, OperandName};
 use crate::matrix::Matrix;
-use crate::shape::{Laid, Shape, Stack};
+use crate::shape::{Placement, Shape, Stack};
 use crate::view::{AnyMut, AnyRef, AsMatrix, AsMatrixMut, Strides, TypedMatrix};
 use std::sync::Arc;
 
@@ -39,13 +39,13 @@ impl AnyVector<'_> {
 }
 
 impl CompiledGemm {
-    /// D = epilogue(A B), in a new matrix without padding whose elements are of A's type. If the schedule gives D
-    /// another type, use [`CompiledGemm::multiply_as`].
+    /// D = epilogue(A B), in a new matrix without padding, with elements of A's type. If the schedule gives D another
+    /// type, use [`CompiledGemm::multiply_as`].
     pub fn multiply<A: TypedMatrix>(&self, a: &A, b: &impl AsMatrix) -> Result<Matrix<A::Element>, Error> {
         self.call().multiply(a, b)
     }
 
-    /// D = epilogue(A B), in a new matrix without padding whose elements are `T`: `multiply_as::<f32>(&a, &b)`.
+    /// D = epilogue(A B), in a new matrix without padding, with elements of type `T`: `multiply_as::<f32>(&a, &b)`.
     pub fn multiply_as<T: Element>(&self, a: &impl AsMatrix, b: &impl AsMatrix) -> Result<Matrix<T>, Error> {
         self.call().multiply_as(a, b)
     }
@@ -55,12 +55,12 @@ impl CompiledGemm {
         self.call().multiply_batch(a, b)
     }
 
-    /// D = epilogue(A B), in a matrix of the caller's.
+    /// D = epilogue(A B), in a matrix of the caller.
     pub fn multiply_into(&self, a: &impl AsMatrix, b: &impl AsMatrix, d: &mut impl AsMatrixMut) -> Result<Run, Error> {
         self.call().multiply_into(a, b, d)
     }
 
-    /// A call with no arguments of the epilogue yet.
+    /// A call without arguments of the epilogue so far.
     pub fn call(&self) -> Call<'_> {
         Call::new(self.clone())
     }
@@ -97,8 +97,8 @@ impl<'a> Call<'a> {
         Ok(Call { gemm: self.gemm.in_interpreter()?, ..self })
     }
 
-    /// Copies what lies between the rows of D to the device and back, so that the host sees it if the kernel writes there:
-    /// for tests. Without it only elements are copied.
+    /// Copies the padding between the rows of D to the device and back, so that the host sees it if the kernel writes
+    /// there. This is for tests; otherwise only elements are copied.
     pub fn with_padding(self) -> Call<'a> {
         Call { padding: true, ..self }
     }
@@ -109,7 +109,7 @@ impl<'a> Call<'a> {
         self
     }
 
-    /// A vector of the epilogue: as many elements as D has rows (`name[m]`) or columns (`name[n]`).
+    /// A vector of the epilogue, with one element for each row (`name[m]`) or column (`name[n]`) of D.
     pub fn vector<T: Element>(self, name: &str, elements: &'a [T]) -> Call<'a> {
         self.vector_bytes(name, T::DTYPE, bytemuck::cast_slice(elements))
     }
@@ -120,13 +120,13 @@ impl<'a> Call<'a> {
         self
     }
 
-    /// D = epilogue(A B), in a new matrix without padding whose elements are of A's type. If the schedule gives D
-    /// another type, use [`Call::multiply_as`].
+    /// D = epilogue(A B), in a new matrix without padding, with elements of A's type. If the schedule gives D another
+    /// type, use [`Call::multiply_as`].
     pub fn multiply<A: TypedMatrix>(&self, a: &A, b: &impl AsMatrix) -> Result<Matrix<A::Element>, Error> {
         self.multiply_as(a, b).map_err(|error| self.result_type::<A>("multiply", error))
     }
 
-    /// D = epilogue(A B), in a new matrix without padding whose elements are `T`: `multiply_as::<f32>(&a, &b)`.
+    /// D = epilogue(A B), in a new matrix without padding, with elements of type `T`: `multiply_as::<f32>(&a, &b)`.
     pub fn multiply_as<T: Element>(&self, a: &impl AsMatrix, b: &impl AsMatrix) -> Result<Matrix<T>, Error> {
         let (a, b) = operands(a, b)?;
         let shape = self.result::<T>(a, b, Stack::ONE)?;
@@ -135,7 +135,7 @@ impl<'a> Call<'a> {
         Ok(d)
     }
 
-    /// The products of `batch(strided)`: as many as A has matrices, in new memory without padding, of A's type.
+    /// The products of `batch(strided)`, one for each matrix of A, in new memory without padding, of A's type.
     pub fn multiply_batch<A: TypedMatrix>(&self, a: &A, b: &impl AsMatrix) -> Result<MatrixBatch<A::Element>, Error> {
         self.multiply_batch_as(a, b).map_err(|error| self.result_type::<A>("multiply_batch", error))
     }
@@ -152,7 +152,7 @@ impl<'a> Call<'a> {
         Ok(d)
     }
 
-    /// The shape of the result, checked before the allocation, which would fail for a nonsensical shape.
+    /// The shape of the result. It is checked before the allocation, which would fail for a nonsensical shape.
     pub(crate) fn result<T: Element>(
         &self,
         a: AnyRef<'_>,
@@ -161,12 +161,12 @@ impl<'a> Call<'a> {
     ) -> Result<Shape, ArgumentError> {
         let shape = Shape::packed(a.shape.rows, b.shape.cols, self.gemm.problem().layouts.d);
         self.check_type(Operand::D, T::DTYPE)?;
-        let d = Laid { shape, stack };
-        checks::extents(self.gemm.interface(), a.laid(), b.laid(), self.addend()?.map(|c| c.laid()), d)?;
+        let d = Placement { shape, stack };
+        checks::extents(self.gemm.interface(), a.placement(), b.placement(), self.addend()?.map(|c| c.placement()), d)?;
         Ok(shape)
     }
 
-    /// D = epilogue(A B), in a matrix of the caller's. Its padding stays as it is.
+    /// D = epilogue(A B), in a matrix of the caller. Its padding stays as it is.
     pub fn multiply_into(&self, a: &impl AsMatrix, b: &impl AsMatrix, d: &mut impl AsMatrixMut) -> Result<Run, Error> {
         let (a, b) = operands(a, b)?;
         self.run(a, b, self.addend()?, result(d)?, Output::Fresh)
@@ -260,11 +260,17 @@ impl<'a> Call<'a> {
                 self.check_type(operand, matrix.dtype)?;
             }
         }
-        let extents = checks::extents(self.gemm.interface(), a.laid(), b.laid(), c.map(|c| c.laid()), d.laid())?;
+        let extents = checks::extents(
+            self.gemm.interface(),
+            a.placement(),
+            b.placement(),
+            c.map(|c| c.placement()),
+            d.placement(),
+        )?;
         for (operand, matrix) in [(Operand::A, Some(a)), (Operand::B, Some(b)), (Operand::C, c), (Operand::D, Some(d))]
         {
             if let Some(matrix) = matrix {
-                checks::slice(problem, operand, matrix.dtype, matrix.laid(), matrix.elements())?;
+                checks::slice(problem, operand, matrix.dtype, matrix.placement(), matrix.elements())?;
             }
         }
         let scalars = checks::resolve_scalars(&problem.epilogue, acc, &self.scalars)?;
@@ -281,9 +287,9 @@ impl<'a> Call<'a> {
     }
 
     fn check_type(&self, operand: Operand, got: DType) -> Result<(), ArgumentError> {
-        // A type alone, with a shape that any slice satisfies.
-        let laid = Laid { shape: Shape::packed(0, 0, Layout::Row), stack: Stack::ONE };
-        checks::slice(self.gemm.problem(), operand, got, laid, 0)
+        // Only the type matters; any slice satisfies this shape.
+        let placement = Placement { shape: Shape::packed(0, 0, Layout::Row), stack: Stack::ONE };
+        checks::slice(self.gemm.problem(), operand, got, placement, 0)
     }
 
     #[allow(clippy::too_many_arguments)] // The four matrices, by name.

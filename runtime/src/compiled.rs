@@ -18,20 +18,21 @@ use crate::device::Device;
 use crate::error::{DeviceError, Error};
 use crate::kernel::Kernel;
 use crate::launch::Launch;
-use crate::shape::Laid;
+use crate::shape::Placement;
 use crate::strassen::plan::Piece;
 use crate::view::AnyRef;
 use crate::work::{self, Work};
 
-/// A schedule, or a tile program, compiled and loaded on a device. Cheap to clone, and shared freely between threads.
+/// A schedule, or a tile program, compiled and loaded on a device. It is cheap to clone, and can be shared freely
+/// between threads.
 #[derive(Clone, Debug)]
 pub struct CompiledGemm {
     kernel: Arc<Kernel>,
     module: Arc<dyn Module>,
     device: Device,
-    /// Blocks of each entry's last kernel that the device holds at once, for entries whose grid depends on it.
+    /// Blocks of each entry's last kernel that the device holds at once, for entries with a grid that depends on it.
     resident: Arc<[u32]>,
-    /// The product that contracts are about; otherwise why there is none.
+    /// The product that contracts are about, or why there is none.
     ran: Arc<Result<Ran, String>>,
     /// Descriptions of the contracts that cannot be checked here.
     unchecked: Arc<[String]>,
@@ -50,7 +51,7 @@ pub struct Run {
     pub products: usize,
     /// All launches, those that add quadrants included.
     pub launches: usize,
-    /// Bytes of device memory that the launches use besides the matrices.
+    /// Bytes of device memory that the launches use in addition to the matrices.
     pub workspace_bytes: u64,
     /// Time of the kernels, without copies.
     pub time: Duration,
@@ -60,7 +61,7 @@ pub struct Run {
     pub notes: Vec<String>,
 }
 
-/// A product on matrices that are in device memory already.
+/// A product on matrices that are already in device memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceCall<'a> {
     /// A, M x K.
@@ -83,7 +84,7 @@ impl CompiledGemm {
         CompiledGemm::load(Kernel::compile_for(schedule, device.limits().target)?, Some(schedule), device)
     }
 
-    /// The same, for a stated target.
+    /// The same, for an explicit target.
     pub fn for_target(schedule: &Schedule, target: Target, device: &Device) -> Result<CompiledGemm, Error> {
         CompiledGemm::load(Kernel::unheld(schedule, Some(target))?, Some(schedule), device)
     }
@@ -98,7 +99,7 @@ impl CompiledGemm {
         CompiledGemm::load(kernel, None, device)
     }
 
-    /// Loads a kernel, and checks it against the contracts of the schedule that it comes from, whose spans are in
+    /// Loads a kernel, and checks it against the contracts of the schedule that it comes from. Errors point into
     /// `schedule`.
     fn load(kernel: Arc<Kernel>, schedule: Option<&Schedule>, device: &Device) -> Result<CompiledGemm, Error> {
         let gemm = CompiledGemm::loaded(kernel, device)?;
@@ -177,8 +178,8 @@ impl CompiledGemm {
         &self.device
     }
 
-    /// Bytes of the workspace that a product of these extents needs, whichever entry runs and whatever it packs;
-    /// 0 for a schedule that neither divides K among blocks nor packs, and has no `strassen`.
+    /// Bytes of the workspace that a product of these extents needs, whichever entry runs and whatever it packs; 0 for
+    /// a schedule that neither divides K among blocks nor packs, and has no `strassen`.
     pub fn workspace_bytes(&self, m: usize, n: usize, k: usize, batch: usize) -> u64 {
         let [m, n, k, batch] = [m, n, k, batch].map(|extent| u32::try_from(extent).unwrap_or(u32::MAX));
         self.largest_workspace(checks::Extents { m, n, k, batch })
@@ -201,9 +202,10 @@ impl CompiledGemm {
         &self.module
     }
 
-    /// The same kernel, whose persistent grid leaves this many multiprocessors to other kernels that run at the same time,
-    /// such as those of a collective: while they hold a multiprocessor, a block of a whole wave has to wait for them, and
-    /// the product for that block. Schedules without a wave, and those that state its size, stay as they are.
+    /// The same kernel with a persistent grid that leaves this many multiprocessors to other kernels that run at the
+    /// same time, such as those of a collective. While they hold a multiprocessor, a block of a whole wave has to wait
+    /// for them, and the product for that block. Schedules without a wave, and those that state its size, stay as they
+    /// are.
     ///
     /// ```
     /// use ptx_gemm_runtime::{CompiledGemm, Device, INTERPRETER_WAVE, Matrix};
@@ -226,8 +228,8 @@ impl CompiledGemm {
         CompiledGemm::from_kernel(self.kernel.clone(), device)
     }
 
-    /// The same kernel on the interpreter: the same PTX, with every step checked, and as many blocks, among which `stream_k`
-    /// divides the sums.
+    /// The same kernel on the interpreter: the same PTX, with every step checked, and the same number of blocks, among
+    /// which `stream_k` divides the sums.
     pub fn in_interpreter(&self) -> Result<CompiledGemm, Error> {
         let there = CompiledGemm::from_kernel(self.kernel.clone(), &Device::interpreter())?;
         let with = |(piece, there): &(Piece, CompiledGemm), here: &CompiledGemm| {
@@ -237,7 +239,7 @@ impl CompiledGemm {
         Ok(CompiledGemm { resident: self.resident.clone(), pieces, ..there })
     }
 
-    /// Runs on matrices that are in device memory already, and waits for completion.
+    /// Runs on matrices that are already in device memory, and waits for completion.
     ///
     /// Every mistake in shapes, pointers and names is an error before the launch.
     ///
@@ -255,8 +257,14 @@ impl CompiledGemm {
     pub(crate) fn resolve(&self, call: &DeviceCall<'_>) -> Result<(checks::Extents, Arguments), Error> {
         let epilogue = &self.problem().epilogue;
         let acc = self.problem().types.epilogue();
-        let laid = |matrix: DeviceMatrix| Laid { shape: matrix.shape, stack: matrix.stack };
-        let extents = checks::extents(self.interface(), laid(call.a), laid(call.b), call.c.map(laid), laid(call.d))?;
+        let placement = |matrix: DeviceMatrix| Placement { shape: matrix.shape, stack: matrix.stack };
+        let extents = checks::extents(
+            self.interface(),
+            placement(call.a),
+            placement(call.b),
+            call.c.map(placement),
+            placement(call.d),
+        )?;
         let scalars = checks::resolve_scalars(epilogue, acc, call.scalars)?;
         checks::check_c(self.problem(), call.c.is_some(), &scalars)?;
         let vectors: Vec<_> = call
@@ -302,7 +310,7 @@ impl CompiledGemm {
         arguments: Arguments,
         lifetime: Lifetime,
     ) -> Result<Option<Ready>, Error> {
-        // This comes before the workspace, whose size would be meaningless for a nonsensical grid.
+        // This comes before the workspace, which would have a meaningless size for a nonsensical grid.
         self.reserve(self.work(extents, &arguments)?, lifetime)
     }
 
@@ -367,7 +375,7 @@ impl CompiledGemm {
         Ok(Some(launch))
     }
 
-    /// A launch with at most as many blocks as a wave has.
+    /// A launch with no more blocks than a wave has.
     pub(crate) fn in_one_wave(&self, mut launch: Launch) -> Launch {
         let main = self.interface().entries[launch.entry].main().zip(launch.kernels.last_mut());
         if let Some((kernel, start)) = main {
@@ -393,14 +401,14 @@ impl CompiledGemm {
     }
 }
 
-/// Launches that have passed every check, with the memory that they need besides their operands.
+/// Launches that have passed every check, with the memory that they need in addition to their operands.
 #[derive(Debug)]
 pub(crate) struct Ready {
     pub(crate) steps: Vec<Step>,
     pub(crate) workspace: Option<Workspace>,
 }
 
-/// Memory of a reduction, flags followed by partial sums, or of a list of products; and then of packed operands.
+/// Memory of a reduction (flags followed by partial sums) or of a list of products, and then of packed operands.
 #[derive(Debug)]
 pub(crate) struct Workspace {
     pub(crate) buffer: Buffer,
@@ -423,8 +431,8 @@ impl Run {
     }
 }
 
-/// Blocks of each entry's last kernel that a device holds at once on all but `spare` multiprocessors, for entries whose grid
-/// depends on it.
+/// Blocks of each entry's last kernel that a device holds at once on all but `spare` multiprocessors, for entries with
+/// a grid that depends on it.
 fn resident(kernel: &Kernel, module: &dyn Module, device: &Device, spare: u32) -> Result<Arc<[u32]>, Error> {
     let multiprocessors = device.limits().multiprocessors;
     let held = |(index, entry): (usize, &Entry)| {
@@ -438,7 +446,7 @@ fn resident(kernel: &Kernel, module: &dyn Module, device: &Device, spare: u32) -
                     Some(clusters) => clusters * cluster,
                     None => multiprocessors * each,
                 };
-                // Without one of its multiprocessors a cluster runs nowhere.
+                // A cluster does not run if one of its multiprocessors is missing.
                 let spare = spare.saturating_mul(cluster).saturating_mul(each);
                 Ok(held.saturating_sub(spare).max(each))
             }

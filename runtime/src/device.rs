@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::interpreter::{Interpreter, InterpreterOptions};
 use crate::kernel::{Kernel, Key};
 
-/// Loaded kernels kept by one device.
+/// Loaded kernels that one device keeps.
 const LOADED: usize = 128;
 
 /// A device that runs kernels. It is cheap to clone, and can be shared freely between threads.
@@ -53,7 +53,7 @@ impl Device {
         Ok(Device::with(DeviceKind::Cuda(ordinal), backend))
     }
 
-    /// The interpreter with its default options. Every call gives the same device.
+    /// The interpreter with its default options. Every call returns the same device.
     pub fn interpreter() -> Device {
         static DEFAULT: OnceLock<Device> = OnceLock::new();
         DEFAULT.get_or_init(|| Device::interpreter_with(InterpreterOptions::default())).clone()
@@ -65,7 +65,7 @@ impl Device {
     }
 
     /// A separate interpreter in which a wave of a persistent grid has `blocks` blocks instead of
-    /// [`INTERPRETER_WAVE`](crate::INTERPRETER_WAVE): fewer are enough to count what one of them does.
+    /// [`INTERPRETER_WAVE`](crate::INTERPRETER_WAVE): fewer are enough to count the work of one of them.
     pub fn interpreter_of_wave(options: InterpreterOptions, blocks: u32) -> Device {
         Device::with(DeviceKind::Interpreter, Arc::new(Interpreter::new(options).of_wave(blocks)))
     }

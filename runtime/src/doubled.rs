@@ -1,7 +1,7 @@
 //! Sums of products as accurate as in twice the precision of f64: unevaluated pairs of f64 (Ogita, Rump and Oishi,
 //! *Accurate sum and dot product*, algorithm 5.3).
 
-/// `high + low += x * row`, element by element, with all roundings of `high` collected in `low`. The slices are of equal
+/// `high + low += x * row`, element by element. `low` collects all rounding errors of `high`. The slices have equal
 /// lengths.
 pub fn add(high: &mut [f64], low: &mut [f64], x: f64, row: &[f64]) {
     let (x_high, x_low) = split(x);

@@ -10,7 +10,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A type whose values are elements of a matrix: `f32`, `f64`, `i32`, `i8`, `u8`, and `half`'s `f16` and `bf16`.
+/// A type of matrix elements: `f32`, `f64`, `i32`, `i8`, `u8`, and `half`'s `f16` and `bf16`.
 pub trait Element: Copy + Default + PartialEq + fmt::Debug + bytemuck::Pod + Send + Sync + sealed::Sealed {
     /// The type's name in the language.
     const DTYPE: DType;
@@ -18,7 +18,7 @@ pub trait Element: Copy + Default + PartialEq + fmt::Debug + bytemuck::Pod + Sen
     /// The value, exactly.
     fn to_f64(self) -> f64;
 
-    /// The nearest value of this type; integers saturate, and NaN becomes 0 there.
+    /// The nearest value of this type. Integers saturate, and NaN becomes 0 in them.
     fn from_f64(value: f64) -> Self;
 
     /// The next random value: a multiple of 2^-23 in [-1, 1), rounded to this type, or an integer in -10..=10 (unsigned
@@ -60,8 +60,8 @@ element! {
     half::bf16, Bf16, half::bf16::to_f64, |x| half::bf16::from_f32(rounded_to_odd(x));
 }
 
-/// An f32 that rounds to the same number of 16 bits: truncated, with the last bit set if something was lost. (`from_f64`
-/// of `half` ignores the last 32 bits, and takes what is just above a tie for one.)
+/// An f32 that rounds to the same 16-bit number: truncated, with the last bit set if something was lost. (`from_f64` of
+/// `half` ignores the last 32 bits, and treats a value just above a tie as a tie.)
 fn rounded_to_odd(value: f64) -> f32 {
     let nearest = value as f32;
     let wide = f64::from(nearest);
@@ -83,7 +83,7 @@ mod tests {
         let tiny = 2f64.powi(-45);
         for (value, of_f16, of_bf16) in [
             (1.0, 1.0, 1.0),
-            // Ties, and what is just above and below one.
+            // Ties, and values just above and below them.
             (1.0 + 2f64.powi(-8), 1.0 + 2f64.powi(-8), 1.0),
             (1.0 + 2f64.powi(-8) + tiny, 1.0 + 2f64.powi(-8), 1.0 + 2f64.powi(-7)),
             (1.0 + 3.0 * 2f64.powi(-8) - tiny, 1.0 + 3.0 * 2f64.powi(-8), 1.0 + 2f64.powi(-7)),

@@ -1,4 +1,4 @@
-//! Modules whose entries differ in more than access widths: which entry a launch uses, and its arguments.
+//! Modules with entries that differ in more than access widths: which entry a launch uses, and its arguments.
 
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ fn each_entry_is_launched_as_its_own_program_says() {
     assert!(run.notes.last().is_some_and(|note| note.ends_with(": running the scalar entry")), "{:?}", run.notes);
     let threads: Vec<u32> = gemm.interface().launches().map(|launch| launch.threads).collect();
     assert_eq!(threads, [64, 32, 32]);
-    // A caller's workspace has to suffice for whichever entry runs.
+    // A caller's workspace has to suffice for every entry.
     let extents = Extents { m: 40, n: 40, k: 8, batch: 1 };
     let split = &gemm.interface().entries[1];
     let launched = Launched { extents, blocks: 27, packed: &|_| true };
@@ -81,7 +81,7 @@ fn without_guards_divisibility_is_a_requirement() {
     let gemm = module(&[("whole", WIDE, "gemm_v4"), ("any", NARROW, "gemm_v1")]);
     runs(&gemm, (32, 64, 8), "whole", &[]);
     runs(&gemm, (32, 64, 4), "any", &["K = 4 is not a multiple of 8: running the scalar entry"]);
-    // Where every entry requires its own multiples, the error names those of the last one.
+    // If every entry requires multiples, the error names those of the last one.
     let small = format!("{NARROW} tail(none);");
     let gemm = module(&[("whole", WIDE, "gemm_v4"), ("small", &small, "gemm_v1")]);
     runs(&gemm, (8, 32, 4), "small", &["M = 8 is not a multiple of 32: running the scalar entry"]);
@@ -105,7 +105,7 @@ fn operands_that_no_entry_takes_are_refused_with_every_reason() {
     assert_eq!(error.to_string(), words);
 }
 
-/// TMA writes units of 16 bytes: what follows a row that ends within one would be overwritten.
+/// TMA writes units of 16 bytes: it would overwrite the bytes after a row that ends within a unit.
 #[test]
 fn tma_stores_whole_rows_alone() {
     let row_major =
@@ -131,7 +131,7 @@ fn tma_stores_whole_rows_alone() {
             assert_eq!(by_tma, extent % 4 == 0, "{extent}: {run:?}");
             let note =
                 format!("D has {extent} contiguous elements, not a multiple of 4, and TMA would write past them");
-            assert!(by_tma || run.notes.iter().any(|told| told.starts_with(&note)), "{run:?}");
+            assert!(by_tma || run.notes.iter().any(|text| text.starts_with(&note)), "{run:?}");
             let inside = |index: usize| index % shape.ld < extent;
             assert!(d.iter().enumerate().all(|(index, x)| *x == if inside(index) { 20.0 } else { 1.0 }), "{extent}");
         }

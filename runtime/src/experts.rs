@@ -1,4 +1,4 @@
-//! Mixtures of experts: ranges of the rows of one matrix, each with weights of its own, as one group.
+//! Mixtures of experts: ranges of the rows of one matrix, each with its own weights, as one group.
 
 use ptx_gemm_dsl::types::Problem;
 
@@ -34,7 +34,7 @@ pub struct Expert<'a, 's> {
 }
 
 impl CompiledGemm {
-    /// Checks the products of a layer of experts once, for many launches that are not waited for, by a schedule with
+    /// Checks the products of a layer of experts once, for many launches without a wait, by a schedule with
     /// `batch(grouped)`.
     pub fn prepare_experts<'a>(&self, call: &ExpertsCall<'a, '_>) -> Result<Prepared<'a>, Error> {
         let ExpertsCall { a, d, experts, scalars } = *call;
@@ -90,7 +90,7 @@ mod tests {
     use crate::matrix::Matrix;
     use crate::resident::Resident;
 
-    /// Each expert adds its own bias to its own rows, and each row its own shift.
+    /// Each expert adds its own bias to its own rows, and each row has its own shift.
     #[test]
     fn experts_have_vectors_of_their_own() {
         let schedule: Schedule =

@@ -1,5 +1,5 @@
-//! Tests the effect of a failing GPU on a call without a GPU: the interpreter acts as a device that runs out of memory,
-//! or dies.
+//! Tests the effect of a failing GPU on a call, without a GPU: the interpreter acts as a device that runs out of
+//! memory, or dies.
 
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -32,13 +32,13 @@ struct Faulty {
 #[derive(Debug, Default)]
 struct State {
     health: Health,
-    /// Allocations before memory runs out; negative: none left.
+    /// Allocations until memory runs out; negative if none are left.
     room: AtomicI64,
     /// Launches before the device dies.
     lives: AtomicI64,
     /// Allocations that have not been released.
     held: AtomicUsize,
-    /// Clusters that the device says it holds at once, if it says so.
+    /// Clusters that the device reports to hold at once, if it reports any.
     clusters: OnceLock<u32>,
 }
 
@@ -203,15 +203,15 @@ fn a_dead_device_says_so_once_and_refuses_the_rest() {
     assert!(matches!(loading, Error::Device(DeviceError::ContextLost { .. })), "{loading:?}");
     assert_eq!((d.clone(), state.held.load(Ordering::Relaxed)), (untouched(), 0));
 
-    // The same call on the interpreter: the kernel is correct, so it has a result.
+    // The same call on the interpreter succeeds, since the kernel is correct.
     multiply(&gemm.in_interpreter().unwrap(), &mut d).unwrap();
     let mut expected = untouched();
     multiply(&self::gemm(&Device::interpreter()), &mut expected).unwrap();
     assert_eq!(d, expected);
 }
 
-/// Clusters do not fill a device whose clusters of multiprocessors have another size: of those of four blocks an H100 with 132
-/// multiprocessors holds 30.
+/// Clusters do not fill a device if the size of its clusters of multiprocessors is not a multiple of theirs: an H100
+/// with 132 multiprocessors holds 30 clusters of four blocks.
 #[test]
 fn a_persistent_grid_has_the_blocks_of_the_clusters_that_fit() {
     let clauses = "tile(64, 64, 32); thread(8, 8); load(tma); stages(2); specialize(producers = 1 warp); persistent; \

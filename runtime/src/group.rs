@@ -14,7 +14,7 @@ use crate::prepared::Prepared;
 use crate::shape::Stack;
 use crate::view::{AnyMut, AnyRef, AsMatrix, AsMatrixMut, TypedMatrix};
 
-/// Products on host matrices that one launch computes, each with extents, layouts in memory and vectors of its own.
+/// Products on host matrices that one launch computes, each with its own extents, layouts in memory and vectors.
 ///
 /// ```
 /// # use ptx_gemm_runtime::{CompiledGemm, Device, Matrix};
@@ -55,8 +55,8 @@ impl CompiledGemm {
         Group { gemm: self.clone(), scalars: Vec::new(), products: Vec::new() }
     }
 
-    /// D = epilogue(A B) for each A with the B at the same place, in new matrices whose elements are of A's type. With
-    /// fewer B than A, or more, the error names both numbers.
+    /// D = epilogue(A B) for each A and the B with the same index, in new matrices with elements of A's type. If the
+    /// numbers of A and B differ, the error names both.
     pub fn multiply_group<A: TypedMatrix>(
         &self,
         a: &[A],
@@ -100,7 +100,7 @@ impl<'a> Group<'a> {
         self
     }
 
-    /// Adds the product D = epilogue(A B); what is returned takes its C and its vectors.
+    /// Adds the product D = epilogue(A B). Its C and its vectors are set on the returned value.
     pub fn push(
         &mut self,
         a: &'a impl AsMatrix,
@@ -180,7 +180,7 @@ impl<'a> GroupProduct<'a> {
         self
     }
 
-    /// A vector of the epilogue: as many elements as this D has rows (`name[m]`) or columns (`name[n]`).
+    /// A vector of the epilogue, with one element for each row (`name[m]`) or column (`name[n]`) of this D.
     pub fn vector<T: Element>(&mut self, name: &str, elements: &'a [T]) -> &mut GroupProduct<'a> {
         self.vector_bytes(name, T::DTYPE, bytemuck::cast_slice(elements))
     }
@@ -227,7 +227,7 @@ pub struct DeviceProduct<'a> {
     pub vectors: &'a [(&'a str, DeviceVector)],
 }
 
-/// Products on matrices that are in device memory already. The list of them is written by the launch.
+/// Products on matrices that are already in device memory. The launch writes the list of them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DeviceGroup<'a> {
     /// The products.
@@ -236,19 +236,19 @@ pub struct DeviceGroup<'a> {
     pub scalars: &'a [(&'a str, f64)],
 }
 
-/// A list of products in device memory, which some kernel wrote: extents that only the device knows, as in a
-/// mixture of experts. [`crate::tile::record`] says what a record contains.
+/// A list of products in device memory that some kernel wrote, with extents that only the device knows, as in a mixture
+/// of experts. [`crate::tile::record`] says what a record contains.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DeviceList<'a> {
     /// Address of the first record, a multiple of [`crate::tile::record::RECORD_ALIGN`].
     pub address: u64,
-    /// Number of records. Those with m or n of 0 cost a read.
+    /// Number of records. A record with m or n of 0 costs a read.
     pub count: u32,
     /// The most tiles of D that all products together can have, if that is known: no more blocks are started. Otherwise
-    /// a whole wave is.
+    /// the launch starts a whole wave.
     pub tiles: Option<u64>,
-    /// Whether every product meets the requirements of the first entry of [`CompiledGemm::interface`] whose records have
-    /// no tensor maps. Otherwise the entry that takes any alignment runs.
+    /// Whether every product meets the requirements of the first entry of [`CompiledGemm::interface`] that has no
+    /// tensor maps in its records. Otherwise the entry that takes any alignment runs.
     pub aligned: bool,
     /// The epilogue's scalars by name, for all products.
     pub scalars: &'a [(&'a str, f64)],
@@ -266,7 +266,7 @@ impl CompiledGemm {
         self.run(self.ready_group(&self.resolve_group(group)?, Lifetime::Call)?)
     }
 
-    /// Checks the products of a group once, for many launches that are not waited for. Their list is written once.
+    /// Checks the products of a group once, for many launches without a wait. Their list is written once.
     ///
     /// # Safety
     ///
@@ -288,7 +288,7 @@ impl CompiledGemm {
         self.run(self.ready_list(list)?)
     }
 
-    /// The same for many launches that are not waited for: each reads the list that it then finds.
+    /// The same for many launches without a wait: each reads the list that it finds when it runs.
     ///
     /// # Safety
     ///
@@ -329,7 +329,7 @@ mod tests {
     use crate::interpreter::InterpreterOptions;
     use crate::matrix::Matrix;
 
-    /// The rows of each product, in the order of the list that is written for products of these numbers of rows and of k.
+    /// The rows of each product in the order of the list, for products with these numbers of rows and of k.
     fn listed(clauses: &str, products: &[(usize, usize)]) -> Vec<u32> {
         let schedule: Schedule = clauses.parse().unwrap();
         let device = Device::interpreter();
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn products_whose_tiles_take_longest_come_first_where_tiles_differ() {
+    fn products_with_the_longest_tiles_come_first() {
         let products = [(40, 64), (300, 64), (0, 64), (130, 64), (40, 512)];
         let tile = "types(bf16); tile(64, 256, 64); atom(wgmma(64, 256, 16)); load(tma); stages(2); batch(grouped)";
         // 300 rows are two tiles of 160.
@@ -357,7 +357,8 @@ mod tests {
         assert_eq!(listed(tile, &products), [40, 300, 0, 130, 40]);
     }
 
-    /// Instructions of the longest warp of a launch of products of these numbers of rows and of k, of 1/16 more at most.
+    /// Instructions of the longest warp of a launch, at most 1/16 too many, for products with these numbers of rows and
+    /// of k.
     fn longest(clauses: &str, products: &[(usize, usize)], blocks: u32) -> u64 {
         let schedule: Schedule = clauses.parse().unwrap();
         let zeros = |rows, cols| Matrix::<half::bf16>::zeros(rows, cols);
@@ -374,9 +375,9 @@ mod tests {
         }
     }
 
-    /// The block with the costliest product of the first round has the cheapest of the second one.
+    /// The block with the costliest product of the first wave computes the cheapest of the second one.
     #[test]
-    fn rounds_of_tiles_that_differ_go_there_and_back() {
+    fn waves_of_unequal_tiles_alternate_direction() {
         let tile = "types(bf16); transposed; tile(64, 128, 64); atom(wgmma(64, 128, 16)); load(tma); stages(2); \
                     batch(grouped)";
         let [most, some, least] = [40 * 64, 20 * 64, 64];
@@ -385,7 +386,7 @@ mod tests {
         assert!(both < one * 6 / 5, "{both} instructions, and {one} of the costliest and the cheapest product");
     }
 
-    /// The tensor maps of a list are in global memory, where each block has to acquire them.
+    /// The tensor maps of a list are in global memory, so each block has to acquire them.
     #[test]
     fn blocks_acquire_the_maps_of_a_list() {
         let clauses = "types(bf16); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); stages(2); batch(grouped)";

@@ -20,7 +20,7 @@ impl Health {
         }
     }
 
-    /// The device has died: the first call that notices reports it in full, all others briefly.
+    /// Records that the device has died. The first call that notices reports it in full, all others briefly.
     pub(crate) fn died(&self, device: &str, code: String) -> DeviceError {
         match self.died_of.set(code.clone()) {
             Ok(()) => DeviceError::ContextDead { device: device.into(), code },

@@ -25,8 +25,8 @@ use crate::view::{AnyMut, AnyRef, HostBytes, HostBytesMut};
 pub struct InterpreterOptions {
     /// Which rules the interpreter checks, and how it runs threads.
     pub options: interp::Options,
-    /// Elements by which every matrix is offset from an aligned address: 1 makes each pointer as unaligned as its type
-    /// allows, and therefore exercises the scalar entry.
+    /// Elements by which every matrix is offset from an aligned address. 1 makes each pointer as unaligned as its type
+    /// allows, so that the scalar entry runs.
     pub misalign: u32,
 }
 
@@ -101,7 +101,7 @@ impl Backend for Interpreter {
     }
 
     fn allocate(&self, label: &str, bytes: u64, element: u32, _lifetime: Lifetime) -> Result<u64, Error> {
-        // The memory does not support larger offsets, which would repeat the smaller ones anyway.
+        // The memory does not support larger offsets, which would only repeat the smaller ones.
         let offset = u64::from(self.options.misalign) * u64::from(element) % interp::GRANULE;
         let allocation =
             self.memory.alloc_at_offset(label, bytes, offset).map_err(|error| self.failed(label, error))?;
@@ -132,7 +132,7 @@ impl Backend for Interpreter {
 
     fn prepare(&self, address: u64, d: AnyRef<'_>, output: Output) -> Result<(), Error> {
         if output == Output::InPlace || self.options.options.checks == interp::Checks::Off {
-            // Without checks writes are not tracked, so D must count as already written.
+            // Without checks, writes are not tracked, so D must count as already written.
             self.write_runs(address, d)?;
         } else if let Some(&id) = self.ids.lock().unwrap_or_else(PoisonError::into_inner).get(&address) {
             self.memory.set_write_once(id).map_err(|error| self.failed("D", error))?;
@@ -218,8 +218,8 @@ fn gaps(matrix: AnyRef<'_>) -> impl Iterator<Item = Range<usize>> {
     let lines = move |first: usize| (0..count).map(move |i| first + i * pitch + run..first + (i + 1) * pitch);
     let between = if shape.is_empty() { 0 } else { matrix.stack.stored().saturating_sub(1) };
     let len = shape.len().unwrap_or(0);
-    let behind = (0..between).map(move |i| i * stride + len..(i + 1) * stride);
-    let all = matrix.products().flat_map(lines).chain(behind).filter(|gap| !gap.is_empty());
+    let trailing = (0..between).map(move |i| i * stride + len..(i + 1) * stride);
+    let all = matrix.products().flat_map(lines).chain(trailing).filter(|gap| !gap.is_empty());
     all.map(move |gap| gap.start * element..gap.end * element)
 }
 
@@ -246,8 +246,8 @@ struct InterpreterModule {
     options: interp::Options,
 }
 
-/// Blocks of a persistent grid in the interpreter: few, so that each computes several tiles, and the same number on every
-/// machine.
+/// Blocks of a persistent grid in the interpreter: few, so that each computes several tiles, and the same number on
+/// every machine.
 pub const WAVE: u32 = 5;
 
 impl Module for InterpreterModule {
@@ -261,7 +261,7 @@ impl Module for InterpreterModule {
         let regions = self.kernel.programs().entries.get(launch.entry).map(regions).unwrap_or_default();
         let entry = &self.kernel.interface().entries[launch.entry];
         let main = entry.main();
-        // What is compiled here has every fence that the hardware may need, and writes D alone.
+        // Kernels of this compiler have every fence that the hardware may need, and write only D.
         let deny = interp::Severity::Deny;
         let options = interp::Options { overtaken: deny, fenced_late: deny, past_rows: deny, ..self.options };
         if let Some((address, bytes)) = launch.zero {
@@ -299,8 +299,8 @@ impl Module for InterpreterModule {
     }
 }
 
-/// The kernels of a launch in the order in which they run. Those that a GPU may run at the same time are reversed if the blocks
-/// of each are.
+/// The kernels of a launch in the order in which they run. Kernels that a GPU may run at the same time are reversed if
+/// the order of blocks is.
 fn in_order<'a>(entry: &Entry, launch: &'a Launch, order: BlockOrder) -> Vec<(usize, &'a Start)> {
     let mut starts: Vec<_> = launch.starts().collect();
     if order == BlockOrder::Backward {

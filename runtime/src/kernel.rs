@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::strassen::plan::Piece;
 use crate::strassen::{self, Source};
 
-/// The number of kernels kept by the process; one is about 200 KB.
+/// Number of kernels that the process keeps; one takes about 200 KB.
 const KEPT: usize = 128;
 
 /// The source of a kernel.
@@ -43,7 +43,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Compiles `schedule` for `target` (`None`: the target it names, else the lowest that suffices), or reuses the
+    /// Compiles `schedule` for `target` (`None`: the target that it names, or the lowest that suffices), or reuses the
     /// kernel if this process has compiled it before. Contracts about machine code are checked with ptxas, if it is
     /// found; see [`Kernel::contracts`].
     pub fn compile(schedule: &Schedule, target: Option<Target>) -> Result<Arc<Kernel>, Error> {
@@ -52,9 +52,10 @@ impl Kernel {
         Ok(kernel)
     }
 
-    /// The same, with contracts about machine code left to the caller.
+    /// The same, but the caller checks contracts about machine code.
     pub(crate) fn unheld(schedule: &Schedule, target: Option<Target>) -> Result<Arc<Kernel>, Error> {
-        // Planned every time: errors have spans in this schedule's own source, which equal schedules need not share.
+        // Planned every time: errors have spans in the source of this schedule, and equal schedules may have other
+        // sources.
         Kernel::of_plan(schedule, schedule.plan(target)?)
     }
 
@@ -92,15 +93,15 @@ impl Kernel {
         Kernel::compile_text(&tile::print::print(programs))
     }
 
-    /// Compiles a schedule for a device: for the target that the schedule names, or else for the newest that the device
-    /// runs, whose limits decide how many blocks a multiprocessor should hold. A device without a target runs any.
-    /// Contracts about machine code are left to the device.
+    /// Compiles a schedule for a device: for the target that the schedule names, or else for the newest target that the
+    /// device runs. The limits of that target decide how many blocks a multiprocessor should hold. A device without a
+    /// target runs any. The device checks contracts about machine code.
     pub fn compile_for(schedule: &Schedule, device: Option<Target>) -> Result<Arc<Kernel>, Error> {
         Kernel::of_plan(schedule, schedule.plan_on(device.map(|device| device.capability))?)
     }
 
-    /// The results of the contracts of `expect`: those about the plan hold, those about machine code are checked with ptxas,
-    /// if it is found (in `$PTXAS`, a list of paths, or in the path), and those about products are not.
+    /// The results of the contracts of `expect`: those about the plan hold, those about machine code are checked with
+    /// ptxas, if it is found (in `$PTXAS`, a list of paths, or in the path), and those about products are not checked.
     pub fn contracts(&self) -> Vec<Contract> {
         let why = "a device has to multiply first; `gemmc run` and loading the kernel on a device do";
         self.contracts_with(|| self.assembled(), &Err(why.into()))
@@ -115,7 +116,7 @@ impl Kernel {
         self.plan.as_ref().map(|plan| contracts::of_plan(plan, made, ran)).unwrap_or_default()
     }
 
-    /// The kernel whose products a contract is about: the same without its epilogue, or this one if it has none.
+    /// The kernel that computes the products of a contract: the same without its epilogue, or this one if it has none.
     ///
     /// # Errors
     /// Says why there is none.
@@ -147,8 +148,8 @@ impl Kernel {
         Ok(self.assembled.get_or_init(|| Made { by, entries: assembly.entries }).clone())
     }
 
-    /// The same kernel with another PTX text, which has the same entries and parameters: for tests that plant a fault and see
-    /// whether it is found.
+    /// The same kernel with another PTX text, which has the same entries and parameters. For tests that plant a fault
+    /// and check whether it is found.
     ///
     /// # Errors
     /// [`Error::Load`]: what is wrong with the text.
@@ -165,7 +166,7 @@ impl Kernel {
         [self].into_iter().chain(self.pieces.iter().map(|(_, kernel)| &**kernel)).collect()
     }
 
-    /// One of the kernels that it launches, by its index in [`Kernel::launched`], without a plan of launches above it.
+    /// One of the kernels that it launches, by its index in [`Kernel::launched`], without a plan of several launches.
     pub fn alone(&self, index: usize) -> Option<Arc<Kernel>> {
         let Some(piece) = index.checked_sub(1) else {
             let plan = self.plan.clone().map(|plan| Plan { strassen: None, ..plan });
@@ -175,7 +176,8 @@ impl Kernel {
         self.pieces.get(piece).map(|(_, kernel)| kernel.clone())
     }
 
-    /// The same kernel with another PTX text of one that it launches, by its index in [`Kernel::launched`].
+    /// The same kernel with another PTX text for one of the kernels that it launches, by its index in
+    /// [`Kernel::launched`].
     ///
     /// # Errors
     /// [`Error::Load`]: what is wrong with the text.
@@ -214,7 +216,8 @@ impl Kernel {
         self.plan.as_ref()
     }
 
-    /// Levels of Strassen's algorithm above it: it is then one of several kernels that a plan launches.
+    /// Levels of Strassen's algorithm that use this kernel. With levels, it is one of several kernels that a plan
+    /// launches.
     pub fn levels(&self) -> Option<u32> {
         self.plan.as_ref().and_then(|plan| plan.strassen)
     }
@@ -224,7 +227,7 @@ impl Kernel {
         &self.pieces
     }
 
-    /// Whether it multiplies; kernels that only add do not.
+    /// Whether it multiplies; some kernels only add.
     pub fn multiplies(&self) -> bool {
         self.programs().entries.iter().all(|program| !program.reads_sums())
     }

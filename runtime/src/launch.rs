@@ -16,7 +16,7 @@ pub(crate) enum Value {
     I32(i32),
     F32(f32),
     F64(f64),
-    /// In memory of its own, so that the arguments of launches without one take little.
+    /// Boxed, so that the arguments of launches without one take little memory.
     Map(Box<MapBytes>),
 }
 
@@ -40,11 +40,11 @@ pub(crate) struct Launch {
     pub(crate) list_at: u64,
     /// Operands of these products that are copied into the workspace first.
     pub(crate) copies: Vec<Copied>,
-    /// Address and length of what must be set to zero right before, if other launches use the same memory.
+    /// Address and length of the bytes that must be set to zero right before, if other launches use the same memory.
     pub(crate) zero: Option<(u64, u64)>,
     /// Why the entry before this one was unsuitable; formatted on demand.
     pub(crate) unsuited: Unsuited,
-    /// The product of the list for which it was.
+    /// The product of the list that the entry was unsuitable for.
     pub(crate) unsuited_product: Option<usize>,
 }
 
@@ -68,7 +68,7 @@ impl Packed {
 /// An operand of one product of a group that is copied into the workspace.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Copied {
-    /// The product's place in the list, and its extents.
+    /// Index of the product in the list, and its extents.
     pub(crate) record: usize,
     pub(crate) extents: Extents,
     /// A or B.
@@ -85,7 +85,7 @@ pub(crate) struct Copied {
 /// The grid and arguments of one kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Start {
-    /// Blocks, along x; 0 for a kernel that this launch does without.
+    /// Blocks, along x; 0 for a kernel that this launch does not need.
     pub(crate) grid: u32,
     /// Arguments in the order of its parameters.
     pub(crate) args: Vec<Value>,
@@ -98,23 +98,23 @@ impl Launch {
         self.workspace(extents, |launched| entry.workspace_bytes(launched)).saturating_add(copies)
     }
 
-    /// Its kernels in order, each with its index in the entry; those that it does without are left out.
+    /// Its kernels in order, each with its index in the entry; kernels that it does not need are left out.
     pub(crate) fn starts(&self) -> impl Iterator<Item = (usize, &Start)> {
         let copies = self.copies.iter().map(|copy| (copy.kernel, &copy.start));
         copies.chain(self.kernels.iter().enumerate()).filter(|(_, start)| start.grid > 0)
     }
 
-    /// Size of the flags at its start, in bytes.
+    /// Size of the flags at the start of the workspace, in bytes.
     pub(crate) fn flag_bytes(&self, entry: &Entry, extents: Extents) -> u64 {
         self.workspace(extents, |launched| entry.flag_bytes(launched))
     }
 
-    /// Byte offset in it of the list of products.
+    /// Byte offset of the list of products in the workspace.
     pub(crate) fn list_offset(&self, entry: &Entry, extents: Extents) -> u64 {
         self.workspace(extents, |launched| entry.list_offset(launched))
     }
 
-    /// Byte offset in it of an operand's copy.
+    /// Byte offset of an operand's copy in the workspace.
     pub(crate) fn packed_offset(&self, entry: &Entry, extents: Extents, of: Operand) -> u64 {
         self.workspace(extents, |launched| entry.packed_offset(of, launched))
     }
@@ -130,10 +130,10 @@ impl Launch {
     }
 }
 
-/// Why an entry is unsuitable for some operands: the requirement that each of the four fails, then the extent that does
-/// not divide, and the one that is too large.
+/// Why an entry is unsuitable for some operands: for each of the four operands the requirement that it fails, then the
+/// extent that does not divide, and the extent that is too large.
 ///
-/// Plain values: a prepared launch does not allocate for an entry that it skipped.
+/// These are plain values: a prepared launch does not allocate for an entry that it skipped.
 pub(crate) type Unsuited = [Option<Fault>; 6];
 
 /// A requirement of an entry that is not met.

@@ -74,9 +74,9 @@ pub use pinned::PinnedMatrix;
 pub use prepared::{Prepared, ResidentCall};
 /// The largest M, N or K of one product.
 pub use ptx_gemm_codegen::kernel::MAX_EXTENT;
-/// How a kernel is launched, the tile programs that it was lowered from, and the errors in their text.
+/// How a kernel is launched, the tile programs that it was lowered from, the errors in their text, and where instructions are from.
 pub use ptx_gemm_codegen::{
-    Interface, TextError, TextErrors,
+    Interface, TextError, TextErrors, origin,
     tile::{self, interface},
 };
 /// The interpreter itself: its options are part of [`InterpreterOptions`], its figures of [`Counts`].

@@ -23,8 +23,8 @@ impl<T: Element> Matrix<T> {
         Matrix::in_shape(Shape::packed(rows, cols, Layout::Row), T::default())
     }
 
-    /// Any layout and leading dimension, every element and all padding `value`. A leading dimension below the smallest
-    /// possible is raised to it.
+    /// Any layout and leading dimension, with `value` in every element and all padding. A leading dimension below the
+    /// smallest possible is raised to it.
     pub fn in_shape(shape: Shape, value: T) -> Matrix<T> {
         let shape = Shape { ld: shape.ld.max(shape.min_ld()), ..shape };
         let elements = if shape.is_empty() { 0 } else { shape.runs() * shape.ld };
@@ -69,8 +69,8 @@ impl<T: Element> Matrix<T> {
         fits.then(|| Matrix { shape: Shape::packed(rows, cols, Layout::Row), data: elements.to_vec() })
     }
 
-    /// Row major, the same for the same seed: floating-point elements are multiples of 2^-23 in [-1, 1), rounded to
-    /// `T`; integers lie in -10..=10 (unsigned ones in 0..=10).
+    /// Row major, the same for the same seed. Floating-point elements are multiples of 2^-23 in [-1, 1), rounded to
+    /// `T`; integers are in -10..=10 (unsigned ones in 0..=10).
     pub fn random(rows: usize, cols: usize, seed: u64) -> Matrix<T> {
         let mut numbers = SplitMix64::new(seed);
         Matrix::from_fn(rows, cols, |_, _| T::random(&mut numbers))
@@ -111,7 +111,7 @@ impl<T: Element> Matrix<T> {
         self.shape.cols
     }
 
-    /// One element, if the matrix has it.
+    /// One element; `None` if the matrix does not have it.
     pub fn get(&self, row: usize, col: usize) -> Option<T> {
         let inside = row < self.rows() && col < self.cols();
         inside.then(|| self.data[self.shape.index(row, col)])
@@ -157,7 +157,7 @@ impl<T: Element> IndexMut<(usize, usize)> for Matrix<T> {
 /// Elements shown of each row, and rows shown.
 const SHOWN: usize = 4;
 
-/// Short, however large the matrix: its type, extents and layout, and its first elements.
+/// Short, even for large matrices: the type, extents and layout, and the first elements.
 impl<T: Element> fmt::Debug for Matrix<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Shape { rows, cols, layout, ld } = self.shape;

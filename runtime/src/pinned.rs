@@ -34,7 +34,7 @@ pub struct PinnedMatrix<T> {
     memory: Memory<T>,
 }
 
-/// More bytes than any process can have: its share of a 48-bit address space.
+/// More bytes than any process can have: the user half of a 48-bit address space.
 pub(crate) const ADDRESSES: u64 = 1 << 47;
 
 /// The storage of the elements.
@@ -45,8 +45,8 @@ enum Memory<T> {
 }
 
 impl Device {
-    /// A matrix in page-locked memory, every element and all padding `value`. A leading dimension below the smallest
-    /// possible is raised to it, as [`Matrix::in_shape`] does.
+    /// A matrix in page-locked memory, with `value` in every element and all padding. A leading dimension below the
+    /// smallest possible is raised to it, as in [`Matrix::in_shape`].
     pub fn pinned<T: Element>(&self, shape: Shape, value: T) -> Result<PinnedMatrix<T>, Error> {
         let shape = Shape { ld: shape.ld.max(shape.min_ld()), ..shape };
         let elements = if shape.is_empty() { Some(0) } else { shape.runs().checked_mul(shape.ld) };
@@ -104,7 +104,7 @@ impl<T: Element> PinnedMatrix<T> {
         }
     }
 
-    /// The same, to be written.
+    /// The same, for writing.
     pub fn as_mut_slice(&mut self) -> Result<&mut [T], Error> {
         match &mut self.memory {
             Memory::Ordinary(data) => Ok(data),
@@ -113,7 +113,7 @@ impl<T: Element> PinnedMatrix<T> {
         }
     }
 
-    /// The page-locked memory, if it is that.
+    /// The page-locked memory; `None` for ordinary memory.
     #[cfg(feature = "cuda")]
     pub(crate) fn locked(&self) -> Option<&crate::cuda::Locked> {
         match &self.memory {
@@ -135,8 +135,8 @@ impl<T: Element> TypedMatrix for PinnedMatrix<T> {
     type Element = T;
 }
 
-/// Waits for copies in flight. Their errors are reported by the next call on their device, whose context a failed copy
-/// has ended.
+/// Waits for copies in flight. A failed copy ends the context of its device, and the next call on that device reports
+/// the error.
 impl<T: Element> AsMatrix for PinnedMatrix<T> {
     fn as_any(&self) -> Result<AnyRef<'_>, Strides> {
         let bytes = match &self.memory {

@@ -1,7 +1,7 @@
 //! Device memory that successive calls on host data reuse, without calling the driver each time.
 //!
 //! A block goes to the next call that needs exactly its size, usually the same product again. Everything that accesses
-//! these blocks is on one stream, whose order puts a block's next use after its last.
+//! these blocks is on one stream, which orders a block's next use after its last.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};

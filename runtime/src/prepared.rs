@@ -17,17 +17,17 @@ use crate::resident::Resident;
 use crate::view::AnyRef;
 use crate::work;
 
-/// A product whose arguments are checked and whose workspace is reserved. [`crate::cuda::Queue`] launches it at the
-/// cost of only the driver's call.
+/// A product with checked arguments and a reserved workspace. [`crate::cuda::Queue`] launches it at the cost of only
+/// the driver's call.
 ///
 /// Split-K keeps its partial sums in the workspace: launches of one `Prepared` must be ordered on a single queue.
 #[derive(Debug)]
 pub struct Prepared<'a> {
     device: Device,
     ready: Option<Ready>,
-    /// For operands that are copied into the workspace, packed or in planes: the kernels that do so.
+    /// For operands that are copied into the workspace, packed or in planes: the kernels that copy them.
     copies: Vec<(Operand, Range<usize>)>,
-    /// The launches without the kernels that copy what stays the same, and whether these have run.
+    /// The launches without the kernels that copy unchanged operands, and whether those kernels have run.
     again: Option<Vec<Step>>,
     launched: AtomicBool,
     notes: Vec<String>,
@@ -52,7 +52,7 @@ pub struct ResidentCall<'a, 's> {
 }
 
 impl CompiledGemm {
-    /// Checks a product once, for many launches that are not waited for.
+    /// Checks a product once, for many launches without a wait.
     ///
     /// # Safety
     ///
@@ -63,7 +63,7 @@ impl CompiledGemm {
         self.kept(self.ready(extents, arguments, Lifetime::Kept)?)
     }
 
-    /// A launch whose memory is kept for many, with its flags set to zero.
+    /// A launch that keeps its memory for many runs, with its flags set to zero.
     pub(crate) fn kept<'a>(&self, ready: Option<Ready>) -> Result<Prepared<'a>, Error> {
         let workspace = ready.as_ref().and_then(|ready| ready.workspace.as_ref());
         if let Some(Workspace { buffer, flag_bytes, .. }) = workspace.filter(|workspace| workspace.flag_bytes > 0) {
@@ -72,7 +72,7 @@ impl CompiledGemm {
             self.device().backend().upload(buffer.address, AnyRef::of_bytes(&zeros))?;
         }
         let notes = ready.as_ref().map_or_else(Vec::new, |ready| work::notes(&ready.steps));
-        // Launches of a plan copy to the same place one after another, so that none finds what it copied before.
+        // Launches of a plan copy to the same place one after another, so none of them finds its earlier copy.
         let entry = match ready.as_ref().map(|ready| ready.steps.as_slice()) {
             Some([step]) => self.interface().entries.get(step.launch.entry),
             _ => None,
@@ -111,11 +111,11 @@ impl Prepared<'_> {
         &self.notes
     }
 
-    /// The same with an operand that stays as it is at the first launch, such as the weights of a layer: what that launch copies
-    /// of it into the workspace, packed or in planes, later ones use again. Nothing changes where it is used as it is, or with
-    /// `strassen`, whose launches share a workspace.
+    /// The same with an operand that stays as it is at the first launch, such as the weights of a layer: later launches
+    /// reuse what that launch copies of it into the workspace, packed or in planes. Nothing changes if the operand is
+    /// used as it is, or with `strassen`, which shares a workspace among its launches.
     ///
-    /// A graph that is recorded before the first launch has all of that in it, and copies the operand each time it runs.
+    /// A graph that is recorded before the first launch contains all of that, and copies the operand each time it runs.
     pub fn keeping(mut self, operand: Operand) -> Self {
         let steps = self.again.take().or_else(|| self.ready.as_ref().map(|ready| ready.steps.clone()));
         self.again = steps.map(|mut steps| {
@@ -129,12 +129,13 @@ impl Prepared<'_> {
         self
     }
 
-    /// Whether what stays the same has yet to be copied.
+    /// Whether unchanged operands have yet to be copied.
     pub(crate) fn copies_first(&self) -> bool {
         self.again.is_some() && !self.launched.load(Relaxed)
     }
 
-    /// Enqueues the launches; `recorded`: on a stream that only records them, so that nothing has been copied afterwards.
+    /// Enqueues the launches. `recorded` means that the stream only records them, so that nothing has been copied
+    /// afterwards.
     pub(crate) fn enqueue(&self, stream: StreamHandle, recorded: bool) -> Result<(), Error> {
         let Some(ready) = &self.ready else { return Ok(()) };
         let again = self.again.as_ref().filter(|_| self.launched.load(Relaxed));
@@ -194,7 +195,7 @@ mod tests {
     use crate::backend::StreamHandle;
     use crate::{CompiledGemm, Device, Expert, ExpertsCall, Matrix};
 
-    /// Planes of an operand that is kept are those of the first launch; those of the other one are written again.
+    /// Planes of a kept operand are those of the first launch; those of the other operand are written again.
     #[test]
     fn kept_operands_are_split_once() {
         let schedule: Schedule =
@@ -219,14 +220,14 @@ mod tests {
         b.overwrite(&Matrix::from_fn(8, 8, |_, _| 5.0f32)).unwrap();
         assert_eq!(product(&kept), 8.0 * 3.0 * 2.0);
         assert_eq!(product(&gemm.prepare_resident(&call).unwrap()), 8.0 * 3.0 * 5.0);
-        // What is recorded has not run: the first launch copies.
+        // A recorded launch has not run: the first launch copies.
         let kept = gemm.prepare_resident(&call).unwrap().keeping(Operand::B);
         kept.enqueue(StreamHandle(0), true).unwrap();
         b.overwrite(&Matrix::from_fn(8, 8, |_, _| 7.0f32)).unwrap();
         assert_eq!(product(&kept), 8.0 * 3.0 * 7.0);
     }
 
-    /// The same for the products of a group, some of whose operands TMA cannot copy as they are.
+    /// The same for the products of a group, if TMA cannot copy some of their operands as they are.
     #[test]
     fn kept_operands_of_a_group_are_packed_once() {
         let clauses = "target(sm_90); tile(32, 32, 8); thread(4, 4); load(tma); stages(2); pack(a, b); batch(grouped);";

@@ -1,7 +1,7 @@
 //! Reproducible random numbers: the same seed gives the same data on every machine and in every version.
 
-/// SplitMix64 (Steele, Lea and Flood, 2014): a counter with a fixed increment and a mixing function. Small, equally
-/// good from every seed, and with no state that needs warming up.
+/// SplitMix64 (Steele, Lea and Flood, 2014): a counter with a fixed increment and a mixing function. It is small,
+/// equally good from every seed, and needs no warm-up.
 #[derive(Clone, Debug)]
 pub struct SplitMix64 {
     state: u64,
@@ -22,7 +22,7 @@ impl SplitMix64 {
         z ^ (z >> 31)
     }
 
-    /// A multiple of 2^-52 in [-1, 1). Rounded to a narrower type it has that type's full width, whatever its
+    /// A multiple of 2^-52 in [-1, 1). Rounded to a narrower type, it uses the full width of that type at every
     /// magnitude, which exposes a kernel that computes in a narrower one.
     pub fn next_signed(&mut self) -> f64 {
         let bits = (self.next_u64() >> 11) as i64;

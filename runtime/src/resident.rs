@@ -67,15 +67,15 @@ impl Resident {
         self.device.backend().prepare(self.buffer.address, with, Output::InPlace)
     }
 
-    /// Copies it back into a matrix of the same type and shape, and waits for completion. Padding is unspecified: the
-    /// host's is left alone or gets the device's contents.
+    /// Copies it back into a matrix of the same type and shape, and waits for completion. Padding is unspecified: it
+    /// keeps the host's contents or gets the device's.
     pub fn download(&self, into: &mut impl AsMatrixMut) -> Result<(), Error> {
         let into = into.as_any_mut().map_err(ArgumentError::from)?;
         self.is_like(into.as_ref())?;
         self.device.backend().download(self.buffer.address, "upload", into)
     }
 
-    /// Checks that a host matrix has this type and shape, and a slice that holds it.
+    /// Checks that a host matrix has this type and shape, and a slice that is long enough.
     pub(crate) fn is_like(&self, host: AnyRef<'_>) -> Result<(), ArgumentError> {
         let AnyRef { dtype, shape, stack, .. } = host;
         if (dtype, shape, stack) != (self.dtype, self.shape, self.stack) {

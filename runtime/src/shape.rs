@@ -43,7 +43,7 @@ impl Shape {
         self.run().max(1)
     }
 
-    /// Elements from the first to the last one, both included, which a slice must hold. `None` past 2^64.
+    /// Elements from the first to the last one, both included: the length that a slice must have. `None` past 2^64.
     pub fn len(&self) -> Option<usize> {
         if self.is_empty() {
             return Some(0);
@@ -51,7 +51,7 @@ impl Shape {
         (self.runs() - 1).checked_mul(self.ld)?.checked_add(self.run())
     }
 
-    /// True if there is no element at all.
+    /// Whether it has no elements.
     pub fn is_empty(&self) -> bool {
         self.rows == 0 || self.cols == 0
     }
@@ -79,7 +79,8 @@ impl Shape {
 pub struct Stack {
     /// Matrices.
     pub count: usize,
-    /// Elements from the first one of a matrix to the first one of the next. 0: every product reads the same matrix.
+    /// Elements from the first one of a matrix to the first one of the next. With 0, every product reads the same
+    /// matrix.
     pub stride: usize,
 }
 
@@ -92,7 +93,8 @@ impl Stack {
         if self.stride == 0 { self.count.min(1) } else { self.count }
     }
 
-    /// Elements from the first to the last one of the stack, both included, which a slice must hold. `None` past 2^64.
+    /// Elements from the first to the last one of the stack, both included: the length that a slice must have. `None`
+    /// past 2^64.
     pub fn len(&self, shape: Shape) -> Option<usize> {
         let one = shape.len()?;
         if self.count == 0 || one == 0 {
@@ -104,7 +106,7 @@ impl Stack {
 
 /// The placement of an operand in memory.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Laid {
+pub(crate) struct Placement {
     pub(crate) shape: Shape,
     pub(crate) stack: Stack,
 }

@@ -57,7 +57,7 @@ impl CompiledGemm {
                     let (bytes, flags) = (launch.workspace_bytes(entry, extents), launch.flag_bytes(entry, extents));
                     if bytes > 0 {
                         gemm.pass(extents, own, &mut launch)?;
-                        // The launch before this one may have left anything there.
+                        // The launch before this one may have left any values there.
                         launch.zero = (flags > 0).then_some((own, flags));
                     }
                     Ok(Some(gemm.step(launch)))
@@ -71,13 +71,13 @@ impl CompiledGemm {
         Step { kernel: self.shared_kernel().clone(), module: self.module().clone(), launch }
     }
 
-    /// The kernel of a step of a plan: the schedule's own, or one of those that are made for the plan.
+    /// The kernel of a step of a plan: the schedule's own, or one that is made for the plan.
     fn piece(&self, piece: Piece) -> &CompiledGemm {
         let own = piece == Piece::Product(Part::Whole);
         self.pieces().iter().find(|(of, _)| !own && *of == piece).map_or(self, |(_, gemm)| gemm)
     }
 
-    /// The largest workspace of a product, whichever entries run.
+    /// The largest workspace of a product, over all choices of entries.
     pub(crate) fn largest_workspace(&self, extents: Extents) -> u64 {
         let of = |gemm: &CompiledGemm, extents: Extents| {
             gemm.interface().workspace_bytes(extents.into(), |entry| gemm.resident(entry))
@@ -99,7 +99,7 @@ impl Kernel {
         self.levels().map(|levels| Placed::new(self.interface(), levels, extents).plan)
     }
 
-    /// With `strassen`, what the m, n and k of a product's quadrants are multiples of.
+    /// With `strassen`, the m, n and k of a product's quadrants are multiples of these.
     pub fn granule(&self) -> Option<[usize; 3]> {
         self.levels().map(|_| granule(self.interface()))
     }

@@ -1,12 +1,12 @@
 //! Cubins on disk, so that a program waits for the driver's assembler only in its first process.
 //!
 //! An entry is one file, named by the hash of everything that determines its bytes. It is written to a temporary file
-//! and renamed, so that other processes see all of it or nothing; an entry that is damaged nevertheless does not match
+//! and renamed, so that other processes see all of it or nothing. An entry that is damaged nevertheless does not match
 //! its own header and is recreated. Nothing here is an error for the user: without a store, programs only start more
 //! slowly.
 //!
-//! This does not use the crate `cacache`, whose index and content are two files for each entry, and which neither
-//! bounds their number nor checks who owns the folder: the bytes become executable code.
+//! This does not use the crate `cacache`. That stores index and content in two files for each entry, and neither bounds
+//! their number nor checks who owns the folder: the bytes become executable code.
 
 use std::fs;
 use std::io::{self, Write};
@@ -23,10 +23,10 @@ const MAGIC: &[u8; 8] = b"PTXGEMM1";
 const HEADER: usize = 8 + 32 + 8 + 32;
 /// The number of entries kept, about 50 KB each; older ones are removed.
 const KEPT: usize = 1024;
-/// No cubin of this compiler is nearly as large: a file with a larger length is damaged.
+/// No cubin of this compiler is nearly this large: a file with a larger length is damaged.
 const LARGEST: u64 = 64 << 20;
 
-/// What determines a cubin.
+/// The inputs that determine a cubin.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin<'a> {
     pub(crate) ptx: &'a str,
@@ -59,7 +59,7 @@ impl Key {
 }
 
 impl Store {
-    /// The folder where this process keeps its cubins; `None` if the environment says `off`, or does not give the
+    /// The folder where this process keeps its cubins; `None` if the environment says `off`, or does not name the
     /// user's folder.
     pub(crate) fn of_user() -> Option<Store> {
         let named = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -139,7 +139,7 @@ fn is_private(folder: &Path) -> io::Result<bool> {
     Ok(metadata.is_dir() && metadata.uid() == rustix::process::geteuid().as_raw() && metadata.mode() & 0o022 == 0)
 }
 
-/// There, a user's folders belong to the user alone.
+/// On this system, a user's folders belong only to the user.
 #[cfg(not(unix))]
 fn is_private(folder: &Path) -> io::Result<bool> {
     Ok(fs::metadata(folder)?.is_dir())
@@ -223,7 +223,7 @@ mod tests {
         store.save(key, b"code").unwrap();
         let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&store.folder), mode(&store.path(key))), (0o700, 0o600));
-        // Where others may write, nothing is stored and nothing is trusted.
+        // If others may write to the folder, nothing is stored and nothing is trusted.
         fs::set_permissions(&store.folder, fs::Permissions::from_mode(0o777)).unwrap();
         assert_eq!(store.load(key), None);
         assert!(store.save(key, b"code").is_err());

@@ -38,7 +38,7 @@ pub(crate) fn check(ptx: Version, driver: &str) -> Result<(), DeviceError> {
     }
 }
 
-/// Both versions, and which driver would suffice.
+/// The error with both versions, and the driver that would suffice.
 pub(crate) fn too_old(ptx: Version, driver: &str) -> DeviceError {
     let words = |(major, minor): Version| format!("{major}.{minor}");
     let newest = newest(driver).map_or_else(|| "it does not say".into(), words);
@@ -65,7 +65,7 @@ mod tests {
     use super::check;
 
     #[test]
-    fn old_drivers_are_told_both_versions() {
+    fn errors_name_the_versions_of_driver_and_ptx() {
         for (ptx, driver) in
             [((7, 8), "11.8"), ((8, 0), "12.0"), ((7, 0), "13.0"), ((9, 9), "14.2"), ((9, 0), "unknown")]
         {

@@ -1,7 +1,7 @@
 //! Views of the caller's slices.
 //!
-//! A view states the shape of its slice. Whether the slice is long enough is checked when the view is used, where the
-//! error can name the argument.
+//! A view states the shape of its slice. Whether the slice is long enough is checked when the view is used, since the
+//! error can then name the argument.
 
 mod any;
 #[cfg(feature = "faer")]
@@ -94,7 +94,7 @@ impl<'a, T: Element> MatrixMut<'a, T> {
 /// [`MatrixRef`], [`AnyRef`]; with the feature `ndarray` two-dimensional arrays and views of them, with `faer` its
 /// `Mat` and `MatRef`.
 pub trait AsMatrix {
-    /// The matrix as bytes. An error if no leading dimension says how it lies in memory.
+    /// The matrix as bytes. An error if its placement in memory has no leading dimension.
     fn as_any(&self) -> Result<AnyRef<'_>, Strides>;
 }
 
@@ -102,12 +102,12 @@ pub trait AsMatrix {
 /// [`crate::PinnedMatrix`], [`MatrixMut`], [`AnyMut`]; with the feature `ndarray` two-dimensional arrays and mutable
 /// views of them, with `faer` its `Mat` and `MatMut`.
 pub trait AsMatrixMut {
-    /// The matrix as bytes. An error if no leading dimension says how it lies in memory.
+    /// The matrix as bytes. An error if its placement in memory has no leading dimension.
     fn as_any_mut(&mut self) -> Result<AnyMut<'_>, Strides>;
 }
 
-/// A matrix whose element type is known at compile time: [`CompiledGemm::multiply`](crate::CompiledGemm::multiply)
-/// takes the type of its result from it.
+/// A matrix with an element type that is known at compile time:
+/// [`CompiledGemm::multiply`](crate::CompiledGemm::multiply) takes the type of its result from it.
 #[diagnostic::on_unimplemented(
     message = "the element type of `{Self}` is not known while the program is compiled",
     label = "`multiply_as::<T>` states the type of the result"

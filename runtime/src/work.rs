@@ -22,15 +22,18 @@ pub(crate) enum How {
     Strassen(Box<(Placed, Arguments)>),
 }
 
-/// The list of products in the workspace of these launches, with its byte offset, if there is one: a group is one launch.
+/// The list of products in the workspace of these launches, with its byte offset, if there is one: a group is one
+/// launch.
 pub(crate) fn list(steps: &[Step]) -> Option<(u64, &[u8])> {
     steps.first().map(|step| (step.launch.list_at, &step.launch.list[..])).filter(|(_, list)| !list.is_empty())
 }
 
-/// What a run says about its launches: why an aligned entry did not run, once for each reason. The operands of several
-/// products are parts of the caller's matrices and sums of these, whose addresses and leading dimensions are not named.
+/// Notes about the launches of a run: why an aligned entry did not run, once for each reason. The operands of several
+/// products are parts of the caller's matrices and sums of these. The notes do not give their addresses and leading
+/// dimensions.
 pub(crate) fn notes(steps: &[Step]) -> Vec<String> {
-    // Whether a kernel multiplies takes a walk through its program, which the host time of a single launch would show.
+    // To find out whether a kernel multiplies, its program is searched, which would add to the host time of a single
+    // launch.
     if steps.len() > 1 && steps.iter().filter(|step| step.kernel.multiplies()).count() > 1 {
         let other = steps.iter().filter(|step| step.launch.unsuited.iter().flatten().next().is_some()).count();
         let note = format!(

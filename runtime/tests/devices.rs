@@ -1,4 +1,4 @@
-//! Several devices in one process. Interpreters take the place of GPUs: each has its own memory.
+//! Several devices in one process. Interpreters act as GPUs: each has its own memory.
 
 use ptx_gemm_dsl::Schedule;
 use ptx_gemm_runtime::{

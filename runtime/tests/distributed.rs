@@ -8,9 +8,9 @@ use ptx_gemm_runtime::distributed::{Distributed, DistributedError, Share, Tiles,
 use ptx_gemm_runtime::large::{Arguments, Region};
 use ptx_gemm_runtime::{Device, Matrix};
 
-/// A variable of these tests: what a process that they start does.
+/// A variable of these tests: the task of a process that they start.
 const TASK: &str = "PTX_GEMM_TEST_TASK";
-/// How soon the others notice a process that dies.
+/// Time within which the others notice that a process dies.
 const SOON: Duration = Duration::from_secs(10);
 
 fn element(row: usize, col: usize) -> f32 {
@@ -35,12 +35,12 @@ fn check(share: &Share, k: usize) {
     println!("right: D{}", share.region);
 }
 
-/// Whether there are that many GPUs, and NCCL to connect them.
+/// Whether this many GPUs are present, and NCCL to connect them.
 fn has_gpus(count: usize) -> bool {
     cfg!(feature = "nccl") && ptx_gemm_runtime::cuda::status().is_ok_and(|status| status.devices >= count)
 }
 
-/// A single process loads, connects and calls NCCL as well.
+/// A single process also loads, connects and calls NCCL.
 #[test]
 fn a_gpu_by_itself_uses_nccl() {
     if !has_gpus(1) {
@@ -58,7 +58,7 @@ fn a_gpu_by_itself_uses_nccl() {
     }
 }
 
-/// What a process does that a test below has started. By itself it does nothing.
+/// The task of a process that a test below has started. By itself it does nothing.
 #[test]
 fn one_process() {
     let Ok(task) = std::env::var(TASK) else { return };
@@ -69,7 +69,7 @@ fn one_process() {
         let device = if task.ends_with("on GPUs") { world.gpu()? } else { Device::interpreter() };
         let mut product = Distributed::new(&schedule, &world, &device)?.depth(8);
         let mut b = match (task.split(' ').next(), world.rank()) {
-            // In the middle, without a word.
+            // Dies in the middle, without a message.
             (Some("dies"), 1) => Tiles::function(|_, _: &mut Matrix<f32>| std::process::abort()),
             _ => tiles(),
         };
@@ -81,7 +81,7 @@ fn one_process() {
     }
 }
 
-/// A port that nobody uses now.
+/// A port that is not in use.
 fn port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -90,7 +90,7 @@ fn launch(task: &str, size: usize, [rank, world, local]: [&str; 3]) -> Vec<Outpu
     let port = port().to_string();
     let start = |index: usize| -> Child {
         Command::new(std::env::current_exe().unwrap())
-            .args(["one_process", "--exact", "--nocapture"])
+            .args(["distributed::one_process", "--exact", "--nocapture"])
             .env(TASK, task)
             .env(rank, index.to_string())
             .env(world, size.to_string())

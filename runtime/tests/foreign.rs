@@ -25,7 +25,7 @@ fn arrays_and_their_views() {
     let a = Array2::from_shape_fn((5, 7), |(i, k)| (i * 7 + k) as f32);
     let b = Array2::from_shape_fn((7, 6).f(), |(k, j)| (k as f32) - (j as f32));
     let plain = expected(&Matrix::from(&a), &Matrix::from(&b));
-    // An array in Fortran's order is a column-major matrix.
+    // An array in Fortran order is a column-major matrix.
     equal(&compiled("layout(b = col)").multiply(&a, &b).unwrap(), &plain);
     // A transposed view is the other layout of the same elements.
     let transposed = a.t().as_standard_layout().into_owned();
@@ -48,7 +48,7 @@ fn a_part_of_an_array_is_written_and_nothing_else() {
             Layout::Row => Array2::from_elem((12, 13), 7.0f32),
             Layout::Col => Array2::from_elem((12, 13).f(), 7.0f32),
         };
-        // Someone else uses the other half at the same time.
+        // Another thread uses the other half at the same time.
         let (left, mut right) = large.view_mut().split_at(Axis(1), 6);
         let mut d = left.split_at(Axis(0), 5).0;
         compiled(&format!("layout(d = {split})")).multiply_into(&a, &b, &mut d).unwrap();

@@ -49,7 +49,7 @@ fn products_of_any_extents() {
     every(&gemm, &tiny);
 }
 
-/// The tiles that do not fill a wave are divided along k, in pieces of 256, whatever the extents of their products are: the
+/// Tiles that do not fill a wave are divided along k, in pieces of 256, whatever the extents of their products are. The
 /// interpreter has waves of 5 blocks.
 #[test]
 fn tiles_of_a_group_are_divided_along_k() {
@@ -60,7 +60,7 @@ fn tiles_of_a_group_are_divided_along_k() {
     for k in [5 * 256, 2 * 256, 7 * 256, 260] {
         every(&gemm, &[(16, 8, k)]);
     }
-    // Two, three and four tiles of different depth after no wave, and after two.
+    // Two, three and four tiles of different depth after zero waves, and after two.
     let rest = [(16, 8, 1000), (0, 8, 700), (5, 3, 2000), (16, 16, 0), (3, 8, 1), (7, 1, 1300)];
     for products in 2..rest.len() + 1 {
         every(&gemm, &rest[..products]);
@@ -162,7 +162,7 @@ fn one_misaligned_product_decides_the_entry() {
     assert_eq!(run([8, 0, 8]).entry.as_deref(), Some("gemm_v2"), "an empty product has no alignment");
 }
 
-/// Where TMA cannot copy an operand, a kernel packs it: of each product by itself, and of those alone that need it.
+/// If TMA cannot copy an operand, a kernel packs it: for each product separately, and only for products that need it.
 #[test]
 fn operands_are_packed_product_by_product() {
     let clauses = "target(sm_90); tile(32, 32, 8); thread(4, 4); load(tma); stages(2); pack(a, b); batch(grouped);";
@@ -183,7 +183,8 @@ fn operands_are_packed_product_by_product() {
         let packs = run.counts.unwrap().kernels.into_iter().filter(|counts| !counts.is_main);
         packs.map(|counts| (counts.kernel, counts.cost.unwrap().mix.store_global)).collect::<Vec<_>>()
     };
-    // Rows of A have k elements, those of B n, and TMA needs multiples of four of them. Empty products have no rows.
+    // Rows of A have k elements, those of B have n, and TMA needs multiples of four of them. Empty products have no
+    // rows.
     let aligned = [(40, 12, 8), (3, 4, 0), (0, 3, 3), (70, 36, 16)];
     assert_eq!(kernels(&aligned), []);
     let (odd_a, odd_b) = ((5, 36, 17), (33, 35, 16));
@@ -193,7 +194,7 @@ fn operands_are_packed_product_by_product() {
     assert_eq!(kernels(&[odd_a, odd_a])[0].1, 2 * each[0].1);
 }
 
-/// Pointers alone: overlaps are found without a launch.
+/// Only pointers: overlaps are found without a launch.
 #[test]
 #[allow(unsafe_code)] // Each of these is refused before memory is accessed.
 fn products_that_overlap_are_refused() {
@@ -230,12 +231,12 @@ fn products_that_overlap_are_refused() {
     ));
 }
 
-/// A list that the caller wrote into device memory, as a kernel would. Its records are the same whether kernels compute the
-/// products or their transposes, in tiles of 16 x 8 of D.
+/// A list that the caller wrote into device memory, as a kernel would. Its records are the same whether kernels compute
+/// the products or their transposes, in tiles of 16 x 8 of D.
 #[test]
 fn a_list_in_device_memory() {
     list_in_device_memory("tile(16, 8, 4); thread(4, 2)");
-    // How many tiles there are is not known, and none is divided.
+    // The number of tiles is not known, and none is divided.
     list_in_device_memory("tile(16, 8, 4); thread(4, 2); stream_k");
     list_in_device_memory("transposed; tile(8, 16, 4); thread(2, 4)");
 }
@@ -301,7 +302,7 @@ fn list_in_device_memory(tile: &str) {
     // SAFETY: there is nothing to compute.
     let nothing = unsafe { gemm.launch_list(&DeviceList { count: 0, ..of }) }.unwrap();
     assert_eq!((nothing.entry, nothing.blocks), (None, 0));
-    // The interpreter sees a list with fewer records than were stated. SAFETY: it checks every access.
+    // The interpreter reads a list with fewer records than stated. SAFETY: it checks every access.
     let beyond = unsafe { gemm.launch_list(&DeviceList { count: 5, ..of }) }.unwrap_err();
     assert!(matches!(beyond, Error::Interpreter(_)), "{beyond:?}");
 }

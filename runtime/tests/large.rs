@@ -1,4 +1,4 @@
-//! Large products on GPUs: the plans of `ptx_gemm_runtime::large` through streams and events. Skipped where there is no GPU.
+//! Large products on GPUs: the plans of `ptx_gemm_runtime::large` through streams and events. Skipped without a GPU.
 #![cfg(feature = "cuda")]
 
 use ptx_gemm_dsl::{Layout, Schedule};
@@ -8,7 +8,7 @@ use ptx_gemm_runtime::{CompiledGemm, Device, Matrix, Shape};
 
 const CLAUSES: &str = "tile(128, 128, 16); thread(8, 8); vector(4); double_buffer;";
 
-/// Every GPU, and the first one twice: both kinds of exchange, whatever the machine has.
+/// Every GPU, and the first one twice, which tests both kinds of exchange on every machine.
 fn devices() -> Vec<Device> {
     let gpus: Vec<Device> = (0..).map_while(|ordinal| Device::cuda(ordinal).ok()).collect();
     if gpus.is_empty() {
@@ -31,7 +31,7 @@ fn bits(matrix: &Matrix<f32>) -> Vec<u32> {
     matrix.as_slice().iter().map(|x| x.to_bits()).collect()
 }
 
-/// One product with blocks, slabs and strips on `devices`, next to the same in the first one's memory.
+/// One product with blocks, slabs and strips on `devices`, and the same in the memory of the first one.
 fn check(devices: &[Device], clauses: &str, layouts: [Layout; 4], links: Option<Links>) {
     let schedule: Schedule = format!("{CLAUSES} {clauses}").parse().unwrap();
     let (m, n, k) = (1500, 1300, 1000);

@@ -61,7 +61,7 @@ fn types_must_agree() {
     refused(gemm.multiply_as::<i32>(&a, &b), "D has elements of type i32, the schedule says d = f32");
 }
 
-/// `multiply` takes the type of its result from A: where D has another one, the error names the method that states it.
+/// `multiply` takes the type of its result from A. If D has another one, the error names the method that states it.
 #[test]
 fn another_type_of_the_result_has_to_be_stated() {
     let wide = compiled(&format!("{CLAUSES} types(f32, d = f64);"));
@@ -182,7 +182,7 @@ fn c_is_there_exactly_if_it_is_read() {
     );
     let gemm = compiled(&format!("{CLAUSES}{ALPHA_BETA}"));
     refused(gemm.set("alpha", 1).set("beta", 1).multiply_as::<f32>(&a, &b), "the epilogue reads c, and no C was given");
-    // BLAS's rule: beta = 0 does not read C.
+    // As in BLAS, beta = 0 does not read C.
     assert_eq!(
         gemm.set("alpha", 2).set("beta", 0).multiply_as::<f32>(&a, &b).unwrap(),
         Matrix::from_fn(2, 4, |_, _| 6.0)
@@ -340,9 +340,9 @@ fn wrong_device_pointers_are_refused() {
     assert!(error.is_violation() && error.to_string().contains("out of bounds"), "{error}");
 }
 
-/// On a machine with a GPU, no other test of this program uses it, and afterwards none can.
+/// On a machine with a GPU, no other test of this program uses the GPU, and afterwards none can.
 #[test]
-fn an_illegal_address_is_told_once() {
+fn an_illegal_address_is_reported_in_full_once() {
     let Ok(device) = Device::cuda(0) else { return };
     let gemm = compiled_on(CLAUSES, &device);
     let [a, b, d] = [0; 3].map(|_| device.upload(&ones(4, 4)).unwrap());

@@ -1,4 +1,4 @@
-//! A large product whose matrices are memory-mapped files: slabs are read from them, and strips of D appear in one.
+//! A large product with memory-mapped files as matrices: slabs are read from them, and strips of D are written to one.
 #![cfg(unix)]
 #![allow(unsafe_code)] // Maps files.
 
@@ -31,7 +31,7 @@ impl Mapped {
     }
 
     fn as_mut_slice(&mut self) -> &mut [f32] {
-        // SAFETY: as above; the file that is written is mapped to be written, and once.
+        // SAFETY: as above; the file that is written is mapped for writing, and once.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.len) }
     }
 }
@@ -76,7 +76,7 @@ fn files_are_multiplied_into_a_file() {
     assert!(plan.geometry.slabs > 1 && plan.geometry.rounds.iter().product::<usize>() > 1, "{plan}");
     drop(mapped_d);
 
-    // The same in memory, with slabs as deep and so with the same bits.
+    // The same in memory. Slabs of the same depth give the same bits.
     let mut want = Matrix::zeros(m, n);
     large.run(&mut want, &a, &b, &mut Arguments::new().c(&c)).unwrap();
     let bytes = fs::read(file("d")).unwrap();

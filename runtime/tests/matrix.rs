@@ -11,7 +11,7 @@ fn elements_by_index() {
         a[(0, 1)] += 2.0;
         assert_eq!((a[(1, 2)], a[(0, 1)], a[(0, 0)]), (7.0, 2.0, 0.0));
         assert_eq!((a.get(1, 2), a.get(2, 0), a.get(0, 3)), (Some(7.0), None, None));
-        // Padding is not an element, though the slice has it.
+        // Padding is not an element, though the slice contains it.
         for place in [(2, 0), (0, 3)] {
             let said = std::panic::catch_unwind(|| a[place]).unwrap_err();
             let said = said.downcast_ref::<String>().unwrap();
@@ -66,7 +66,7 @@ fn the_best_device_says_why_it_is_not_a_gpu() {
             assert!(why.to_string().starts_with("no CUDA device"), "{why}");
         }
     }
-    // A requested interpreter does not report what it replaces.
+    // A requested interpreter does not report why it replaces a GPU.
     assert!(Device::interpreter().why_not_cuda().is_none());
     assert!(!Device::interpreter().to_string().contains("CUDA"));
 }

@@ -10,7 +10,7 @@ fn compiled(clauses: &str, device: &Device) -> CompiledGemm {
     CompiledGemm::new(&schedule, device).unwrap()
 }
 
-/// Every available device: the claims below hold on a GPU as well.
+/// Every available device: the claims below also hold on a GPU.
 fn devices() -> Vec<Device> {
     Device::cuda(0).into_iter().chain([Device::interpreter()]).collect()
 }
@@ -32,7 +32,7 @@ fn pinned_operands_give_the_bits_of_others() {
         gemm.c(&c).set("alpha", 2).set("beta", -1).multiply_into(&a, &b, &mut d).unwrap();
         assert_eq!(d.as_slice().unwrap(), expected.as_slice(), "{device}");
         assert_eq!((d.rows(), d.cols(), d.shape()), (33, 17, expected.shape()));
-        // One device's memory is an operand on the other.
+        // One device's memory is an operand on the other device.
         let elsewhere: Matrix<f32> =
             gemm.in_interpreter().unwrap().c(&c).set("alpha", 2).set("beta", -1).multiply(&a, &b).unwrap();
         assert_eq!((elsewhere.rows(), elsewhere.cols()), (33, 17));

@@ -11,7 +11,7 @@ use crate::gemm::Gemm;
 use crate::tile::TileProgram;
 
 /// An argument of this module's assertions: a [`Gemm`], a [`TileProgram`], a [`CompiledGemm`], a reference to one, or
-/// the `Result` of making one, whose error then becomes the message.
+/// the `Result` of making one: its error becomes the message.
 pub trait Subject {
     /// The kernel on a device.
     ///
@@ -123,10 +123,10 @@ impl<S: Subject, E: Display> Subject for Result<S, E> {
 
 /// An argument of [`assert_ptx_snapshot!`](crate::assert_ptx_snapshot): anything that has PTX, or is PTX.
 pub trait HasPtx {
-    /// The whole text; for a [`Gemm`], that for the target it names or else for the lowest that suffices.
+    /// The whole text; for a [`Gemm`], for the target that it names, or else for the lowest that suffices.
     ///
     /// # Errors
-    /// Returns a description of why there is none.
+    /// Returns a description of why it has none.
     fn ptx_text(&self) -> Result<String, String>;
 }
 

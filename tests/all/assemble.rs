@@ -1,5 +1,5 @@
-//! NVIDIA's assembler accepts every case for every target that the case supports; where its text is long, for the first of
-//! those that have the same instructions. Registers and spills are snapshotted for one version, per target. Other versions
+//! NVIDIA's assembler accepts every case for every target that the case supports; a long text is assembled once for
+//! targets with the same instructions. Registers and spills are snapshotted for one version, per target. Other versions
 //! assemble each case for one target, a different one from case to case.
 //!
 //! `PTXAS` names the assemblers, separated by colons. Without it these tests print that they were skipped, and fail on
@@ -12,16 +12,16 @@ use std::process::Command;
 use ptx_gemm_check::cases;
 use ptx_gemm_dsl::Target;
 
-/// Texts longer than this take ptxas a second for each target: it would be most of the time of all tests.
+/// Texts longer than this take ptxas a second for each target, which would dominate the time of all tests.
 const LONG: usize = 300 << 10;
 
-/// Texts longer than this take it several; they are assembled once, for their own target.
+/// Texts longer than this take ptxas several seconds; they are assembled once, for their own target.
 const LONGER: usize = 1 << 20;
 
-/// Longer ones take it most of a minute, and differ in the type alone: one of them is assembled, with few optimisations.
+/// Longer texts take ptxas most of a minute, and differ only in the type: one of them is assembled, with few optimisations.
 const LONGEST: usize = 5 << 19;
 
-/// The version whose figures are in the snapshot.
+/// The version of the figures in the snapshot.
 const FIGURES: &str = "V13.0.88";
 
 pub(crate) const SNAPSHOT: &str = "ptxas_figures";
@@ -66,7 +66,7 @@ impl Ptxas {
             .unwrap_or_else(|e| panic!("{}: {e}", self.path.display()));
         let log = String::from_utf8_lossy(&run.stderr).into_owned();
         assert!(run.status.success(), "{name} for {target}, ptxas {}: {log}", self.version);
-        // Products of warp groups that are waited for one by one are correct and slow: C7508 and C7510 to C7515 of ptxas.
+        // Serialised warp-group products are correct but slow: warnings C7508 and C7510 to C7515 of ptxas.
         let serialized = log.contains("wgmma") || log.contains("setmaxnreg");
         assert!(!serialized && !log.contains("(C75"), "{name} for {target}, ptxas {}: {log}", self.version);
         figures(&log)

@@ -1,4 +1,4 @@
-//! A schedule from every method of the builder, by names of `ptx_gemm` alone: what a crate has that depends on nothing else.
+//! A schedule from every method of the builder, using names of `ptx_gemm` alone, as in a crate without other dependencies.
 
 use std::collections::BTreeSet;
 

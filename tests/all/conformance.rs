@@ -6,6 +6,7 @@ use ptx_gemm::{
     ArgumentError, CompiledGemm, Device, Element, Error, Gemm, InterpreterOptions, Layout, Matrix, MatrixMut,
     MatrixRef, Shape,
 };
+use ptx_gemm_check::part::Part;
 use ptx_gemm_check::{Data, Leading, Output, Request, check, netlib};
 use ptx_gemm_interp::{Counting, Options};
 
@@ -38,10 +39,11 @@ fn check_netlib<T: Element>(kind: &str) {
     // With counting, so that a store to A or B is noticed.
     let options = Options { counting: Counting::On, ..Options::default() };
     let device = Device::interpreter_with(InterpreterOptions { options, ..InterpreterOptions::default() });
-    let summary = netlib::run::<T>(|a, b| Ok(gemm(kind, [a, b, Layout::Col, Layout::Col], &device))).unwrap();
+    let kernel = |a, b| Ok(gemm(kind, [a, b, Layout::Col, Layout::Col], &device));
+    let summary = netlib::run::<T>(Part::of_this_run(), kernel).unwrap();
     println!("{kind} {summary}");
-    assert_eq!(summary.calls, 17_496);
-    assert!(summary.compared > 100_000, "{} elements were compared", summary.compared);
+    assert!(summary.calls >= 17_496 / 10, "{} calls", summary.calls);
+    assert!(summary.compared > 10_000, "{} elements were compared", summary.compared);
     assert!(summary.failures.is_empty(), "{kind} {summary}");
 }
 
@@ -73,12 +75,12 @@ fn netlib_grid_f16() {
 /// The grid distinguishes a correct kernel from one that is wrong in the fourth digit of C.
 #[test]
 fn netlib_grid_finds_a_wrong_kernel() {
-    let summary = netlib::run::<f32>(|a, b| {
+    let summary = netlib::run::<f32>(Part::Tenth(0), |a, b| {
         let wrong = "epilogue(|acc, c, alpha, beta| alpha * acc + beta * c * 1.0001);";
         format!("{DIRECT} layout(a = {a}, b = {b}, d = col); {wrong}").parse::<Gemm>()?.on(&Device::interpreter())
     });
     // Two of three betas, and the sizes for which C has an element.
-    assert!(summary.unwrap().failures.len() > 17_496 / 3);
+    assert!(summary.unwrap().failures.len() > 17_496 / 30);
 }
 
 /// One call of netlib's `SCHKE`: which argument is wrong, and the call.
@@ -110,7 +112,7 @@ fn exits() -> Vec<Exit> {
     all
 }
 
-/// What a wrong call gets: a diagnostic for the schedule, a Rust type that has no such value, or a typed error before
+/// A wrong call gets a diagnostic for the schedule, a Rust type without such a value, or a typed error before
 /// anything is launched. Nothing is written.
 #[test]
 fn netlib_error_exits() {
@@ -209,12 +211,15 @@ fn request([m, n, k]: Extents, (alpha, beta): (f64, f64), data: Data) -> Request
 
 #[test]
 fn rocblas_small_sizes_with_every_pair_of_scalars() {
-    let device = Device::interpreter();
-    for kind in KINDS.into_iter().chain(NARROW_KINDS) {
+    let (part, device) = (Part::of_this_run(), Device::interpreter());
+    for (index, kind) in KINDS.into_iter().chain(NARROW_KINDS).enumerate() {
         let mut turn = 0;
         for size in small_sizes() {
             for scalars in SCALARS {
                 turn += 1;
+                if !part.has(turn + index) {
+                    continue;
+                }
                 let gemm = gemm(kind, layouts(turn), &device);
                 let data = if turn % 3 == 0 { Data::Random } else { Data::Exact };
                 let output = if turn % 2 == 0 { Output::InPlace } else { Output::Apart };

@@ -167,7 +167,7 @@ fn cases_show_what_they_exist_to_show() {
     }
 }
 
-/// The counted conflicts are 0 where that is claimed, and the same tile without the pad has some.
+/// The counted conflicts are 0 where that is claimed; the same tile without padding has some.
 #[test]
 fn conflict_free_has_no_bank_conflicts() {
     let profiles = profiles();

@@ -130,7 +130,7 @@ fn the_reference_is_what_the_table_says() {
     let document = std::fs::read_to_string(&path).unwrap_or_default();
     let advice = "docs/language.md is out of date: PTX_GEMM_WRITE_DOCUMENTS=1 cargo test documents";
     assert!(document == text, "{advice}");
-    // What the documents link to is there.
+    // Every link target in the documents exists.
     for name in ["README.md", "src/lib.rs"] {
         let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name)).unwrap();
         assert!(text.contains("docs/language.md"), "{name} does not name the reference");

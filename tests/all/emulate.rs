@@ -1,4 +1,4 @@
-//! f32 products from planes: faults that only planes can have, and numbers at the ends of f32's range.
+//! f32 products from planes: faults specific to planes, and numbers at the ends of f32's range.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use ptx_gemm_runtime::interp::{BlockOrder, Options, WarpOrder};
 use ptx_gemm_runtime::{CompiledGemm, Device, InterpreterOptions, Matrix};
 
 /// Planes that TMA copies, planes that threads copy, and planes that are copied together; the elements of k between two
-/// promotions; and what else `promote` says.
+/// promotions; and the other arguments of `promote`.
 const TILES: [(&str, u32, &str); 4] = [
     (BY_TMA, EVERY, ""),
     ("tile(64, 64, 32); warp(32, 32); atom(mma(16, 8, 16)); load(cp_async); stages(3)", EVERY, ""),
@@ -38,7 +38,7 @@ fn one_tile() -> Request {
     Request::exact(35, 30, 70)
 }
 
-/// Replaces text in the lines of the PTX whose comment ends like this; returns whether exact data show it.
+/// Replaces text in the PTX lines with this comment ending; returns whether exact data show it.
 fn shows(gemm: &CompiledGemm, comment: &str, edit: impl Fn(&str) -> String) -> bool {
     let of = |line: &str| line.trim_end().ends_with(comment);
     let lines = gemm.ptx().lines().filter(|line| of(line)).count();
@@ -55,7 +55,7 @@ fn a_wrong_plane_shows() {
     for (mode, planes, gemm) in all() {
         assert!(check(&gemm, &one_tile()).unwrap().is_right(), "{mode}");
         for operand in ["A", "B"] {
-            // Planes that are copied together have a copy each.
+            // Planes that are copied together have one copy each.
             let together = !gemm.ptx().contains(&format!("plane of {operand}\n"));
             let comment = format!("{} {operand}", if together { "copy" } else { "plane of" });
             assert!(!shows(&gemm, &comment, str::to_string), "{mode}");
@@ -68,7 +68,7 @@ fn a_wrong_plane_shows() {
                     format!("{}//@{rest}", op.replacen(&from, &format!(" {other}{end}"), 1))
                 };
                 let changed = gemm.ptx().lines().any(|line| line.ends_with(&comment) && edit(line) != line);
-                // What small planes add to each other is below the last bit of a sum, and the fourth is the third.
+                // The products of small planes are below the last bit of a sum, and the fourth is the third.
                 let small = plane >= 2 && other >= 1;
                 let shown = plane == other || !changed || small && mode == "bf16x9" || shows(&gemm, &comment, edit);
                 assert!(shown, "{mode}: plane {other} of {operand} in place of {plane}");
@@ -80,7 +80,7 @@ fn a_wrong_plane_shows() {
 /// The largest element of a row or column is found wherever it is, and -infinity is not taken for it.
 #[test]
 fn the_largest_element_decides_on_the_scale() {
-    // With this many rows and columns, the elements that each lane reads have a peak among them.
+    // With this many rows and columns, each lane reads a peak.
     let peaks = Request::peaks(128, 128, 1012);
     let mut packings = BTreeSet::new();
     for gemm in gemms("f16x3") {
@@ -88,13 +88,13 @@ fn the_largest_element_decides_on_the_scale() {
             let outcome = check(&gemm, &request).unwrap();
             assert!(outcome.is_right(), "{outcome:?}");
         }
-        // An element that is not looked at, one by one: it may be the largest of some row or column.
+        // Skips each element in turn: it may be the largest of some row or column.
         let of =
             |line: &&str| line.ends_with("the largest magnitude of finite elements") && line.contains("setp.eq.f32");
         let lines: Vec<&str> = gemm.ptx().lines().filter(of).collect();
         assert_eq!(lines.len(), 2 * 16, "an element for each of a thread's, of A and of B");
         let overlooked = lines.iter().step_by(7).map(|line| (line.to_string(), line.replace("setp.eq", "setp.ne")));
-        // And those of a thread.
+        // And skips each element of a thread.
         let thread = gemm.ptx().lines().filter(|line| line.contains("+64]") && line.ends_with(", as bits"));
         // Most schedules have the same kernels that pack.
         let of = |line: &&str| line.contains("the largest magnitude of") || line.ends_with(", as bits");
@@ -160,8 +160,8 @@ fn a_dropped_plane_shows() {
     }
 }
 
-/// Kernels that copy different operands may run at the same time, but not one that reads scales with the one that determines them,
-/// nor the product with those that copy for it.
+/// Kernels that copy different operands may run at the same time. A kernel that reads scales waits for the one that determines
+/// them, and the product waits for its copies.
 #[test]
 fn which_kernels_may_overlap() {
     let [gemm, ..] = gemms("f16x3");
@@ -187,7 +187,7 @@ fn a_forgotten_scale_shows() {
     let without = |op: &'static str| {
         move |line: &str| if line.trim_start().starts_with(op) { String::new() } else { line.to_string() }
     };
-    // The product with the inverse of a scale; and the scale that planes are written with.
+    // The product with the inverse of a scale, and the scale of the planes.
     for gemm in [&gemm, &other] {
         assert!(shows(gemm, "undo the scales of A and B", without("mul")));
     }
@@ -276,8 +276,8 @@ fn every_mode_keeps_its_promise_on_the_whole_range() {
             let got = d.get(row, col).unwrap();
             let what = || format!("{mode}: row {row} by column {col} is {got:e}, not {sum:e}, nor {single:e}");
             if !single.is_finite() {
-                // As fused multiply-adds give it. A sum of finite products that overflows is not finite here either; one
-                // that only overflows on the way may be, or not.
+                // Like fused multiply-adds. A sum of finite products that overflows is not finite here either; one with
+                // only an intermediate overflow may or may not be finite.
                 let same = got.is_nan() == single.is_nan() && (got.is_nan() || got == single);
                 let most = f64::from(f32::MAX) + promise.bound(&line, TILES[tile].1);
                 let overflows = sum.is_finite() && (!got.is_finite() || sum.abs() < most);
@@ -311,7 +311,7 @@ fn compensated_sums_keep_what_rounding_loses() {
     }
 }
 
-/// Whichever blocks and warps come first, the parts of a sum are added up in one order: with random data another order gives
+/// The partial sums are added in a fixed order, whichever blocks and warps come first: with random data another order gives
 /// other bits.
 #[test]
 fn sums_have_the_same_bits_in_each_run() {
@@ -337,12 +337,12 @@ fn sums_have_the_same_bits_in_each_run() {
     }
 }
 
-/// Nothing but what a plane cannot express is lost: the scales of f16 are exact, and the planes of bf16 need none.
+/// Only what a plane cannot express is lost: the scales of f16 are exact, and the planes of bf16 need none.
 #[test]
 fn powers_of_two_pass_through_rows_and_columns() {
     const EXTENT: usize = 20;
     let (a, b) = (Matrix::<f32>::random(EXTENT, DEPTH, 3), Matrix::<f32>::random(DEPTH, EXTENT, 4));
-    // From 2^-50 to 2^45, in another order for rows and columns.
+    // From 2^-50 to 2^45, in different orders for rows and columns.
     let row_scale = |row: usize| 2f32.powi((5 * row) as i32 - 50);
     let col_scale = |col: usize| 2f32.powi(45 - (5 * (7 * col % EXTENT)) as i32);
     let scaled_a = Matrix::from_fn(EXTENT, DEPTH, |row, k| a.get(row, k).unwrap() * row_scale(row));
@@ -363,8 +363,7 @@ fn passed(mode: &str, x: f32) -> f32 {
     gemms(mode)[0].multiply(&a, &b).unwrap().get(0, 0).unwrap()
 }
 
-/// bf16 ends at 2^-133, and so do the planes: what remains of an element below half of that is lost, and nothing else. Rows
-/// of f16 are scaled.
+/// bf16 ends at 2^-133, and so do the planes: only a remainder below half of that is lost. Rows of f16 are scaled.
 #[test]
 fn what_remains_below_the_smallest_number_of_bf16_is_lost() {
     // Three planes of bf16 have all bits of this, two of either type have not.

@@ -1,7 +1,8 @@
-//! Every case and every tuned schedule, executed in the interpreter on sizes that cover every edge: exact data must
+//! The cases and tuned schedules of this run's part, executed in the interpreter on sizes that cover every edge: exact data must
 //! agree bit for bit, random data within the error bound, and NaN and infinities must appear where they are expected
 //! and nowhere else. All checks of the interpreter are on. Some of the sizes also run in other orders of warps.
 
+use ptx_gemm_check::part::Part;
 use ptx_gemm_check::{
     Case, Request, Size, cases, check, edge_requests, edge_sizes, quick_requests, quick_sizes, tuned, work,
 };
@@ -9,7 +10,7 @@ use ptx_gemm_interp::{Checks, Options, WarpOrder};
 use ptx_gemm_runtime::{CompiledGemm, Device, InterpreterOptions, Kernel};
 use rayon::prelude::*;
 
-/// The most work that the products of one case should be, in multiply-adds.
+/// The budget of a case's products, in multiply-adds.
 const BUDGET: usize = 40_000_000;
 
 /// Sizes that each case runs at least.
@@ -27,8 +28,7 @@ fn run(case: &Case, gemm: &CompiledGemm, request: &Request) -> Option<String> {
     outcome.run.entry
 }
 
-/// All sizes if they are within the budget, else some that are spread evenly from the smallest to the largest of which
-/// it has room for several.
+/// All sizes if they fit the budget, else a few: evenly spread from the smallest to the largest of which several fit.
 fn affordable(kernel: &Kernel) -> Vec<Size> {
     let mut sizes: Vec<(usize, Size)> =
         edge_sizes(kernel).into_iter().map(|size| (work(kernel, &size), size)).collect();
@@ -47,7 +47,7 @@ fn every_case_is_right_on_every_edge() {
 }
 
 fn all_cases() -> Vec<Case> {
-    cases().chain(tuned()).collect()
+    Part::of_this_run().of_cases(cases().chain(tuned())).collect()
 }
 
 fn right_on_every_edge(case: &Case) {
@@ -69,7 +69,8 @@ fn right_on_every_edge(case: &Case) {
     assert!(left.is_empty(), "{}: no product ran in {left:?}", case.name);
 }
 
-/// Without products, nothing keeps the warps of a group together: a turn must not come round before the last one has seen it.
+/// Without products, nothing keeps the warps of a group together: an ordered barrier must not complete a second phase before the
+/// last warp has observed the first.
 #[test]
 fn a_turn_waits_for_every_warp() {
     let schedule = "types(bf16); tile(64, 16, 16); atom(wgmma(64, 16, 16)); load(tma); stages(3); \
@@ -84,7 +85,7 @@ fn a_turn_waits_for_every_warp() {
     }
 }
 
-/// Two blocks and three panels: each starts half the rows of every panel.
+/// Two blocks and three panels: each block starts half the rows of every panel.
 #[test]
 fn blocks_share_parts_of_every_panel() {
     let schedule = "types(bf16); tile(64, 192, 64); atom(wgmma(64, 192, 16)); load(tma); stages(2); \
@@ -115,7 +116,8 @@ fn a_slot_that_a_block_across_the_cluster_returns_is_not_free_for_its_neighbours
     }
 }
 
-/// Clusters sum parts of k: their blocks the same part, those outside D included, whose flags and sums are in the workspace too.
+/// Split K with clusters: the blocks of a cluster sum the same part of k, including blocks outside D, which have flags and sums
+/// in the workspace too.
 #[test]
 fn clusters_sum_parts_of_k() {
     let shared =
@@ -139,8 +141,8 @@ fn clusters_sum_parts_of_k() {
     }
 }
 
-/// Blocks of a cluster have parts of k, and each stores its share of the tile: every way to copy and to multiply, shares of as
-/// many lines as the threads have at once and of fewer, parts without k, and an epilogue that reads C, vectors and scalars.
+/// Blocks of a cluster sum parts of k, and each stores its share of the tile: every way to copy and to multiply, shares with
+/// and without enough lines for all threads, parts without k, and an epilogue that reads C, vectors and scalars.
 #[test]
 fn the_blocks_of_a_cluster_exchange_sums() {
     let groups = "types(bf16); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma)";
@@ -181,7 +183,7 @@ fn the_blocks_of_a_cluster_exchange_sums() {
 }
 
 /// What `gemmc selftest --quick` multiplies, sizes in the interior and at the edges that run every entry, each with two kinds of
-/// data in two orders; and one whose K-tiles fill every stage three times, in both.
+/// data in two orders; and one size with K-tiles that fill every stage three times, in both orders.
 #[test]
 fn every_case_is_right_in_every_order_of_warps() {
     all_cases().par_iter().enumerate().for_each(|(index, case)| {

@@ -7,7 +7,7 @@ use ptx_gemm_check::epilogue::{APPROXIMATE, Operands, evaluate};
 use ptx_gemm_dsl::words::Word;
 use ptx_gemm_runtime::random::SplitMix64;
 
-/// Arguments of every size, with those at which the functions turn.
+/// Arguments of every magnitude, including the critical points of the functions.
 fn arguments() -> Vec<f32> {
     let mut numbers = SplitMix64::new(7);
     let mut all = vec![0.0, -0.0, 1.0, -1.0, 4.0, -4.0, 7.998, -7.998, 88.72, -87.3, -103.9, 1e-38, 1e-45, 1e30, -1e30];

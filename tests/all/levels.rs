@@ -13,7 +13,7 @@ use ptx_gemm_codegen::{Level, compile, compile_observed};
 use ptx_gemm_dsl::{Plan, Schedule, Target};
 use ptx_gemm_ptx::normal::instructions;
 
-/// The cases whose texts are kept in full, and what each of them demonstrates.
+/// The cases with full texts, and what each of them demonstrates.
 const FULL: [&str; 9] = [
     "naive",           // no shared memory, alpha and beta
     "direct_4x4_i32",  // no shared memory, several results a thread, integers
@@ -130,7 +130,7 @@ pub(crate) fn snapshot_names() -> Vec<String> {
 #[test]
 fn some_cases_in_full() {
     for name in FULL {
-        let case = every_case().find(|case| case.name == name).unwrap_or_else(|| panic!("there is no case {name}"));
+        let case = every_case().find(|case| case.name == name).unwrap_or_else(|| panic!("no case {name}"));
         let plan = schedule(&case).plan(None).unwrap_or_else(|e| panic!("{name}: {e}"));
         let [plan, tile, kernel, ptx] = texts(name, &plan);
         crate::snapshots().bind(|| {

@@ -1,5 +1,6 @@
 //! `gemm!` where it succeeds: spellings, values from the surrounding code, schedules that extend others.
 
+use ptx_gemm::builder::{Atom, BatchKind, Edges, Emulation, Load, Metric, Roles};
 use ptx_gemm::{DType, Diagnostics, Gemm, Layout, Schedule, Target, gemm};
 
 const BM: usize = 128;
@@ -59,6 +60,49 @@ fn holes_take_values_from_the_surrounding_code() -> Result<(), Diagnostics> {
     assert_eq!(kernel, written);
     assert_eq!(square!(64, 8, sm_86)?.to_string(), "tile(64, 64, 8);\nthread(8, 8);\ntarget(sm_86);\n");
     Ok(())
+}
+
+#[test]
+fn holes_take_words_of_every_kind() -> Result<(), Diagnostics> {
+    let (roles, atom, metric) = (Roles::Pingpong, Atom::Wgmma(64, 64, 16), Metric::OccupancyPercent);
+    let kernel = gemm! {
+        types({DType::Bf16});
+        batch({BatchKind::Strided});
+        tile(64, 64, 64);
+        atom({atom});
+        load({Load::Tma});
+        stages(3);
+        persistent;
+        specialize(producers = 1, {roles});
+        tail({Edges::Predicate});
+        expect { {metric} >= 10 %; {Metric::Threads} = 384; spills = 0 }
+    }?;
+    let written = gemm! {
+        types(bf16);
+        batch(strided);
+        tile(64, 64, 64);
+        atom(wgmma(64, 64, 16));
+        load(tma);
+        stages(3);
+        persistent;
+        specialize(producers = 1, pingpong);
+        tail(predicate);
+        expect { occupancy >= 10 %; threads = 384; spills = 0 }
+    };
+    assert_eq!(kernel, written);
+    let emulated = gemm! { emulate({Emulation::Bf16x3}); tile(64, 64, 32); atom(mma(16, 8, 16)); warp(32, 32) }?;
+    assert_eq!(emulated, gemm! { emulate(bf16x3); tile(64, 64, 32); atom(mma(16, 8, 16)); warp(32, 32) });
+    Ok(())
+}
+
+/// `.5` is two tokens of Rust, and a number of the language.
+#[test]
+fn a_point_has_digits_on_one_side() {
+    let half = gemm! { tile(32, 32, 8); thread(4, 4); epilogue(|acc| acc*.5 + 1. - .5e-1); expect { max_error <= .5 } };
+    let text = "tile(32, 32, 8); thread(4, 4); epilogue(|acc| acc * 0.5 + 1 - 0.05); expect { max_error <= 0.5 }";
+    assert_eq!(Ok(half), text.parse());
+    let kernels = (gemm! { tile(32, 32, 8); thread(4, 4) },);
+    assert_eq!(gemm! { ..kernels.0; stages(1) }, "tile(32, 32, 8); thread(4, 4); stages(1)".parse());
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod emulate;
 mod execution;
 mod faults;
 mod fixes;
+mod fragments;
 mod functions;
 mod levels;
 mod macros;

@@ -214,13 +214,13 @@ fn every_target_rounds_to_nearest_even_once() {
     compare::<f32, bf16>();
     compare::<f64, f16>();
     compare::<f64, bf16>();
-    // What is read is exact.
+    // The value that is read is exact.
     compare::<f16, f32>();
     compare::<bf16, f32>();
     compare::<f16, bf16>();
 }
 
-/// C of a wider type than sums is rounded once when it is read, and the reference knows that.
+/// A C wider than the accumulators is rounded once when it is read, and the reference does the same.
 #[test]
 fn a_wide_c_is_rounded_to_the_type_of_the_epilogue() {
     for epilogue in ["|acc, c| c", "|acc, c, alpha| alpha * acc - c", "|acc, c| max(c, acc)"] {

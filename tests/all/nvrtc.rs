@@ -20,7 +20,7 @@ struct Given {
 
 impl Given {
     fn buffer(&self, name: &str) -> &Buffer {
-        self.file.buffers.get(name).unwrap_or_else(|| panic!("there is no buffer {name}"))
+        self.file.buffers.get(name).unwrap_or_else(|| panic!("no buffer {name}"))
     }
 
     fn bytes(&self, name: &str) -> Vec<u8> {
@@ -116,7 +116,7 @@ fn kernels_that_nvrtc_compiled_give_known_results() {
     assert!(texts >= 100, "{texts} texts");
 }
 
-/// What goes wrong with one text, in all orders.
+/// The failures of one text, in all orders.
 fn complaints(path: &Path, given: &Given, wanted: &[Wanted]) -> Vec<String> {
     let name = path.file_name().unwrap().to_string_lossy();
     let program = Program::from_text(&fs::read_to_string(path).unwrap()).unwrap_or_else(|e| panic!("{name}: {e}"));

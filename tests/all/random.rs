@@ -10,8 +10,8 @@ use ptx_gemm_check::draws::{self, Fate, Tally};
 /// Default number of draws.
 const DRAWS: u32 = 300;
 
-/// Properties that some accepted schedule of that many draws has: a generator that no longer produces one of them tests
-/// less than it claims.
+/// Properties that some accepted schedule must have after that many draws: a generator that no longer produces one of
+/// them tests less than it claims.
 ///
 /// `A and B` is both in one schedule.
 const SEEN: [&str; 43] = [

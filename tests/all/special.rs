@@ -5,6 +5,7 @@
 
 use ptx_gemm::{CompiledGemm, Device, Layout, Matrix, MatrixMut, MatrixRef, Shape};
 
+use ptx_gemm_check::part::Part;
 use ptx_gemm_check::{cases, tuned};
 
 use crate::conformance::{KINDS, gemm};
@@ -107,8 +108,8 @@ fn special_values_go_where_ieee_says() {
     }
 }
 
-/// The same of every case and tuned schedule of f32 that neither divides K nor splits elements, with random data, whose sums
-/// depend on the order.
+/// The same for every f32 case and tuned schedule that neither divides K nor splits elements, with random data, so that the
+/// order of summation matters.
 #[test]
 fn unsplit_sums_ascend_with_k() {
     let [m, n, k] = [33, 29, 71];
@@ -116,7 +117,7 @@ fn unsplit_sums_ascend_with_k() {
     let (a_at, b_at) = (|row, k| a.get(row, k).unwrap(), |k, col| b.get(k, col).unwrap());
     let add = |row, col| move |acc: f32, k| a_at(row, k).mul_add(b_at(k, col), acc);
     let (mut kernels, mut by_tma) = (0, 0);
-    for case in cases().chain(tuned()) {
+    for case in Part::of_this_run().of_cases(cases().chain(tuned())) {
         let schedule = case.schedule().unwrap();
         let text = schedule.to_string();
         if ["types", "atom", "split_k", "stream_k", "emulate", "strassen"].iter().any(|clause| text.contains(clause)) {
@@ -135,12 +136,12 @@ fn unsplit_sums_ascend_with_k() {
         }
         (kernels, by_tma) = (kernels + 1, by_tma + usize::from(text.contains("load(tma)")));
     }
-    assert!(kernels >= 50 && by_tma >= 8, "{kernels} kernels, {by_tma} with TMA");
+    assert!(kernels >= 10 && by_tma >= 2, "{kernels} kernels, {by_tma} with TMA");
     let differ = |(row, col)| (0..k).fold(0.0, add(row, col)) != (0..k).rev().fold(0.0, add(row, col));
     assert!((0..m).flat_map(|row| (0..n).map(move |col| (row, col))).filter(|at| differ(*at)).count() > m * n / 2);
 }
 
-/// The cases above test what their names say: each has such an element somewhere.
+/// The cases above test what their names say: each has such an element.
 #[test]
 fn special_cases_are_special() {
     for special in &SPECIALS {

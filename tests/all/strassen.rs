@@ -45,7 +45,7 @@ fn any_kernel() {
     }
 }
 
-/// One kernel does not compute D: its text and its description say so, and where the launches and their workspace are stated.
+/// A single kernel does not compute D: its text and its description say so, and where to find the launches and their workspace.
 #[test]
 fn a_reader_of_the_module_is_told_of_the_plan() {
     let text = |clauses: &str| {

@@ -1,4 +1,4 @@
-//! The kit for users' tests: what it accepts, and what it says of kernels that are wrong.
+//! The kit for users' tests: what it accepts, and what it reports about wrong kernels.
 
 use ptx_gemm::testing::{
     assert_contracts, assert_correct, assert_no_races, assert_ptx_snapshot, contracts, correct, no_races,
@@ -49,12 +49,12 @@ fn a_wrong_result_is_told_with_its_element() {
     let said = correct(&wrong, None).unwrap_err();
     assert!(said.starts_with("the kernel is wrong\n"), "{said}");
     assert!(said.contains(" products; the smallest:\n- m = ") && said.contains("the reference is "), "{said}");
-    // Sizes that were asked for.
+    // Requested sizes.
     assert!(correct(&wrong, Some(&[(20, 18, 5).into()])).unwrap_err().contains("m = 20, n = 18, k = 5"));
     assert!(correct(&wrong, Some(&[])).unwrap_err().contains("nothing would be tested"));
 }
 
-/// Data that leave every element undefined are replaced by others; a kernel that has no other data is not tested.
+/// Data that leave every element undefined are replaced by other data; a kernel without such data fails the test.
 #[test]
 fn a_kernel_is_compared_or_said_not_to_be() {
     let divides = gemm! { types(i32); tile(4, 4, 2); thread(2, 2); epilogue(|acc, x, y| acc / (x - y)) };
@@ -63,7 +63,8 @@ fn a_kernel_is_compared_or_said_not_to_be() {
     for said in [correct(&never, None).unwrap_err(), no_races(&never).unwrap_err()] {
         assert!(said.contains(" is not tested: nothing was compared\n"), "{said}");
         assert!(
-            said.contains("none of 1 elements compared; not compared: 1 of 1: the epilogue divides an integer by 0"),
+            said.contains(" elements compared; not compared: ")
+                && said.contains("the epilogue divides an integer by 0"),
             "{said}"
         );
     }

@@ -61,7 +61,7 @@ const NARROW: &str = "types(bf16); tile(16, 16, 8); thread(2, 2); store(staged);
 
 /// (schedule, replaced text, replacement, expected error)
 const ROWS: &[(&str, &str, &str, &str)] = &[
-    // Sums in memory.
+    // Partial sums in memory.
     (
         SPLIT,
         "clear acc",
@@ -530,7 +530,7 @@ fn entries_share_the_kernel_that_packs() {
     assert!(errors.contains("a is packed in two ways, and its kernel is shared"), "{errors}");
 }
 
-/// Steps whose products are multiplied twice, or never, and terms that are added to sums that are never stored.
+/// Steps that are multiplied twice or never, and terms that are added to sums that are never stored.
 #[test]
 fn every_term_is_summed_once() {
     let by_hand = include_str!("../../examples/tile/two_sums.tile");

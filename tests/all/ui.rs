@@ -2,7 +2,9 @@
 
 use std::process::Command;
 
-/// The compiler whose messages the `.stderr` files hold.
+use ptx_gemm_check::part::Part;
+
+/// The compiler version of the messages in the `.stderr` files.
 const COMPILER: &str = "rustc 1.95.";
 
 #[test]
@@ -15,8 +17,11 @@ fn wrong_schedules_do_not_compile() {
         return;
     }
     let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/ui")).unwrap();
-    let programs = folder.filter(|file| file.as_ref().unwrap().path().extension().is_some_and(|e| e == "rs")).count();
-    assert!(programs >= 40, "only {programs} programs were found");
-    // What compiles is in `macros.rs`: with a program that passes, all of them would be built and not only checked.
-    trybuild::TestCases::new().compile_fail("ui/*.rs");
+    let mut programs: Vec<_> = folder.map(|file| file.unwrap().path()).collect();
+    programs.retain(|path| path.extension().is_some_and(|e| e == "rs"));
+    programs.sort();
+    assert!(programs.len() >= 40, "only {} programs were found", programs.len());
+    // Programs that compile are in `macros.rs`: with one that passes, all of them would be built and not only checked.
+    let tests = trybuild::TestCases::new();
+    Part::of_this_run().of(programs).for_each(|path| tests.compile_fail(path));
 }

@@ -63,7 +63,7 @@ def register(ty: str, number: int) -> str:
 def entry(name: str, source: str, arity: int, forms: list[tuple[str, str]]) -> tuple[str, dict]:
     """An entry that runs `forms`, each a mnemonic and the type of its result, and its launch file.
 
-    With two or more operands each thread has another pair of the table's values, and some third."""
+    A mnemonic with `$` is a text of its own: `$d` stands for the result, `$a`, `$b` and `$c` for the operands. With two or more operands each thread has another pair of the table's values, and some third."""
     table = TABLES[source]
     count = len(table) ** min(arity, 2)
     lines = [
@@ -92,7 +92,13 @@ def entry(name: str, source: str, arity: int, forms: list[tuple[str, str]]) -> t
         if result == "pred":
             lines.append(f"    {mnemonic} %p2, {operands}; selp.u64 %d5, 1, 0, %p2; st.global.u64 {to}, %d5;")
             continue
-        lines.append(f"    {mnemonic} {register(result, 5)}, {operands};")
+        if "$" in mnemonic:
+            text = mnemonic.replace("$d", register(result, 5))
+            for number, letter in enumerate("abc", start=1):
+                text = text.replace(f"${letter}", register(source, number))
+            lines.append(f"    {text}")
+        else:
+            lines.append(f"    {mnemonic} {register(result, 5)}, {operands};")
         if BITS[result] < 64:
             lines.append(f"    cvt.u64.u{max(BITS[result], 16)} %d5, {register(result, 5)};")
         lines.append(f"    st.global.u64 {to}, %d5;")
@@ -194,8 +200,51 @@ def conversions() -> dict[str, tuple[str, dict]]:
     return out
 
 
+def chains() -> dict[str, tuple[str, dict]]:
+    """Each instruction that writes the carry flag, followed by each that reads it, and both results of three in a row."""
+    gives = {"add": "add.cc", "sub": "sub.cc", "mad.lo": "mad.lo.cc", "mad.hi": "mad.hi.cc"}
+    takes = {"add": "addc", "sub": "subc", "mad.lo": "madc.lo", "mad.hi": "madc.hi"}
+    operands = {"add": "$a, $b", "sub": "$a, $b", "mad.lo": "$a, $b, $c", "mad.hi": "$a, $b, $c"}
+    out = {}
+    for ty in ("u32", "s32", "u64", "s64"):
+        forms = []
+        for first in gives:
+            start = f"{gives[first]}.{ty} $d, {operands[first]};"
+            forms += [(f"{start} addc.{ty} $d, 0, 0;", ty), (f"{start} subc.{ty} $d, 5, 0;", ty)]
+            for second in takes:
+                forms.append((f"{start} {takes[second]}.{ty} $d, {operands[second]};", ty))
+                forms.append((f"{start} {takes[second]}.cc.{ty} $d, {operands[second]}; addc.{ty} $d, $c, 0;", ty))
+        out[f"chains_{ty}"] = entry(f"chains_{ty}", ty, 3, forms)
+    return out
+
+
+def in_place() -> dict[str, tuple[str, dict]]:
+    """Instructions whose result is in the register of an operand."""
+    whole = ["rni", "rzi", "rmi", "rpi"]
+    own, other = "mov.b32 $d, $a;", "mov.b32 $d, $b;"
+    one = [(f"{own} cvt.{mode}.ftz{sat}.{to}.f32 $d, $d;", to) for mode in whole for to in ("s32", "u32") for sat in ("", ".sat")]
+    one += [(f"{own} {op} $d, $d;", "b32") for op in ("cvt.ftz.f32.f32", "cvt.ftz.sat.f32.f32", "abs.ftz.f32", "neg.ftz.f32",
+            "rcp.rn.ftz.f32", "sqrt.rn.ftz.f32", "cvt.rn.tf32.f32", "cvt.rn.relu.tf32.f32")]
+    compare = ["eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"]
+    two = []
+    for how in compare:
+        for to in ("u32", "s32", "f32"):
+            two += [(f"{own} set.{how}.ftz.{to}.f32 $d, $d, $b;", "b32"), (f"{other} set.{how}.ftz.{to}.f32 $d, $a, $d;", "b32")]
+        chosen = f"setp.{how}.ftz.f32 %p2|%p0, $a, $b; setp.{how}.and.ftz.f32 %p2|%p0, $b, $a, %p0; selp.u32 $d, 1, 0, %p2;"
+        two += [(f"{chosen} selp.u32 $d, 2, $d, %p0;", "b32")]
+    for op in ("cvt.rn.f16x2.f32", "cvt.rz.bf16x2.f32", "cvt.rn.relu.f16x2.f32", "add.ftz.f32", "mul.rz.ftz.sat.f32"):
+        two += [(f"{own} {op} $d, $d, $b;", "b32"), (f"{other} {op} $d, $a, $d;", "b32")]
+    three = [(f"{move} fma.rn.ftz.f32 $d, {operands};", "b32") for move, operands in
+             ((own, "$d, $b, $c"), (other, "$a, $d, $c"), ("mov.b32 $d, $c;", "$a, $b, $d"))]
+    swapped = "mov.b64 {%r6, %r7}, $a; mov.b64 $d, {%r7, %r6}; mov.b64 {%h5, %h6, %h7, %h4}, $d; mov.b64 $d, {%h4, %h5, %h6, %h7};"
+    return {
+        "in_place_one": entry("in_place_one", "f32", 1, one), "in_place_two": entry("in_place_two", "f32", 2, two),
+        "in_place_three": entry("in_place_three", "f32", 3, three), "in_place_halves": entry("in_place_halves", "u64", 1, [(swapped, "u64")]),
+    }
+
+
 def write(out: pathlib.Path) -> None:
-    entries = arithmetic() | conversions()
+    entries = arithmetic() | conversions() | chains() | in_place()
     head = ".version 8.0\n.target sm_90\n.address_size 64\n"
     (out / "sweep.ptx").write_text(head + "\n" + "\n\n".join(text for text, _ in entries.values()) + "\n")
     for name, (_, launch) in entries.items():

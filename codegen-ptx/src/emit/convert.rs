@@ -1,7 +1,7 @@
 //! Conversions between data types, each rounded once, to nearest even.
 //!
-//! Every target converts f16. For bf16 there are instructions from sm_80 on, and from f64 only on sm_90; elsewhere the
-//! bits are shifted and rounded as integers.
+//! Every target converts f16. Conversions of bf16 are instructions from sm_80 on (from f64: sm_90). On older targets
+//! the bits are shifted and rounded as integers.
 
 use ptx_gemm_ptx::instruction::{Compare, Opcode, Operand, Reg, Rounding};
 use ptx_gemm_ptx::types::Type;
@@ -30,7 +30,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Converts two f32 to a type of 16 bits; the instruction takes the upper half first.
+    /// Converts two f32 to a 16-bit type; the instruction takes the upper half first.
     pub(super) fn convert_pair(&mut self, dst: kernel::Reg, to: Data, args: &[Value]) {
         let to = if to == Data::F16 { Type::F16x2 } else { Type::Bf16x2 };
         let halves = args.iter().rev().map(|arg| self.value(arg, Type::F32));

@@ -7,7 +7,7 @@ use ptx_gemm_ptx::types::Space;
 use super::Emitter;
 use crate::kernel::{Address, GroupShape, Guard, Reg, Type};
 
-/// The name of a 16-bit type among the types of matrix elements.
+/// The matrix element type with the name of a 16-bit type.
 fn element(factor: Type) -> Element {
     if factor == Type::Bf16 { Element::Bf16 } else { Element::F16 }
 }
@@ -50,13 +50,13 @@ impl Emitter<'_> {
         self.entry.emit(op, operands);
     }
 
-    /// The type in which products are added up: that of their registers, or f16, where these hold two.
+    /// The accumulator type of a product: that of its registers, or f16 where a register holds two accumulators.
     fn sums(&self, acc: &[Reg]) -> Element {
         let pairs = acc.first().is_some_and(|reg| self.kernel.ty(*reg) == Type::Pair);
         if pairs { Element::F16 } else { Element::F32 }
     }
 
-    /// Registers in braces, however many.
+    /// Any number of registers in braces.
     fn vector(&self, regs: &[Reg]) -> Operand {
         Operand::Vector(regs.iter().map(|reg| self.reg(*reg).into()).collect())
     }

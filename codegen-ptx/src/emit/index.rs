@@ -64,7 +64,7 @@ impl Emitter<'_> {
             Expr::Swizzle(x, swizzle) => {
                 let x = self.operand(x, ty);
                 let mask = i64::from(kernel::expr::swizzled_bits(*swizzle));
-                // The bits that are XORed in are three positions above those that change.
+                // The XOR takes bits from three positions above the bits that it changes.
                 let (above, low) = (self.scratch(ty), self.scratch(ty));
                 self.entry.emit(Opcode::Shr(scalar), [above.into(), x.clone(), Operand::Int(3)]);
                 self.entry.emit(Opcode::And(bits(ty)), [low.into(), above.into(), Operand::Int(mask)]);
@@ -84,7 +84,7 @@ impl Emitter<'_> {
 
     fn copy_truth(&mut self, dst: Reg, value: &Expr) {
         match value {
-            // A register is its own conjunction.
+            // A register in a conjunction with itself.
             Expr::Reg(reg, _) => {
                 let reg = Operand::from(self.reg(*reg));
                 self.entry.emit(Opcode::And(Type::Pred), [dst.into(), reg.clone(), reg]);
@@ -103,7 +103,7 @@ impl Emitter<'_> {
         self.entry.emit(op, [dst.into(), x, y]);
     }
 
-    /// `x + y`; a product in it is fused.
+    /// `x + y`; a product among the operands is fused.
     fn sum(&mut self, dst: Reg, x: &Expr, y: &Expr, ty: Index) {
         let (product, rest) = match (x, y) {
             (Expr::Mul(p, q), rest) | (rest, Expr::Mul(p, q)) => ((p, q), rest),
@@ -153,7 +153,7 @@ impl Emitter<'_> {
     }
 }
 
-/// A product of a widened 32-bit value and a 32-bit constant, which is one wide multiplication.
+/// The operands of a product that is one wide multiplication: a widened 32-bit value times a 32-bit constant.
 fn narrow<'e>(x: &'e Expr, y: &'e Expr) -> Option<(&'e Expr, u64)> {
     match (x, y) {
         (Expr::Wide(x), Expr::Const(c)) if *c <= u64::from(u32::MAX) => Some((x, *c)),
@@ -168,7 +168,7 @@ fn power_of_two(value: &Expr) -> Option<u64> {
     }
 }
 
-/// The untyped type of the same size, which left shifts and bitwise operations take.
+/// The untyped type of the same size, as left shifts and bitwise operations require.
 fn bits(ty: Index) -> Type {
     match ty {
         Index::U64 | Index::F64 => Type::B64,

@@ -17,7 +17,7 @@ impl Emitter<'_> {
             (Value::Reg(reg), _) => self.reg(*reg).into(),
             (Value::Const(c), Type::F64) => Operand::from(*c),
             (Value::Const(c), Type::S32) => Operand::Int(*c as i64),
-            // The only constant of a 16-bit type, and of a pair, is 0.
+            // Zero is the only constant of a 16-bit type or of a pair.
             (Value::Const(_), Type::B16 | Type::B32) => Operand::Int(0),
             (Value::Const(c), _) => Operand::from(*c as f32),
         }
@@ -53,8 +53,8 @@ impl Emitter<'_> {
         self.entry.emit(opcode, operands);
     }
 
-    /// `min` and `max` that keep NaN: an instruction for f32 from sm_80 on (PTX ISA, `max`), otherwise an additional
-    /// comparison.
+    /// `min` and `max` that propagate NaN: one instruction for f32 from sm_80 on (PTX ISA, `max`), otherwise an
+    /// additional comparison.
     fn extremum(&mut self, opcode: impl Fn(bool) -> Opcode, dst: kernel::Reg, args: [&Value; 2]) {
         let own = self.kernel.ty(dst);
         let ty = scalar_type(own);

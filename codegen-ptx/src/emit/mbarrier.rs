@@ -1,4 +1,4 @@
-//! mbarriers in shared memory, the copies of boxes that they count, and those of boxes to global memory.
+//! mbarriers in shared memory, TMA copies that signal them, and TMA copies to global memory.
 
 use ptx_gemm_ptx::asynchronous::{Arrival as Carries, CacheHint, Multicast, Pending, Phase, TensorMode, Wait};
 use ptx_gemm_ptx::instruction::{Base, Opcode, Operand, Order, Rounding, Scope};
@@ -28,28 +28,29 @@ impl Emitter<'_> {
                 let op = Opcode::MbarrierArrive { arrival: Carries::ExpectTx, order: Order::Weak, space: SPACE };
                 self.emit(guard, op, [Operand::Sink, self.address(address), Operand::from(bytes)]);
             }
-            Arrival::ExpectingAsMany(bytes) => {
+            Arrival::ExpectingIn(bytes) => {
                 let op = Opcode::MbarrierArrive { arrival: Carries::ExpectTx, order: Order::Weak, space: SPACE };
                 let bytes = Operand::from(self.reg(bytes));
                 self.emit(guard, op, [Operand::Sink, self.address(address), bytes]);
             }
             Arrival::WhenCopied => {
-                // The arrival is one of those that the barrier was initialised to expect.
+                // The arrival is one of those that the mbarrier was initialised to expect.
                 let op = Opcode::CpAsyncArrive { pending: Pending::Noinc, space: SPACE };
                 self.emit(guard, op, [self.address(address)]);
             }
         }
     }
 
-    /// An arrival at an mbarrier of a block of the cluster. Without qualifiers, as CUTLASS has it: with `.release.cluster`
-    /// the assembler puts a fence of all memory before it, though what it orders are reads that are complete.
+    /// An arrival at an mbarrier of a block of the cluster. It has no qualifiers, as in CUTLASS: before
+    /// `.release.cluster` the assembler inserts a fence of all memory, but the arrival only orders reads that are
+    /// complete.
     pub(super) fn arrive_at(&mut self, block: Reg, address: &Address, guard: Option<Guard>) {
         let there = self.address_at(block, address, guard);
         let op = Opcode::MbarrierArrive { arrival: Carries::Plain, order: Order::Weak, space: Space::SharedCluster };
         self.emit(guard, op, [Operand::Sink, there]);
     }
 
-    /// An address of this block's shared memory in that of another block of the cluster.
+    /// The address in another block of the cluster that corresponds to an address in this block's shared memory.
     pub(super) fn address_at(&mut self, block: Reg, address: &Address, guard: Option<Guard>) -> Operand {
         let there = self.scratch(Type::U32);
         let (base, block) = (self.reg(address.base), self.reg(block));
@@ -61,7 +62,7 @@ impl Emitter<'_> {
         Operand::address(there, address.offset)
     }
 
-    /// The halves of a barrier of the cluster, of which the first releases and the second acquires (PTX ISA, "barrier.cluster").
+    /// The two halves of a cluster barrier: the first releases, the second acquires (PTX ISA, "barrier.cluster").
     pub(super) fn cluster_arrive(&mut self) {
         let (order, alignment) = (ClusterOrder::Unstated, Alignment::Aligned);
         self.entry.emit(Opcode::ClusterArrive { order, alignment }, []);
@@ -72,7 +73,7 @@ impl Emitter<'_> {
         self.entry.emit(Opcode::ClusterWait { order, alignment }, []);
     }
 
-    /// One box of a matrix, for this block or for several of its cluster.
+    /// Copies one box of a matrix to this block, or to several blocks of its cluster.
     pub(super) fn copy_box(
         &mut self,
         to: &Address,
@@ -101,7 +102,7 @@ impl Emitter<'_> {
         self.emit(guard, op, operands);
     }
 
-    /// A box from shared memory; what is outside the matrix is not written.
+    /// Stores a box from shared memory; elements outside the matrix are not written.
     pub(super) fn store_box(&mut self, from: &Address, map: Reg, at: &[Reg], guard: Option<Guard>) {
         let (mode, hint) = (TensorMode::Tile, CacheHint::None);
         let op = Opcode::TensorStore { dimensions: at.len() as u8, mode, hint };
@@ -110,7 +111,7 @@ impl Emitter<'_> {
         self.emit(guard, op, [to, self.address(from)]);
     }
 
-    /// Orders the thread's accesses to shared memory before those of the asynchronous proxy.
+    /// Orders the thread's accesses to shared memory before later accesses by the asynchronous proxy.
     pub(super) fn fence_copies(&mut self) {
         self.entry.emit(Opcode::FenceProxyAsync { space: Space::SharedCta }, []);
     }
@@ -123,8 +124,8 @@ impl Emitter<'_> {
         self.entry.emit(op, [dst.into(), dst.into()]);
     }
 
-    /// The generic address of a tensor map in global memory. What was written there, which the host did by a copy, is seen
-    /// through the proxy of tensor maps after a fence of the whole system (PTX ISA, "membar / fence").
+    /// The generic address of a tensor map in global memory. The host wrote the map with a copy. The tensor map proxy
+    /// sees it only after a fence of system scope (PTX ISA, "membar / fence").
     pub(super) fn map_of_record(&mut self, dst: Reg, record: Reg, offset: u32) {
         let (dst, record) = (self.reg(dst), self.reg(record));
         self.entry.emit(
@@ -138,7 +139,7 @@ impl Emitter<'_> {
     }
 
     pub(super) fn test_barrier(&mut self, dst: Reg, address: &Address, parity: Reg) {
-        // From sm_90 on a thread may sleep while it waits (PTX ISA, mbarrier.try_wait).
+        // From sm_90 on, a thread may sleep while it waits (PTX ISA, mbarrier.try_wait).
         let wait = if self.target.capability >= 90 { Wait::Try } else { Wait::Test };
         let op = Opcode::MbarrierWait { wait, phase: Phase::Parity, order: Order::Weak, space: SPACE };
         let operands = [self.reg(dst).into(), self.address(address), self.reg(parity).into()];

@@ -1,8 +1,8 @@
 //! From kernel IR to a PTX entry, statement by statement. No other pass knows both levels.
 //!
 //! Requires a [`Verified`] kernel, which also says which branches a warp takes together. Ensures the same registers
-//! with the same numbers, plus families for intermediate values of expressions. Sums and products are rounded
-//! explicitly (`.rn`), so that the assembler does not fuse any.
+//! with the same numbers, plus families for intermediate values of expressions. Additions and multiplications are
+//! rounded explicitly (`.rn`), so that the assembler does not fuse any.
 
 mod convert;
 mod group;
@@ -25,7 +25,8 @@ use crate::kernel::uniform::Agreement;
 use crate::kernel::verify::Verified;
 use crate::kernel::{self, Address, Kernel, Memory, Op, OriginId, Stmt, outer_order};
 
-/// Names of the shared memory in the text: of an entry's own, and of the one that entries with more share.
+/// Names of the shared memory in the text: static memory belongs to one entry, dynamic memory is shared by the entries
+/// of a module.
 const SHARED: &str = "smem";
 const DYNAMIC_SHARED: &str = "dynamic_smem";
 
@@ -71,7 +72,7 @@ pub fn emit(verified: &Verified<'_>, target: Target) -> Entry {
     emitter.entry.finish()
 }
 
-/// The approximate number of instructions that statements become.
+/// The approximate number of instructions that the statements expand to.
 fn instructions(body: &[Stmt]) -> usize {
     let of = |stmt: &Stmt| match &stmt.op {
         Op::Outer { acc, .. } => acc.len(),
@@ -83,7 +84,8 @@ fn instructions(body: &[Stmt]) -> usize {
     body.iter().map(of).sum()
 }
 
-/// The block's shared memory as a variable: of the entry where it is static, of the module where it is dynamic.
+/// The block's shared memory as a variable: it belongs to the entry if it is static, and to the module if it is
+/// dynamic.
 pub fn shared_variable(kernel: &Kernel) -> Option<Variable> {
     let dynamic = dynamic_shared_bytes(kernel.shared_bytes) > 0;
     (kernel.shared_bytes > 0).then(|| Variable {
@@ -98,7 +100,7 @@ pub fn shared_variable(kernel: &Kernel) -> Option<Variable> {
     })
 }
 
-/// The name of a kernel's shared memory: a module may have entries of both kinds.
+/// The name of a kernel's shared memory. A module may have entries of both kinds.
 fn shared_name(kernel: &Kernel) -> &'static str {
     if dynamic_shared_bytes(kernel.shared_bytes) > 0 { DYNAMIC_SHARED } else { SHARED }
 }
@@ -111,7 +113,7 @@ fn scalar_type(ty: kernel::Type) -> Type {
         kernel::Type::S32 => Type::S32,
         kernel::Type::F32 => Type::F32,
         kernel::Type::F64 => Type::F64,
-        // Only conversions tell them apart.
+        // Only conversions distinguish the two.
         kernel::Type::F16 | kernel::Type::Bf16 => Type::B16,
         kernel::Type::Pair => Type::B32,
     }
@@ -307,11 +309,13 @@ impl Emitter<'_> {
 
     /// What a load does in the L2 cache.
     ///
-    /// Ahead: the most that the target can bring there in addition to what the load asks for. All blocks of a row of tiles
-    /// miss together when they reach new k: on an H200 at 4096, `lab3_4x4` runs at 21.2 instead of 20.1 TFLOP/s.
+    /// `NextTiles` prefetches as much as the target can fetch beyond the requested sectors. All blocks of a row of
+    /// tiles miss together when they reach a new K-tile: on an H200 at 4096, `lab3_4x4` reaches 21.2 instead of 20.1
+    /// TFLOP/s.
     ///
-    /// Once: its lines are evicted first (PTX ISA, "Cache Operators"), so that what a kernel writes is still there for the
-    /// next one: on an H100, 4095 x 4097 x 4093 by `bf16_128x128` takes 0.258 instead of 0.265 ms.
+    /// `Once` marks its lines to be evicted first (PTX ISA, "Cache Operators"), so that what a kernel writes stays in
+    /// the L2 cache for the next kernel: on an H100, 4095 x 4097 x 4093 by `bf16_128x128` takes 0.258 instead of 0.265
+    /// ms.
     fn locality(&self, locality: kernel::Locality) -> (Cache, PrefetchSize) {
         match locality {
             kernel::Locality::Unknown => (Cache::None, PrefetchSize::None),
@@ -376,7 +380,7 @@ impl Emitter<'_> {
         let uniform = self.uniform();
         let top = self.entry.label("loop");
         self.entry.bind(&top);
-        // Loops that are to be unrolled were unrolled by an earlier pass.
+        // An earlier pass has unrolled the loops that should be unrolled.
         self.entry.pragma("nounroll");
         self.block(body);
         self.origin(origin);

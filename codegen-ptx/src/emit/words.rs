@@ -1,4 +1,4 @@
-//! Accesses to more elements than an instruction has registers for: two elements of 16 bits travel in one word.
+//! Accesses with more elements than a vector has registers: two 16-bit elements share one word.
 //!
 //! A vector access has at most four elements (PTX ISA, `ld`, "Vectors"), so eight elements of two bytes are four words.
 
@@ -12,13 +12,13 @@ use crate::kernel::{self, Guard, Math, Value};
 const MOST: usize = 4;
 
 impl Emitter<'_> {
-    /// Registers for the words of an access, if it has more elements than a vector.
+    /// Registers for the words of an access that has more elements than a vector.
     pub(super) fn words(&mut self, elements: &[kernel::Reg]) -> Vec<Reg> {
         let count = if elements.len() > MOST { elements.len() / 2 } else { 0 };
         (0..count).map(|_| self.scratch(kernel::Type::Pair)).collect()
     }
 
-    /// The type of what an access moves, and how many there are.
+    /// The type and the number of the registers that an access moves.
     pub(super) fn accessed(&self, elements: &[kernel::Reg], words: &[Reg]) -> (Type, u8) {
         match words {
             [] => (scalar_type(self.kernel.ty(elements[0])), elements.len() as u8),
@@ -35,7 +35,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Divides loaded words into elements.
+    /// Splits loaded words into elements.
     pub(super) fn unpack(&mut self, words: &[Reg], elements: &[kernel::Reg], guard: Option<Guard>) {
         for (word, pair) in words.iter().zip(elements.chunks(2)) {
             let parts = self.pair(pair);
@@ -43,7 +43,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Forms the words of a store.
+    /// Packs elements into the words of a store.
     pub(super) fn pack(&mut self, elements: &[kernel::Reg], words: &[Reg]) {
         for (word, pair) in words.iter().zip(elements.chunks(2)) {
             let parts = self.pair(pair);
@@ -51,7 +51,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Forms a pair, or takes one of its elements.
+    /// Packs a pair, or extracts one of its elements.
     pub(super) fn pairs(&mut self, op: Math, dst: kernel::Reg, args: &[Value]) {
         let dst = Operand::Reg(self.reg(dst));
         let vector = |parts: Vec<Operand>| Operand::Vector(parts.into());

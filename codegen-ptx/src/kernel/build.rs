@@ -4,6 +4,7 @@ use super::{
     Access, Address, Expr, Family, FamilyInfo, Guard, Kernel, Locality, Math, Memory, Op, Origin, OriginId, Reg, Stmt,
     Type, Value,
 };
+use crate::origin::Site;
 use ptx_gemm_dsl::terms::Reads;
 
 /// Builds one [`Kernel`].
@@ -20,7 +21,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// A builder for a kernel whose body is empty.
+    /// A builder for a kernel with an empty body.
     pub fn new(mut kernel: Kernel) -> Builder {
         let mut family = |name, ty, about| {
             kernel.families.push(FamilyInfo { name, ty, about, count: 0, bounds: Vec::new() });
@@ -67,12 +68,25 @@ impl Builder {
 
     /// Sets the clause and purpose of the statements that follow.
     pub fn origin(&mut self, clause: &str, what: &str) {
+        self.set_origin(None, clause, what);
+    }
+
+    /// The same for statements that tools recognise by the place that wrote them.
+    pub fn origin_at(&mut self, site: Site, clause: &str, what: &str) {
+        self.set_origin(Some(site as u16), clause, what);
+    }
+
+    fn set_origin(&mut self, site: Option<u16>, clause: &str, what: &str) {
         let origins = &mut self.kernel.origins;
         // Passes alternate between a few origins, mostly recent ones.
-        let known = origins.iter().rposition(|origin| &*origin.what == what && &*origin.clause == clause);
+        let same = |origin: &Origin| &*origin.what == what && &*origin.clause == clause && origin.site == site;
+        let known = origins.iter().rposition(same);
         let index = known.unwrap_or(origins.len());
         if known.is_none() {
-            origins.push(Origin::new(clause, what));
+            origins.push(match site {
+                Some(site) => Origin::at(clause, what, site),
+                None => Origin::new(clause, what),
+            });
         }
         self.origin = OriginId(index as u32);
     }
@@ -93,7 +107,7 @@ impl Builder {
         }
     }
 
-    /// Type of an index expression: u32 unless something in it is wider.
+    /// Type of an index expression: u32 unless an operand is wider.
     pub fn type_of(&self, value: &Expr) -> Type {
         expr_type(value, &self.kernel)
     }
@@ -114,7 +128,7 @@ impl Builder {
         match self.set(value) {
             Expr::Reg(reg, _) => reg,
             other => {
-                // `set` returns a constant unchanged, which gets a register here.
+                // `set` returns a constant unchanged; here the constant gets a register.
                 let family = self.family_of(&other);
                 let dst = self.fresh(family);
                 self.push(Op::Set { dst, value: other });
@@ -123,7 +137,7 @@ impl Builder {
         }
     }
 
-    /// A register that will be reassigned: declared with the bound of all values it will hold.
+    /// A register that will be reassigned, declared with the bound of all values it will hold.
     pub fn variable(&mut self, value: Expr, bound: u64) -> Expr {
         let family = self.family_of(&value);
         let dst = self.bounded(family, bound);
@@ -131,7 +145,7 @@ impl Builder {
         Expr::Reg(dst, bound)
     }
 
-    /// The same for 64-bit values whose initial value is a constant.
+    /// The same for a 64-bit value with a constant initial value.
     pub fn variable_wide(&mut self, value: Expr) -> Expr {
         let dst = self.fresh(self.wide);
         self.push(Op::Set { dst, value });

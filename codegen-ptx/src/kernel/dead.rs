@@ -1,13 +1,13 @@
-//! Removes index computations whose results are never read.
+//! Removes index computations with results that are never read.
 //!
 //! Requires a kernel in which every register is defined before its use. Ensures that the kernel computes the same
-//! results, and that every remaining index computation is read by a remaining statement. Only `Set`, `Param` and
-//! `Field` are removed; they have no effect other than their register. Such computations arise because the addresses of a swizzled
-//! tile are prepared for every distance that may be accessed, and some are not.
+//! results, and that a remaining statement reads every remaining index computation. Only `Set`, `Param` and `Field` are
+//! removed: their register is their only effect. Such computations arise because the addresses of a swizzled tile are
+//! prepared for every distance that may be accessed, and some distances are not.
 //!
 //! Liveness runs backwards: a register is live where some path leads to a use of it without another assignment. In a
-//! loop, what is live at its start is live at its end, so a body is repeated until nothing is added. The registers in
-//! the extents of an access count as uses, so that the verifier finds them defined.
+//! loop, what is live at the start is live at the end, so the pass repeats the body until nothing is added. The
+//! registers in the extents of an access count as uses, so that the verifier finds them defined.
 //!
 //! ```text
 //! before                          after
@@ -124,7 +124,7 @@ impl Pass {
                 guard.iter().for_each(|guard| self.reads(guard.pred));
             }
             Op::Arrive { address, when, guard } => {
-                if let Arrival::ExpectingAsMany(bytes) = when {
+                if let Arrival::ExpectingIn(bytes) = when {
                     self.reads(*bytes);
                 }
                 self.reads(address.base);

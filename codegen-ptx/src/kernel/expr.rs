@@ -1,4 +1,5 @@
-//! Quasi-affine index expressions: sums, products, division and remainder by constants, xor, with known upper bounds.
+//! Quasi-affine index expressions: sums, products, division and remainder by constants, xor, all with known upper
+//! bounds.
 //!
 //! Each leaf carries the largest value it can hold, so that every expression has a bound. The verifier relies on it,
 //! and `x % n` with `x < n` simplifies to `x`.
@@ -22,7 +23,7 @@ pub enum Compare {
     Ne,
 }
 
-/// An index expression. Arithmetic is unsigned and does not wrap (callers ensure this); a constant takes the type of
+/// An index expression. Arithmetic is unsigned and does not wrap (callers ensure this). A constant takes the type of
 /// the other operand.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Expr {
@@ -30,13 +31,13 @@ pub enum Expr {
     Const(u64),
     /// A register of type u32, u64 or predicate, and the largest value it can hold.
     Reg(Reg, u64),
-    /// The thread's index in its block, which is below the given number.
+    /// The thread's index in its block, below the given number.
     Tid(u32),
     /// The block's index in the grid.
     Block,
     /// The number of blocks in the grid.
     Blocks,
-    /// Address of the block's shared memory, as an address in that space.
+    /// Address of the block's shared memory, in the shared state space.
     SharedBase,
     /// Sum.
     Add(Box<Expr>, Box<Expr>),
@@ -150,7 +151,7 @@ impl Expr {
         self.compare(Compare::Ge, other)
     }
 
-    /// Conjunction of two truth values; a constant 1 is neutral.
+    /// Conjunction of two truth values. A constant 1 is neutral.
     pub fn and(self, other: Expr) -> Expr {
         match (self, other) {
             (Expr::Const(1), x) | (x, Expr::Const(1)) => x,

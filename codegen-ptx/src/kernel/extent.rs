@@ -1,5 +1,5 @@
 //! The extent of a global access, as data: the argument that its pointer derives from, and how far the access reaches
-//! along each dimension from a position that a register of the kernel measures.
+//! along each dimension. The reach counts from a position for which a register holds the number of elements left.
 //!
 //! ```text
 //! ga0..3 = load global [rd4 + 0] in a within m 128 of r20, k 8 of r32
@@ -18,7 +18,7 @@ pub enum Dim {
     M,
     /// Columns of D.
     N,
-    /// The dimension that is summed over.
+    /// The dimension of the sum.
     K,
 }
 
@@ -45,9 +45,9 @@ pub enum Holds {
     Matrix(Dim, Dim),
     /// Address of a vector along this dimension.
     Vector(Dim),
-    /// Address of a list of records, which kernels only read: the fields among the parameters are in each of them.
+    /// Address of a list of records, which kernels only read. Each record contains the parameters that are fields.
     List,
-    /// Address of the workspace, whose size the plan computes for each launch.
+    /// Address of the workspace. The plan computes its size for each launch.
     Workspace,
     /// A tensor map of a matrix with this many dimensions, and the bytes of one of its boxes.
     Map {
@@ -72,21 +72,19 @@ impl Holds {
     }
 }
 
-/// The largest m, n or k that a launch accepts. It keeps the sum of an extent and a number below 2^16 within 32 bits,
-/// and no extent equals `u32::MAX`, which means "more than any".
-pub const MAX_EXTENT: u32 = u32::MAX - 65_535;
+pub use ptx_gemm_dsl::plan::MAX_EXTENT;
 
 /// How far an access reaches along one dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reach {
     /// The dimension.
     pub dim: Dim,
-    /// The register with the number of elements left of it from some position.
+    /// The register that holds the number of elements left from some position.
     pub left: Reg,
-    /// Number of elements before that position at which the access starts; not 0 where the register has already
+    /// Number of elements between the start of the access and that position; not 0 where the register has already
     /// advanced.
     pub before: u32,
-    /// The access touches elements `0 .. end`, counted from there.
+    /// The access touches elements `0 .. end`, counted from its start.
     pub end: u32,
 }
 

@@ -1,7 +1,7 @@
 //! Kernel IR: the program of one thread.
 //!
 //! Typed virtual registers in named families, quasi-affine index expressions with known bounds, structured loops and
-//! branches, guarded memory accesses, and operations of the whole block. It knows no PTX spelling and no labels. An
+//! branches, guarded memory accesses, and operations of the whole block. It knows neither PTX spelling nor labels. An
 //! outer product is one statement here and becomes a block of multiply-adds only in PTX.
 //!
 //! ```text
@@ -46,21 +46,21 @@ pub enum Type {
     F32,
     /// binary64.
     F64,
-    /// binary16, in memory and on the way from and to it; arithmetic is in wider types.
+    /// binary16: loaded, stored and converted. Arithmetic is in wider types.
     F16,
     /// bfloat16, likewise.
     Bf16,
-    /// Two elements of 16 bits, the first in the lower half: what is only copied, or read as a part of a matrix.
+    /// Two 16-bit elements, the first in the lower half. They are only copied, or read as a part of a matrix.
     Pair,
 }
 
 impl Type {
-    /// True for the types of matrix elements; the others are for indices and truth values.
+    /// True for the types of matrix elements. The other types are for indices and truth values.
     pub fn is_data(self) -> bool {
         matches!(self, Type::F32 | Type::F64 | Type::S32) || self.is_narrow()
     }
 
-    /// True for the 16-bit types and pairs of them, which are loaded, stored and converted, and have no arithmetic.
+    /// True for the 16-bit types and pairs of them. They are loaded, stored and converted, but have no arithmetic.
     pub fn is_narrow(self) -> bool {
         matches!(self, Type::F16 | Type::Bf16 | Type::Pair)
     }
@@ -111,7 +111,7 @@ pub enum Memory {
     Global(Access),
     /// The block's shared memory.
     Shared,
-    /// The shared memory of the block of the cluster whose rank is in this register, at the address that this block knows it by.
+    /// The shared memory of the cluster's block with this rank, at the address that this block uses for its own.
     Cluster(Reg),
 }
 
@@ -124,14 +124,14 @@ pub struct Address {
     pub offset: i64,
 }
 
-/// Whether the memory of a global access, or what follows it, is going to be read.
+/// Whether the kernel will read the memory of a global access, or the memory after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Locality {
     /// Unknown.
     Unknown,
-    /// The next K-tiles read it, so it may be prefetched.
+    /// The next K-tiles read it, so the access may prefetch it.
     NextTiles,
-    /// It, and what is loaded, is read once, so that the L2 cache should rather keep other data.
+    /// The access is the only one. The L2 cache should keep other data instead.
     Once,
 }
 
@@ -142,13 +142,13 @@ pub enum Arrival {
     Now,
     /// Once every asynchronous copy that this thread has issued is complete.
     WhenCopied,
-    /// Now; and the phase is not complete before this many bytes have been copied.
+    /// Immediately. The phase also waits until this many bytes have been copied.
     Expecting(u32),
-    /// As `Expecting`, where a register holds the number of bytes.
-    ExpectingAsMany(Reg),
+    /// As `Expecting`, with the number of bytes in a register.
+    ExpectingIn(Reg),
 }
 
-/// What a product of a warp group multiplies.
+/// The shape of one `wgmma`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupShape {
     /// Columns of B.
@@ -206,9 +206,9 @@ pub enum Math {
     Max,
     /// 2^x, f32, approximately; exactly for integers
     Exp2,
-    /// 2^x, f32, approximately, and 0 if it is below 2^-126: without the instructions for subnormal numbers
+    /// 2^x, f32, approximately; 0 if the result is below 2^-126: avoids the instructions for subnormal numbers
     Exp2OrZero,
-    /// 1 / x, f32, approximately; an x below 2^-126 counts as 0, and so does such a result
+    /// 1 / x, f32, approximately; flushes an x or a result below 2^-126 to 0
     Reciprocal,
     /// conversion to the destination's type
     Convert,
@@ -231,7 +231,7 @@ pub struct OriginId(pub u32);
 pub struct Stmt {
     /// What it does.
     pub op: Op,
-    /// Why.
+    /// The clause that it comes from.
     pub origin: OriginId,
 }
 
@@ -241,8 +241,8 @@ pub struct Stmt {
 pub enum Op {
     /// Reads kernel parameter number `index`.
     Param { dst: Reg, index: usize },
-    /// Reads parameter number `index`, a field of a record, from the record at this address. Of a tensor map it is the
-    /// address, and copies that use it see what the host wrote.
+    /// Reads parameter number `index`, a field of a record, from the record at this address. For a tensor map, the
+    /// result is the map's address, and copies that use it see what the host wrote.
     Field { dst: Reg, index: usize, record: Reg },
     /// Evaluates an index expression.
     Set { dst: Reg, value: Expr },
@@ -253,19 +253,19 @@ pub enum Op {
     /// Copies `bytes` from global to shared memory asynchronously; only the first `valid` bytes are read, and the rest
     /// become zero.
     CopyAsync { to: Address, from: Address, bytes: u32, valid: Option<Reg>, guard: Option<Guard>, access: Access },
-    /// Copies a box of a matrix to shared memory, where its bytes are counted by an mbarrier. `map` is the address of the
-    /// tensor map, `at` the coordinates of the box in the matrix, innermost first; zeros are written outside the matrix.
-    /// With `blocks`, whose bit r is set for each block r of the cluster that gets the box, it is written to the same place in
-    /// the shared memory of each of them, and counted by the same mbarrier there.
+    /// Copies a box of a matrix to shared memory and counts its bytes at an mbarrier. `map` is the address of the
+    /// tensor map, `at` the coordinates of the box in the matrix, innermost first; zeros are written outside the
+    /// matrix. With `blocks`, bit r says whether block r of the cluster gets the box: TMA writes it to the same place
+    /// in that block's shared memory, and signals the same mbarrier there.
     CopyBox { to: Address, map: Reg, at: Vec<Reg>, barrier: Address, blocks: Option<Reg>, guard: Option<Guard> },
-    /// Copies a box of a matrix from shared memory to global memory; what is outside the matrix is not written.
+    /// Copies a box of a matrix from shared memory to global memory; elements outside the matrix are not written.
     StoreBox { from: Address, map: Reg, at: Vec<Reg>, guard: Option<Guard> },
     /// Ends a group of stores of boxes.
     CommitBoxes,
     /// Waits until the boxes of all groups have been read from shared memory.
     SettleBoxes,
-    /// Orders what this thread has read and written in shared memory before copies of boxes that start when others know of
-    /// the fence.
+    /// Orders this thread's accesses to shared memory before TMA copies by threads that synchronise with it after the
+    /// fence (`fence.proxy.async`).
     FenceCopies,
     /// Ends a group of asynchronous copies.
     CommitCopies,
@@ -281,51 +281,53 @@ pub enum Op {
     Select { dst: Reg, pred: Reg, yes: Value, no: Value },
     /// acc[i][j] += a[i] * b[j] for all i and j, in the given order; `acc` has `a.len()` rows of `b.len()`.
     Outer { acc: Vec<Reg>, a: Vec<Reg>, b: Vec<Reg>, order: FmaOrder },
-    /// Reads one matrix of 8 x 8 elements of 16 bits for each destination: the lanes `8 i` to `8 i + 7` have the addresses
-    /// of the rows of matrix `i`. Each lane gets two elements of a row of each matrix; or of a column, if `transposed`.
+    /// Reads one matrix of 8 x 8 16-bit elements for each destination. Lanes `8 i` to `8 i + 7` provide the addresses
+    /// of the rows of matrix `i`. Each lane gets two elements of a row of each matrix, or of a column if `transposed`.
     LoadMatrices { dst: Vec<Reg>, address: Address, transposed: bool, guard: Option<Guard> },
-    /// Writes one matrix of 8 x 8 elements of 16 bits for each source, as [`Op::LoadMatrices`] reads them.
+    /// Writes one matrix of 8 x 8 16-bit elements for each source, with the layout of [`Op::LoadMatrices`].
     StoreMatrices { src: Vec<Reg>, address: Address, transposed: bool },
-    /// A warp's tensor cores: `acc[16 x 8] += a * b`, 16 or 8 of k, of elements of type `factor`.
+    /// A warp's tensor cores compute `acc[16 x 8] += a * b` over 16 or 8 elements of k, with elements of type `factor`.
     WarpProduct { acc: Vec<Reg>, a: Vec<Reg>, b: Vec<Reg>, factor: Type },
-    /// A warp group's tensor cores start `acc[64 x columns] += a * b`, and the warp group goes on. `a` and `b` are matrix
-    /// descriptors of tiles in shared memory; `add` is true. Each warp holds its rows of `acc`, as the PTX ISA says.
+    /// A warp group's tensor cores start `acc[64 x columns] += a * b`, and the warp group continues. `a` and `b` are
+    /// matrix descriptors of tiles in shared memory; `add` is true. Each warp holds its rows of `acc` in the layout of
+    /// the PTX ISA.
     GroupProduct { acc: Vec<Reg>, a: Reg, b: Reg, add: Reg, shape: GroupShape },
-    /// Lets the products that follow see what threads have written to their accumulators.
+    /// Makes the threads' writes to accumulators visible to the products that follow (`wgmma.fence`).
     FenceProducts,
     /// Ends a group of products.
     CommitProducts,
     /// Waits until at most this many groups of products are in flight.
     WaitProducts(u32),
-    /// Arrives at the mbarrier that another block of the cluster, or this one, has at this address of its shared memory.
+    /// Arrives at the mbarrier at this address in another block of the cluster, or in this one.
     ArriveAt { block: Reg, address: Address, guard: Option<Guard> },
     /// Synchronises all threads of the block.
     Barrier,
     /// Synchronises all threads of all blocks of the cluster.
     ClusterBarrier,
-    /// The first half of it: what this thread has read and written in shared memory is over for whoever waits.
+    /// The first half of a cluster barrier: this thread's accesses to shared memory are complete for threads that wait.
     ClusterArrive,
     /// The second half: waits until all threads have arrived.
     ClusterWait,
     /// Synchronises the threads that take part in a named barrier.
     NamedBarrier { number: u32, threads: u32 },
-    /// Lets each thread of a warp group have this many registers: more than before, for which it waits, or fewer.
+    /// Sets the number of registers of each thread of a warp group: an increase waits for free registers, a decrease
+    /// frees them.
     SetRegisters { count: u32, more: bool },
-    /// Makes 8 bytes of shared memory an mbarrier whose phase completes after this many arrivals.
+    /// Initialises 8 bytes of shared memory as an mbarrier that completes a phase after this many arrivals.
     InitBarrier { address: Address, arrivals: u32 },
-    /// Lets copies of boxes see the mbarriers that this thread has initialised.
+    /// Makes the mbarriers that this thread has initialised visible to TMA.
     PublishBarriers,
     /// Arrives at an mbarrier, immediately or when this thread's asynchronous copies are complete.
     Arrive { address: Address, when: Arrival, guard: Option<Guard> },
-    /// Tests whether the mbarrier's phase of the given parity is complete; if so, writes before its arrivals are
+    /// Tests whether the phase of the given parity of an mbarrier is complete. If so, writes before its arrivals are
     /// visible.
     TestBarrier { dst: Reg, address: Address, parity: Reg },
     /// Adds 1 to a flag in global memory and returns its old value. Orders this thread's accesses before and after it
     /// with those of other threads that do the same.
     CountUp { dst: Reg, address: Address },
-    /// Reads a flag; if it was raised, writes before it was raised are visible afterwards.
+    /// Reads a flag. If it is raised, the writes before that are visible afterwards.
     ReadFlag { dst: Reg, address: Address },
-    /// Raises a flag: a thread that reads it sees what this thread wrote before.
+    /// Raises a flag: a thread that reads it sees this thread's earlier writes.
     RaiseFlag { address: Address, value: Reg },
     /// A branch.
     If { cond: Guard, then: Vec<Stmt>, other: Vec<Stmt> },
@@ -340,11 +342,11 @@ pub struct Param {
     pub name: String,
     /// Type.
     pub ty: Type,
-    /// Its first byte in a record; `None`: it is a parameter of the kernel.
+    /// Its first byte in a record; `None`: a parameter of the kernel.
     pub field: Option<u32>,
     /// What the verifier needs to know about it.
     pub holds: Holds,
-    /// What it is, with its unit.
+    /// Its meaning, with its unit.
     pub about: String,
 }
 
@@ -487,7 +489,7 @@ impl Numbering {
 /// The order in which an outer product of `m` x `n` is written, as pairs (row, column).
 ///
 /// ptxas keeps the order of independent multiply-adds, and the order decides register reuse: a snake keeps one operand
-/// at each turn.
+/// wherever it changes direction.
 pub fn outer_order(m: usize, n: usize, order: FmaOrder) -> impl Iterator<Item = (usize, usize)> {
     // Block by block of `height` x `width`, and within a block along its rows or columns.
     let (height, width) = match order {
@@ -537,7 +539,7 @@ mod tests {
         }
     }
 
-    /// What each order is for: which operand stays from one multiply-add to the next.
+    /// Each order keeps one operand from one multiply-add to the next.
     #[test]
     fn orders_are_what_they_are_called() {
         let of = |order| outer_order(2, 3, order).collect::<Vec<_>>();

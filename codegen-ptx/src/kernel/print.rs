@@ -217,7 +217,7 @@ impl Printer<'_> {
                     Arrival::Now => format!("arrive {address}{guard}"),
                     Arrival::WhenCopied => format!("arrive_when_copied {address}{guard}"),
                     Arrival::Expecting(bytes) => format!("arrive {address} expecting {bytes} B{guard}"),
-                    Arrival::ExpectingAsMany(bytes) => {
+                    Arrival::ExpectingIn(bytes) => {
                         format!("arrive {address} expecting {} B{guard}", self.reg(*bytes))
                     }
                 }

@@ -1,6 +1,6 @@
 //! Which threads agree on the value of each register, and on the path they take.
 //!
-//! Ensures, for a kernel whose registers are defined before their use: an [`Agreement`] for the condition of each
+//! Ensures, for a kernel with registers defined before their use: an [`Agreement`] for the condition of each
 //! branch and loop, and for each barrier the threads that reach it and whether they reach it together. The verifier and
 //! the emitter both rely on it; nothing in the IR claims that a branch is uniform.
 //!
@@ -41,7 +41,7 @@ impl Agreement {
     /// All threads.
     pub const ALL: Agreement = Agreement(1 << 31);
 
-    /// The largest group that is aligned at a multiple of `bound`; every group is aligned at 0.
+    /// The largest group that is aligned at a multiple of `bound`. Every group is aligned at 0.
     fn dividing(bound: u64) -> Agreement {
         Agreement(1 << bound.trailing_zeros().min(31))
     }
@@ -69,10 +69,10 @@ impl Control {
 pub struct Uniformity<'k> {
     /// By branch and loop: how far the condition is uniform among the threads that evaluate it together.
     pub conditions: Vec<Agreement>,
-    /// The barriers, of the block and named, and changes of the number of registers, with the threads that reach them.
+    /// The barriers, of the block and named, and changes of the register count, with the threads that reach them.
     pub barriers: Vec<(&'k Stmt, Control)>,
-    /// The statements about matrices of whole warps and about products of warp groups, with the threads that reach them, and how far their operands are
-    /// uniform.
+    /// The statements about matrices of whole warps and about products of warp groups, with the threads that reach
+    /// them, and how far their operands are uniform.
     pub products: Vec<(&'k Stmt, Control, Agreement)>,
 }
 
@@ -80,7 +80,7 @@ pub struct Uniformity<'k> {
 pub fn analyse(kernel: &Kernel) -> Uniformity<'_> {
     let numbering = kernel.numbering();
     let mut registers = vec![Known::SAME; numbering.len()];
-    // Families of data registers that hold no parameter differ between threads everywhere.
+    // Data registers differ between threads, except in families that hold a parameter.
     let mut differing: Vec<bool> = kernel.families.iter().map(|family| family.ty.is_data()).collect();
     for stmt in &kernel.body {
         if let Op::Param { dst, .. } = &stmt.op {
@@ -107,7 +107,7 @@ struct Known {
     shape: Shape,
 }
 
-/// Values whose dependence on the thread's index is known.
+/// Values with a known dependence on the thread's index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
     Other,
@@ -128,7 +128,7 @@ impl Known {
         Known { agree, shape: Shape::Other }
     }
 
-    /// What is known if the value is either of two.
+    /// The facts that hold for both values, where two paths join.
     fn meet(self, other: Known) -> Known {
         let shape = if self.shape == other.shape { self.shape } else { Shape::Other };
         Known { agree: self.agree.min(other.agree), shape }
@@ -160,7 +160,7 @@ impl<'k> Analysis<'k> {
         match &stmt.op {
             Op::Param { dst, .. } if !self.differing[dst.family.0 as usize] => self.assign(*dst, Known::SAME),
             Op::Param { .. } => {}
-            // Nothing writes the records while a kernel runs, so that one address means one value.
+            // Nothing writes the records while a kernel runs, so one address means one value.
             Op::Field { dst, record, .. } => {
                 let agree = self.get(*record).agree;
                 self.assign(*dst, Known::plain(agree));
@@ -256,7 +256,7 @@ impl<'k> Analysis<'k> {
         }
     }
 
-    /// The registers that these statements assign, in increasing order, without those that are never uniform.
+    /// The registers that these statements assign, in increasing order, except those that are never uniform.
     fn assigned(&self, bodies: &[&[Stmt]]) -> Vec<usize> {
         let mut all = Vec::new();
         for body in bodies {
@@ -281,7 +281,7 @@ impl<'k> Analysis<'k> {
         }
     }
 
-    /// Analyses a loop up to a fixpoint, since each iteration begins with what the previous one assigned.
+    /// Analyses a loop up to a fixpoint, since each iteration begins with the values that the previous one assigned.
     fn repeat(&mut self, body: &'k [Stmt], again: Reg, control: &Control) {
         let entry = self.entry();
         let (conditions, barriers) = (self.result.conditions.len(), self.result.barriers.len());
@@ -301,8 +301,8 @@ impl<'k> Analysis<'k> {
             let stable = next == agree && joined == head;
             agree = next;
             if stable {
-                // Values that leave the loop were assigned in different iterations where threads disagree on the number
-                // of iterations.
+                // Where threads disagree on the number of iterations, values that leave the loop come from different
+                // iterations.
                 for (number, end) in assigned.iter().zip(end) {
                     self.registers[*number] = end.capped(agree);
                 }
@@ -323,7 +323,7 @@ impl<'k> Analysis<'k> {
         self.registers[number] = known;
     }
 
-    /// Data are uniform only if they come from a parameter; nothing branches on other data.
+    /// Data are uniform only if they come from a parameter. Nothing branches on other data.
     fn differs(&mut self, reg: Reg) {
         if !self.differing[reg.family.0 as usize] {
             self.assign(reg, Known::DIFFERENT);

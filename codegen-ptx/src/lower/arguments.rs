@@ -32,7 +32,7 @@ pub(super) fn declaration(program: &Program, param: &Param) -> Lowered<kernel::P
             (Type::U64, map.map_or_else(String::new, |map| map.about(program)))
         }
         Param::Vector(i) => {
-            let vector = epilogue.vectors.get(*i).ok_or_else(|| broken(format!("there is no vector {i}")))?;
+            let vector = epilogue.vectors.get(*i).ok_or_else(|| broken(format!("the epilogue has no vector {i}")))?;
             (Type::U64, format!("vector {}, global address", vector.name))
         }
         Param::M => (Type::U32, "rows of D".into()),
@@ -42,7 +42,7 @@ pub(super) fn declaration(program: &Program, param: &Param) -> Lowered<kernel::P
         Param::BatchStride(op) => (Type::U64, format!("batch stride of {op:?}, elements")),
         Param::Batch => (Type::U32, "products of the batch".into()),
         Param::Scalar(i) => {
-            let name = epilogue.scalars.get(*i).ok_or_else(|| broken(format!("there is no scalar {i}")))?;
+            let name = epilogue.scalars.get(*i).ok_or_else(|| broken(format!("the epilogue has no scalar {i}")))?;
             (register_type(types.epilogue())?, format!("scalar {name}"))
         }
         Param::Problems => (Type::U64, "list of the products, global address".into()),
@@ -103,7 +103,7 @@ impl Args {
 }
 
 impl Lowering<'_> {
-    /// Reads an argument that is an address or a leading dimension, in a group that of the current product.
+    /// Reads an argument that is an address or a leading dimension; in a group, that of the current product.
     pub(super) fn wide_arg(&mut self, which: &Param) -> Lowered<Expr> {
         let index = self.index_of(which)?;
         if index < self.program.params.len() {
@@ -128,6 +128,6 @@ impl Lowering<'_> {
             Some(self.program.params.len() + index)
         };
         own.or_else(field)
-            .ok_or_else(|| broken(format!("there is no parameter {}", param_name(which, &self.program.problem))))
+            .ok_or_else(|| broken(format!("the kernel has no parameter {}", param_name(which, &self.program.problem))))
     }
 }

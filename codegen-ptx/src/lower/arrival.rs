@@ -1,11 +1,12 @@
-//! The tile of C on its way to the stage of D, and there to the threads that compute D from it.
+//! The copy of C's tile to the stage of D, and its use by the threads that compute D.
 //!
 //! ```text
-//! before the products:  one thread waits until the last tile of D has been read, and starts the copies of C
-//! after them:           each thread waits until C has arrived, reads its elements, and writes those of D to their places
+//! before the mainloop:  one thread waits until the last tile of D has been read, and starts the copies of C
+//! after the mainloop:   each thread waits until C has arrived, reads its elements, and writes those of D to their
+//! places
 //! ```
 //!
-//! Where a scalar of 0 makes the epilogue ignore C, nothing of it is copied or read, and nobody waits for it.
+//! If a scalar of 0 makes the epilogue ignore C, C is not copied or read, and no thread waits for it.
 
 use ptx_gemm_dsl::terms::{Operand, Param};
 
@@ -14,7 +15,7 @@ use crate::kernel::{self, Address, Expr, Guard, Reg};
 use crate::tile::{self, Note, Op, Statement, Turn};
 
 impl Lowering<'_> {
-    /// Initialises the mbarriers of C: one thread arrives at each, with the bytes to expect.
+    /// Initialises the mbarriers of C: one thread arrives at each, with the number of bytes to expect.
     pub(super) fn init_arrival(&mut self) {
         let program = self.program;
         let Some(arrival) = &program.arrival else { return };
@@ -26,7 +27,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// Starts to carry the parity that a role waits for from tile to tile.
+    /// Declares the parity that a role waits for, which is kept from tile to tile.
     pub(super) fn carry_c(&mut self, body: &[Statement]) {
         let mut waits = false;
         tile::walk(body, &mut |statement| waits |= matches!(statement.op, Op::AwaitC));
@@ -57,7 +58,7 @@ impl Lowering<'_> {
         let line = lines.elements * bytes;
         let when = match work_tile.width.clone() {
             None => kernel::Arrival::Expecting(lines.count * line),
-            Some(columns) => kernel::Arrival::ExpectingAsMany(self.b.set_reg(columns * line)),
+            Some(columns) => kernel::Arrival::ExpectingIn(self.b.set_reg(columns * line)),
         };
         self.b.push(kernel::Op::Arrive { address: barrier, when, guard });
         Ok(())
@@ -80,7 +81,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Registers for words of C, which a predicate guards: zeros, where it does not hold.
+    /// Zeroes the registers for words of C and guards their loads, if C is read only under a predicate.
     pub(super) fn guarded(&mut self, words: &[Reg], reads: Option<Reg>) -> Option<Guard> {
         let pred = reads?;
         self.b.push(kernel::Op::Clear { dst: words.to_vec() });
@@ -88,7 +89,7 @@ impl Lowering<'_> {
     }
 
     fn barrier_of_c(&mut self) -> Lowered<Address> {
-        let arrival = self.program.arrival.as_ref().ok_or_else(|| broken("there is no arrival of c"))?;
+        let arrival = self.program.arrival.as_ref().ok_or_else(|| broken("the program has no arrival of c"))?;
         let base = Expr::SharedBase + arrival.offset_bytes;
         let base = match &self.groups {
             None => base,

@@ -2,7 +2,7 @@
 //!
 //! The tile is divided into chunks along the operand's contiguous dimension in global memory. Chunk c begins at
 //! coordinate `c / per_row` of the other dimension. Thread t of the role copies chunks t, t + threads, t + 2 threads
-//! and so on, one in each *pass*. If the passes differ by constants, one pointer serves them all.
+//! and so on, one in each *pass*. Passes that differ by constants share one pointer.
 
 mod edge;
 
@@ -15,6 +15,7 @@ use super::shared::SharedAddress;
 use super::source::Source;
 use super::{Lowered, Lowering, WorkTile, broken, index, letter};
 use crate::kernel::{Access, Address, Dim, Expr, Guard, Math, Memory, Op, Reach, Reg, Value};
+use crate::origin::Site;
 use crate::tile::{Buffer, Mover, Note};
 
 /// How a tile is divided into chunks.
@@ -52,7 +53,7 @@ struct Pass {
     /// it.
     shared: usize,
     shared_delta: u32,
-    /// Whether a thread has a chunk in this pass; all threads do if absent.
+    /// Whether the thread has a chunk in this pass; absent if all threads do.
     active: Option<Reg>,
 }
 
@@ -61,7 +62,7 @@ pub(super) struct Copies {
     /// The buffer, and its index in the program.
     pub buffer: usize,
     side: Side,
-    /// Whether the copies are asynchronous, without a detour through registers.
+    /// Whether the copies are asynchronous and bypass the registers.
     pub is_async: bool,
     chunks: Chunks,
     tile: Buffer,
@@ -86,8 +87,8 @@ pub(super) struct Copies {
     advance: Expr,
     /// Elements between global and shared memory, pass by pass.
     staging: Vec<Reg>,
-    /// Elements in one of these registers: two, if they have 16 bits and are loaded together. As pairs they are not
-    /// divided before they are stored, and so nothing waits for the load until then.
+    /// Elements per register: two if they have 16 bits and are loaded together. Pairs are stored without being split,
+    /// so nothing waits for the load before the store.
     per_register: u32,
     /// Registers for single elements, if the others hold pairs.
     single: Vec<Reg>,
@@ -101,7 +102,7 @@ impl Lowering<'_> {
         let side = tile.side;
         let bytes = self.program.element(side).bytes();
         let note = self.program.block_note.clone();
-        self.b.origin(&note, &format!("address of this thread's part of {}", letter(side)));
+        self.b.origin_at(Site::PartToCopy, &note, &format!("address of this thread's part of {}", letter(side)));
         let Source { base, row_bytes, fast: global_fast, plane_bytes } = self.source(work_tile, side)?;
         let chunks = Chunks::of(&tile, global_fast, widths, self.threads);
         let own = work_tile.own(side).0.clone();
@@ -195,7 +196,7 @@ impl Lowering<'_> {
             true => outer.clone() * copies.tile.pitch + inner.clone(),
             false => inner.clone() * copies.tile.pitch + outer.clone(),
         };
-        // In a regular copy, the first pass prepares the addresses of all.
+        // In a regular copy, the first pass prepares the addresses of all passes.
         let regular = threads.is_multiple_of(per_row) || per_row.is_multiple_of(threads);
         let served = if regular { pass..passes } else { pass..pass + 1 };
         let mut distances = Vec::new();
@@ -213,8 +214,8 @@ impl Lowering<'_> {
 
     /// Copies the K-tiles that the pointers point at, `ahead` elements after the position where `rem` of k is left,
     /// into the slot at byte offset `slot`. Through registers, this is only the first half; [`Lowering::land`] is the
-    /// second. Consecutive copies of operands share one branch, since each branch costs the main loop an instruction or
-    /// two that no multiply can hide.
+    /// second. Consecutive copies of operands share one branch, since each branch costs the mainloop one or two
+    /// instructions that no multiply can hide.
     ///
     /// `full` says whether the whole K-tile is in bounds; absent if it always is.
     pub(super) fn copy(
@@ -249,15 +250,15 @@ impl Lowering<'_> {
             match (self.program.tail, copies.is_async) {
                 (Tail::Predicate, true) => self.copy_edge_async(work_tile, copies, &rem_k, slot, note)?,
                 (Tail::Predicate, false) => self.copy_edge(work_tile, copies, &rem_k, note)?,
-                // The sizes are multiples of the tile: the only tile that is not full is the one past the end, which is
-                // never multiplied.
+                // The sizes are multiples of the tile. The only tile that is not full is the one past the end, and it
+                // is never multiplied.
                 (Tail::None, _) => self.clear_staging(copies, note),
             }
         }
         let other = self.b.close();
         let names = operands.iter().map(|(copies, _)| letter(copies.side)).collect::<Vec<_>>().join(" and ");
         if let Some((_, note)) = operands.first() {
-            self.b.origin(note, &format!("{names}: the widest accesses if the K-tile lies inside"));
+            self.b.origin_at(Site::CopyPath, note, &format!("{names}: the widest accesses if the K-tile lies inside"));
         }
         self.b.branch(full, then, other);
         Ok(())
@@ -265,7 +266,7 @@ impl Lowering<'_> {
 
     /// Advances an operand's pointers to the next K-tile.
     pub(super) fn advance(&mut self, copies: &Copies, note: &Note) {
-        self.b.origin(note, &format!("{}: advance to the next K-tile", letter(copies.side)));
+        self.b.origin_at(Site::NextKTile, note, &format!("{}: advance to the next K-tile", letter(copies.side)));
         self.move_by(copies, &copies.advance);
     }
 
@@ -277,8 +278,7 @@ impl Lowering<'_> {
     }
 
     /// The index of a pass's chunk, computed from the thread's index, and its position in the tile: the coordinate
-    /// along the dimension that is not contiguous in global memory, and that of its first element along the one that
-    /// is.
+    /// along the strided dimension of global memory, and that of its first element along the contiguous one.
     fn coordinates(&mut self, chunks: Chunks, pass: u32) -> (Expr, Expr, Expr) {
         let chunk = self.b.set(self.tid.clone() + pass * self.threads);
         let outer = self.b.set(chunk.clone() / chunks.per_row);
@@ -328,7 +328,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// One asynchronous copy of a chunk. When transposing, one copy per element, each with its own `valid`.
+    /// One asynchronous copy of a chunk. A transposing copy is one copy per element, each with its own `valid`.
     fn copy_async(
         &mut self,
         copies: &Copies,
@@ -407,7 +407,7 @@ impl Copies {
         self.plane_bytes.as_ref()
     }
 
-    /// Bytes that an address advances by for so much of k.
+    /// Bytes that an address advances by for this distance along k.
     pub(super) fn along_k(&self, k: Expr) -> Expr {
         match self.global_fast {
             Fast::K => k.wide() * self.bytes,

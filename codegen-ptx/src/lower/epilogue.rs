@@ -1,10 +1,10 @@
-//! The end of a tile: loads the epilogue's operands, computes its value and stores it, line by line.
+//! The epilogue of a tile: loads its operands, computes its value and stores it, line by line.
 //!
-//! The accumulators' map alone says which elements a thread has.
+//! Only the accumulators' map says which elements a thread holds.
 //!
 //! A line runs along D's contiguous dimension. Tiles inside D are stored with the widest accesses; at an edge each
-//! element has its own predicate. A tile that is staged in shared memory first is written there whole, whatever lies
-//! outside D.
+//! element has its own predicate. A tile that is staged in shared memory is written to the stage in full, including
+//! elements outside D.
 
 mod matrices;
 mod scales;
@@ -16,6 +16,7 @@ use ptx_gemm_dsl::types::Layout;
 use super::expression::{Element, per_row};
 use super::{Lowered, Lowering, WorkTile, broken};
 use crate::kernel::{Access, Address, Expr, Guard, Locality, Math, Memory, Op, Reg, Value};
+use crate::origin::Site;
 use crate::tile::{Map, Note, ReadC, Stager};
 
 /// One dimension of the thread's part of the tile.
@@ -26,7 +27,7 @@ struct Axis {
     /// The thread's first element in D, and in the tile.
     start: Expr,
     local: Expr,
-    /// Elements left of D from the tile's first element on.
+    /// Elements of D left from the tile's first element on.
     rem: Expr,
 }
 
@@ -95,8 +96,8 @@ impl Lowering<'_> {
         format!("epilogue({})", self.program.problem.epilogue).into()
     }
 
-    /// Applies the epilogue to a set of accumulators and stores the tile, with `width` elements of D per access, or writes it to
-    /// the stage as `stager` says. C is read from where `from` says.
+    /// Applies the epilogue to a set of accumulators. Stores the tile with `width` elements of D per access, or writes
+    /// it to the stage as `stager` says. `from` says where C is read.
     pub(super) fn store(
         &mut self,
         work_tile: &WorkTile,
@@ -109,7 +110,7 @@ impl Lowering<'_> {
         self.store_sums(work_tile, (map, &sums, stager), (width, from), note)
     }
 
-    /// The same, of sums in registers that a map numbers.
+    /// The same for accumulators already in registers, numbered by a map.
     pub(super) fn store_sums(
         &mut self,
         work_tile: &WorkTile,
@@ -145,9 +146,9 @@ impl Lowering<'_> {
             false => self.lines(&held, &rows, &cols, &d, c.as_ref(), reads_c, &vectors, None)?,
         }
         let inside = self.b.close();
-        // Without vectors and a C in global memory, what is staged is the same everywhere.
-        let anywhere = staged && !matches!(c, Some(SourceOfC::Global(_))) && vectors.is_empty();
-        match work_tile.interior.filter(|_| !anywhere) {
+        // Without vectors and without C in global memory, staging takes the same path inside D and at its edges.
+        let edge_free = staged && !matches!(c, Some(SourceOfC::Global(_))) && vectors.is_empty();
+        match work_tile.interior.filter(|_| !edge_free) {
             None => self.b.extend(inside),
             Some(interior) => {
                 self.b.open();
@@ -160,7 +161,7 @@ impl Lowering<'_> {
                     false => self.lines(&held, &rows, &cols, &d, c.as_ref(), reads_c, &vectors, Some(&edge))?,
                 }
                 let at_edge = self.b.close();
-                self.b.origin(note, "the widest accesses if the tile lies inside D");
+                self.b.origin_at(Site::StorePath, note, "the widest accesses if the tile lies inside D");
                 self.b.branch(interior, inside, at_edge);
             }
         }
@@ -180,7 +181,7 @@ impl Lowering<'_> {
         Ok((rows, axis(map.cols(), &work_tile.n0, col, &work_tile.rem_n)))
     }
 
-    /// The accumulators in the type that the epilogue computes in, as their map numbers them.
+    /// The accumulators in the epilogue's type, in the order of their map.
     fn sums(&mut self, acc: usize, note: &Note) -> Vec<Reg> {
         let held = self.acc[acc].clone();
         if self.types.sums == self.types.acc {
@@ -199,7 +200,7 @@ impl Lowering<'_> {
         sums
     }
 
-    /// Registers that a map numbers, row by row of the thread's elements.
+    /// Reorders registers from the order of a map to row by row of the thread's elements.
     fn by_rows(sums: &[Reg], map: &Map, (rows, cols): (&Axis, &Axis)) -> Lowered<Vec<Reg>> {
         let mut held = vec![None; sums.len()];
         for (element, reg) in sums.iter().enumerate() {
@@ -220,7 +221,8 @@ impl Lowering<'_> {
         width: u32,
         note: &Note,
     ) -> Lowered<Plane> {
-        self.b.origin(note, &format!("address of this thread's part of {op:?}"));
+        let site = if op == Operand::C { Site::PartOfC } else { Site::PartOfD };
+        self.b.origin_at(site, note, &format!("address of this thread's part of {op:?}"));
         let bytes = self.bytes(op);
         let base = self.matrix(work_tile, op)?;
         let ld = self.wide_arg(&Param::Ld(op))?;
@@ -231,13 +233,13 @@ impl Lowering<'_> {
         Ok(Plane { base: self.b.set(address), ld_bytes, bytes, layout, width, access })
     }
 
-    /// The predicate of reading C at all; absent if it always is read.
+    /// The predicate for reading C at all; absent if C is always read.
     pub(super) fn reads_c(&mut self, note: &Note) -> Option<Reg> {
         let scalars = self.dropping.c.clone();
         self.nonzero(&scalars, "a scalar of 0 skips reading C", note)
     }
 
-    /// The predicate that none of some scalars is 0; absent if there are none.
+    /// The predicate that all of some scalars are nonzero; absent if there are none.
     fn nonzero(&mut self, scalars: &[usize], what: &str, note: &Note) -> Option<Reg> {
         let mut reads: Option<Expr> = None;
         for scalar in scalars {
@@ -263,7 +265,7 @@ impl Lowering<'_> {
         let vectors = &self.program.problem.epilogue.vectors;
         let mut out = Vec::new();
         for (i, vector) in vectors.iter().enumerate() {
-            self.b.origin(note, &format!("address of this thread's part of {}", vector.name));
+            self.b.origin_at(Site::PartOfVector, note, &format!("address of this thread's part of {}", vector.name));
             let base = self.wide_arg(&Param::Vector(i))?;
             let start = if per_row(vector.axis) { &rows.start } else { &cols.start };
             let address = self.b.set(base + start.clone().wide() * bytes);
@@ -273,7 +275,7 @@ impl Lowering<'_> {
     }
 
     fn edge(&mut self, inner: &Axis) -> Edge {
-        self.b.origin(&self.program.tail_note, "which elements of a line lie inside D");
+        self.b.origin_at(Site::ElementsInside, &self.program.tail_note, "which elements of a line lie inside D");
         let inside = |i| (inner.local.clone() + inner.position(i)).lt(inner.rem.clone());
         let inner = (0..inner.count()).map(|i| self.b.set_reg(inside(i))).collect();
         Edge { inner }
@@ -294,7 +296,7 @@ impl Lowering<'_> {
             let axis = axes[usize::from(!per_row(vector.axis))];
             let regs = self.b.fresh_many(self.families.vector, axis.positions.len());
             for (i, reg) in regs.iter().enumerate() {
-                self.b.origin(note, &format!("element of {}", vector.name));
+                self.b.origin_at(Site::LoadVector, note, &format!("element of {}", vector.name));
                 let position = axis.position(i as u32);
                 let guard = if at_edge {
                     self.b.constant(*reg, 0.0);
@@ -376,7 +378,7 @@ impl Lowering<'_> {
 
     /// The predicate of each element of line `o`: whether it is inside D.
     fn line_guards(&mut self, edge: &Edge, outer: &Axis, o: u32) -> Vec<Reg> {
-        self.b.origin(&self.program.tail_note, "which elements of this line lie inside D");
+        self.b.origin_at(Site::LineInside, &self.program.tail_note, "which elements of this line lie inside D");
         let ok = self.b.set((outer.local.clone() + outer.position(o)).lt(outer.rem.clone()));
         edge.inner.iter().map(|inner| self.b.set_reg(ok.clone().and(Expr::Reg(*inner, 1)))).collect()
     }
@@ -396,7 +398,7 @@ impl Lowering<'_> {
         let width = if guards.is_some() || !same_order { 1 } else { c.width };
         let (mut at, mut last) = (line.clone(), 0);
         for e in (0..inner.count()).step_by(width as usize) {
-            self.b.origin(note, "elements of C");
+            self.b.origin_at(Site::LoadC, note, "elements of C");
             let offset = if same_order {
                 inner.position(e) * c.bytes
             } else {
@@ -446,7 +448,7 @@ impl Lowering<'_> {
         let Target::Stage { width } = d else { return Err(broken("C is read in the stage of a D that is not there")) };
         let raw = self.pool_c(inner.positions.len(), 0);
         for (dst, position) in raw.chunks(*width as usize).zip(inner.positions.iter().step_by(*width as usize)) {
-            self.b.origin(note, "elements of C in shared memory");
+            self.b.origin_at(Site::LoadStagedC, note, "elements of C in shared memory");
             let guard = self.guarded(dst, reads);
             let address = self.stage_address(line.clone(), (inner.local.clone(), *position))?;
             let (memory, locality, reads) = (Memory::Shared, Locality::Unknown, Reads::Movable);
@@ -455,7 +457,7 @@ impl Lowering<'_> {
         Ok(self.widen_c(raw, note))
     }
 
-    /// Registers for `n` elements of C: of a line, or of one of several that are loaded together, which is number `set`.
+    /// Registers for `n` elements of C: of one line, or of number `set` of several lines that are loaded together.
     fn pool_c(&mut self, n: usize, set: usize) -> Vec<Reg> {
         while self.c_pool.len() < n * (set + 1) {
             let reg = self.b.fresh(self.families.c);
@@ -483,7 +485,7 @@ impl Lowering<'_> {
         };
         for e in (0..inner.count()).step_by(width as usize) {
             self.values_used = 0;
-            self.b.origin(&held.note, "value of D");
+            self.b.origin_at(Site::ValueOfD, &held.note, "value of D");
             let mut src = Vec::new();
             for e in e..e + width {
                 let (i, j, c) = operands(e);
@@ -496,13 +498,13 @@ impl Lowering<'_> {
             let position = inner.position(e);
             match (d, base) {
                 (Target::Global(plane), Some(base)) => {
-                    self.b.origin(&held.note, "store D");
+                    self.b.origin_at(Site::StoreElement, &held.note, "store D");
                     let guard = guards.map(|g| Guard { pred: g[e as usize], expect: true });
                     let address = Address { base, offset: i64::from(position * plane.bytes) };
                     self.b.push(Op::Store { memory: Memory::Global(plane.access), src, address, guard });
                 }
                 _ => {
-                    self.b.origin(&held.note, "D's tile in shared memory");
+                    self.b.origin_at(Site::StagedTile, &held.note, "D's tile in shared memory");
                     let address = self.stage_address(line.clone(), (inner.local.clone(), position))?;
                     self.b.push(Op::Store { memory: Memory::Shared, src, address, guard: None });
                 }
@@ -516,7 +518,7 @@ impl Lowering<'_> {
         if let (Value::Reg(reg), true) = (value, self.types.d == self.types.acc) {
             return reg;
         }
-        // A constant is one of the accumulator's type first, and a 16-bit type has no constants of its own.
+        // The constant first takes the accumulator's type, because a 16-bit type has no constants.
         let value = match value {
             Value::Const(_) if self.types.d.is_narrow() => self.apply(Math::Mov, vec![value]),
             value => value,

@@ -1,8 +1,8 @@
-//! Sums of parts of k in distributed shared memory: each block of a cluster leaves its own there, and adds up all parts of
-//! its share of the tile.
+//! Cluster reduction of split-K partial sums through distributed shared memory. Each block writes its partial sums to
+//! its own shared memory, and then adds up all parts of its share of the tile.
 //!
-//! A part's sums are written from the registers that the multiply instruction leaves them in. They are read line by line, with
-//! the widest accesses, by threads that then store whole lines of D.
+//! Threads write a part from the registers in which the multiply instruction leaves it. They read it line by line with
+//! the widest accesses, and then store whole lines of D.
 
 use ptx_gemm_dsl::plan::Exchange as ExchangePlan;
 use ptx_gemm_dsl::target::MAX_ACCESS_BYTES;
@@ -12,20 +12,27 @@ use ptx_gemm_dsl::types::Layout;
 use super::scheduler::Units;
 use super::{Lowered, Lowering, WorkTile, broken};
 use crate::kernel::{Address, Expr, Guard, Locality, Math, Memory, Op, Reg, Value};
+use crate::origin::Site;
 use crate::tile::{Exchange, Map, Note, ReadC};
 
 impl<'a> Lowering<'a> {
     fn the_exchange(&self) -> Lowered<&'a Exchange> {
-        self.program.exchange.as_ref().ok_or_else(|| broken("there is no exchange"))
+        self.program.exchange.as_ref().ok_or_else(|| broken("the program has no exchange"))
     }
 
-    /// Along lines of D: a pair of its row and its column as its line and its place in the line.
+    /// Converts a pair (row, column) to (line of D, position in the line).
     fn along_lines<T>(&self, (row, col): (T, T)) -> (T, T) {
         if self.program.problem.layouts.d == Layout::Row { (row, col) } else { (col, row) }
     }
 
-    /// Writes the sums of this thread to the shared memory of its block.
-    pub(super) fn leave_sums(&mut self, work_tile: &WorkTile, acc: usize, width: u32, note: &Note) -> Lowered<()> {
+    /// Writes this thread's partial sums to its block's shared memory.
+    pub(super) fn write_partial_sums(
+        &mut self,
+        work_tile: &WorkTile,
+        acc: usize,
+        width: u32,
+        note: &Note,
+    ) -> Lowered<()> {
         let &Exchange { pitch, offset_bytes, .. } = self.the_exchange()?;
         let map = &self.program.accumulators[acc].map;
         let (line, element) = self.along_lines(work_tile.thread()?);
@@ -43,7 +50,8 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// What follows the roles: a block adds up the sums of all blocks of the cluster, for its share of the tile.
+    /// The code after the roles: the block adds up the partial sums of all blocks of the cluster, for its share of the
+    /// tile.
     pub(super) fn exchange(&mut self, exchange: &'a Exchange) -> Lowered<()> {
         let (program, note) = (self.program, &exchange.note);
         self.b.origin(note, "this block has left its sums");
@@ -54,10 +62,10 @@ impl<'a> Lowering<'a> {
         let all = program.threads();
         self.tid = Expr::Tid(all);
         if self.threads < all {
-            // As a bound, too: the other threads read nothing.
+            // The minimum also states the bound; the other threads read nothing.
             self.tid = self.tid.clone().min((self.threads - 1).into());
         }
-        // While the others come.
+        // Computed while the block waits for the others.
         let units: Units = self.units();
         let unit = self.b.set(Expr::Block);
         let work_tile = self.enter_tile(&units, unit, Some((Expr::Const(0), Expr::Const(0))))?;
@@ -72,7 +80,7 @@ impl<'a> Lowering<'a> {
         self.b.origin(note, "all blocks of the cluster have left their sums");
         self.b.push(Op::ClusterWait);
         let sums = self.b.fresh_many(self.families.value, exchange.map.elements() as usize);
-        self.b.origin(note, "lines that are not read are zero");
+        self.b.origin_at(Site::UnreadLines, note, "lines that are not read are zero");
         self.b.push(Op::Clear { dst: sums.clone() });
         self.some_threads(adds, |lowering| lowering.add_parts(&work_tile, exchange, &sums, (line, element)))?;
         self.b.origin(note, "this block has read the sums of the others");
@@ -87,7 +95,7 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// Lets the threads of which a predicate is true, or all, do something.
+    /// Runs the body in the threads for which a predicate is true, or in all.
     fn some_threads(&mut self, which: Option<Reg>, body: impl FnOnce(&mut Self) -> Lowered<()>) -> Lowered<()> {
         let Some(which) = which else { return body(self) };
         self.b.open();
@@ -112,15 +120,15 @@ impl<'a> Lowering<'a> {
         let (m0, n0, rem_m, rem_n) = (&tile.m0, &tile.n0, &tile.rem_m, &tile.rem_n);
         let (start, rem) = if layout == Layout::Row { (m0, rem_m) } else { (n0, rem_n) };
         let start = self.b.set(start.clone() + first.clone());
-        // Of the tile, and so of its last share, there may be fewer.
+        // The tile, and thus its last share, may have fewer lines.
         let lines = rem.clone().min(program.lines().count.into());
         let rem = self.b.set((lines.max(first.clone()) - first.clone()).min(share));
         let (m0, n0, rem_m, rem_n) = match layout {
             Layout::Row => (start, n0.clone(), rem, rem_n.clone()),
             Layout::Col => (m0.clone(), start, rem_m.clone(), rem),
         };
-        // Also without guards elsewhere: the last share may have fewer lines than its threads.
-        self.b.origin(&program.tail_note, "are there as many lines, and do they lie inside D?");
+        // Even without guards elsewhere, the last share may have fewer lines than its threads.
+        self.b.origin_at(Site::LinesInside, &program.tail_note, "are there as many lines, and do they lie inside D?");
         let (lines, elements) = self.along_lines((rem_m.clone(), rem_n.clone()));
         let whole = lines.ge(held).and(elements.ge(program.lines().elements));
         let interior = Some(self.b.set_reg(whole));
@@ -173,7 +181,7 @@ impl<'a> Lowering<'a> {
         for group in all.chunks(at_once) {
             let mut read = Vec::new();
             for part in group {
-                self.b.origin(note, &format!("sums of part {part}"));
+                self.b.origin_at(Site::SumsOfPart, note, &format!("sums of part {part}"));
                 let block = self.b.set_reg(Expr::Const((*part).into()));
                 let of_part = if *part == 0 { sums.to_vec() } else { self.b.fresh_many(self.families.value, count) };
                 if *part > 0 {
@@ -197,8 +205,8 @@ impl<'a> Lowering<'a> {
     }
 }
 
-/// A thread's elements in accesses of `width`: the line and the place in it of each, relative to the thread's first element,
-/// and its registers.
+/// A thread's elements in accesses of `width`: for each, the line and the position in it, relative to the thread's
+/// first element, and its registers.
 fn vectors(map: &Map, along: impl Fn((u32, u32)) -> (u32, u32), width: u32) -> Vec<((u32, u32), Vec<u32>)> {
     let mut all: Vec<((u32, u32), u32)> =
         (0..map.elements()).map(|register| (along(map.position(register)), register)).collect();

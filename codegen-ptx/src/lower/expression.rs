@@ -1,8 +1,8 @@
 //! The epilogue's expression, element by element.
 //!
-//! `x * y + z` becomes one fused multiply-add, from left to right. If a scalar is 0 and is a factor of the same product
-//! as `acc` or `c`, it drops that operand. Where every occurrence has the same scalar factors, the operand itself is
-//! zero (it was never summed or loaded); where they differ, each occurrence selects.
+//! `x * y + z` becomes one fused multiply-add, from left to right. A scalar of 0 drops `acc` or `c` where it is a
+//! factor of the same product. Where every occurrence has the same scalar factors, the operand itself is zero (it was
+//! never computed or loaded). Where the factors differ, each occurrence selects.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ pub(super) struct Element {
     pub vectors: Vec<Reg>,
 }
 
-/// The scalars that drop an operand, wherever it appears, if one of them is 0.
+/// The scalars that drop an operand in every occurrence if one of them is 0.
 pub(super) struct Dropping {
     pub acc: Vec<usize>,
     pub c: Vec<usize>,
@@ -73,7 +73,7 @@ impl Lowering<'_> {
         })
     }
 
-    /// A sum or difference; fuses one of its products, the left one if there are two.
+    /// A sum or difference. Fuses one product, the left one if there are two.
     fn sum(&mut self, op: BinaryOp, x: &Expr, y: &Expr, element: &Element) -> Lowered<Value> {
         let none = BTreeSet::new();
         let minus = op == BinaryOp::Sub;
@@ -125,7 +125,7 @@ impl Lowering<'_> {
         Value::Reg(dst)
     }
 
-    /// The operand, or 0 if one of the scalars that multiply this occurrence is 0; those in `common` multiply every
+    /// The operand, or 0 if one of the scalars that multiply this occurrence is 0. Those in `common` multiply every
     /// occurrence.
     fn drop_unless(
         &mut self,
@@ -147,7 +147,7 @@ impl Lowering<'_> {
         value
     }
 
-    /// A register for an intermediate value; reused from one group of elements to the next.
+    /// A register for an intermediate value, reused from one group of elements to the next.
     fn value_register(&mut self) -> Reg {
         if self.values_used == self.value_pool.len() {
             let reg = self.b.fresh(self.families.value);

@@ -75,7 +75,7 @@ impl Lowering<'_> {
         self.touch(&Param::Scales(side.operand()), [Some(self.own_reach(work_tile, side)?), None])
     }
 
-    /// An access to the workspace, whose size comes from the plan.
+    /// An access to the workspace; its size comes from the plan.
     pub(super) fn workspace_access(&self) -> Lowered<Access> {
         self.touch(&Param::Workspace, [None, None])
     }

@@ -1,14 +1,14 @@
 //! Transcendental functions of f32, without branches: NaN and infinities go through the same instructions.
 //!
-//! The instructions that hardware approximates have relative errors of 2^-22 (`ex2`) and 2^-23 (`rcp`; PTX ISA, "Floating
-//! point instructions"). On one million random arguments the functions stay within 2^-21, but for what the hardware's own
-//! deviation adds; the language promises [`Function::ERROR`](ptx_gemm_dsl::epilogue::Function::ERROR).
+//! The approximate instructions have relative errors of 2^-22 (`ex2`) and 2^-23 (`rcp`; PTX ISA, "Floating point
+//! instructions"). On one million random arguments the functions stay within 2^-21, plus the hardware's own deviation.
+//! The language promises [`Function::ERROR`](ptx_gemm_dsl::epilogue::Function::ERROR).
 
 use super::Lowering;
 use crate::kernel::{Math, Value};
 
-/// An odd function as a quotient of polynomials: `x p(x^2) / q(x^2)`, with the coefficients of the highest power first,
-/// between `-limit` and `limit`, where it has reached its limits.
+/// An odd function as a quotient of polynomials: `x p(x^2) / q(x^2)`, with the coefficients of the highest power first.
+/// Arguments are clamped to `-limit` to `limit`, where the function has converged.
 pub(super) struct Rational {
     limit: f64,
     p: [f64; 7],
@@ -30,9 +30,9 @@ pub(super) const TANH: Rational = Rational {
     q: [0.0, 1.198_258_394_667_02e-6, 1.185_347_056_866_54e-4, 2.268_434_632_439_00e-3, 4.893_525_185_543_85e-3],
 };
 
-/// The binary logarithm of the normal distribution function at `-t`, with the coefficient of the highest power first. The
-/// coefficients are a minimax fit from 0 to 14, with -1 at 0: `2^` of the polynomial is within 2^-21.9 of the value, and below
-/// t = 5 within 0.07% of it.
+/// The binary logarithm of the normal distribution function at `-t`, with the coefficient of the highest power first.
+/// The coefficients are a minimax fit from 0 to 14, with -1 at 0. `2^` of the polynomial is within 2^-21.9 of the
+/// value, and within 0.07% of it below t = 5.
 const TAIL: [f64; 8] = [
     -5.484_301_937_030_978e-7,
     3.476_285_201_031_715e-5,
@@ -44,18 +44,18 @@ const TAIL: [f64; 8] = [
     -1.0,
 ];
 
-/// From `-GELU_LIMIT` down, `gelu` of f32 is 0, in both forms: its second factor is below 2^-126.
+/// From `-GELU_LIMIT` down, `gelu` of f32 is 0 in both forms: its second factor is below 2^-126.
 const GELU_LIMIT: f64 = 14.0;
 
-/// A sum with it is rounded to an integer, if the other summand is below 2^22.
+/// Adding this rounds a number below 2^22 to an integer.
 const INTEGERS: f64 = 1.5 * (1 << 23) as f64;
 
 /// Arguments beyond which `exp` is infinite, or 0.
 const EXP_LIMITS: (f64, f64) = (-104.0, 89.0);
 
 impl Lowering<'_> {
-    /// `e^x = 2^n 2^f`, with f between 1/2 and 3/2 and the integer n, for which 2^n is exact and finite wherever e^x
-    /// is. The logarithm of e has two parts, so that f is as precise for large x.
+    /// `e^x = 2^n 2^f`, with f between 1/2 and 3/2 and an integer n for which 2^n is exact and finite wherever e^x is.
+    /// The logarithm of e is split into two parts, so that f stays precise for large x.
     pub(super) fn exp(&mut self, x: Value) -> Value {
         self.exp_by(x, Math::Exp2)
     }
@@ -81,13 +81,13 @@ impl Lowering<'_> {
     /// `1 / (1 + exp(-x))`
     pub(super) fn sigmoid(&mut self, x: Value) -> Value {
         let minus = self.apply(Math::Neg, vec![x]);
-        // Beside 1, a number below 2^-126 counts as much as 0.
+        // Added to 1, a number below 2^-126 has the same effect as 0.
         let exp = self.exp_by(minus, Math::Exp2OrZero);
         let sum = self.apply(Math::Add, vec![exp, Value::Const(1.0)]);
         self.apply(Math::Reciprocal, vec![sum])
     }
 
-    /// `x sigmoid(x)`, which tends to 0 where the sigmoid does: its factor x has a limit there.
+    /// `x sigmoid(x)`, which tends to 0 where the sigmoid does: the factor x is clamped there.
     pub(super) fn silu(&mut self, x: Value) -> Value {
         let sigmoid = self.sigmoid(x);
         let x = self.apply(Math::Max, vec![x, Value::Const(EXP_LIMITS.0)]);
@@ -115,8 +115,9 @@ impl Lowering<'_> {
         rest.iter().fold(sum, |sum, next| self.apply(Math::Fma, vec![sum, x, Value::Const(*next)]))
     }
 
-    /// `x / 2 (1 + erf(x / sqrt 2))`, which is `x F(x)` with the normal distribution function F. With t = |x|, and since
-    /// F(t) = 1 - F(-t), it is `max(x, 0) - t F(-t)`: one approximate instruction, and no difference of nearly equal numbers.
+    /// `x / 2 (1 + erf(x / sqrt 2))`, which is `x F(x)` with the normal distribution function F. With t = |x|, and
+    /// since F(t) = 1 - F(-t), it is `max(x, 0) - t F(-t)`. This takes one approximate instruction and subtracts no
+    /// nearly equal numbers.
     pub(super) fn gelu(&mut self, x: Value) -> Value {
         let t = self.apply(Math::Abs, vec![x]);
         let t = self.apply(Math::Min, vec![t, Value::Const(GELU_LIMIT)]);

@@ -1,11 +1,11 @@
 //! `shared(none)`: every thread reads its operands from global memory, step by step over all of k.
 //!
-//! Fragments are also read ahead from one round of the unrolled loop to the next. Without that, each round waits for
-//! its own loads (`naive` on an H200 at 4096: 4.7 instead of 6.5 TFLOP/s).
+//! Fragments are also prefetched from one round of the unrolled loop to the next. Otherwise each round waits for its
+//! own loads (`naive` on an H200 at 4096: 4.7 instead of 6.5 TFLOP/s).
 //!
-//! Tiles at an edge clamp the coordinates that they read to the last row or column, so that no load needs a guard; what
-//! is computed there is not stored. If a thread's elements can share one pointer (or one vector access) in the
-//! interior, interior tiles get a separate loop.
+//! Tiles at an edge clamp the coordinates that they read to the last row or column, so that no load needs a guard. The
+//! results there are not stored. If a thread's elements can share one pointer (or one vector access) in the interior,
+//! interior tiles get a separate loop.
 
 use ptx_gemm_dsl::terms::{Fast, Param, Side, Tail};
 
@@ -14,12 +14,13 @@ use super::multiplier::Multiplier;
 use super::stream::{Fragments, GlobalSource, Stream};
 use super::{Lowered, Lowering, WorkTile, broken, letter, misplaced};
 use crate::kernel::{Dim, Expr, Guard, Op as KernelOp, Reach as Extent};
+use crate::origin::Site;
 use crate::tile::{Fetch, Note, Op, Source, Span, Statement};
 
 /// How reads beyond the edge are avoided.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reach {
-    /// There are none.
+    /// There are no such reads.
     Inside,
     /// Clamped to the last row or column.
     Clamped,
@@ -83,7 +84,7 @@ impl<'a> Lowering<'a> {
         self.rounds(&multiplier, &mut streams, &left, note, 1)
     }
 
-    /// Runs as many whole rounds of `steps` steps as are left.
+    /// Runs whole rounds of `steps` steps while enough are left.
     fn rounds(
         &mut self,
         multiplier: &Multiplier,
@@ -92,7 +93,7 @@ impl<'a> Lowering<'a> {
         note: &Note,
         steps: u32,
     ) -> Lowered<()> {
-        self.b.origin(note, &format!("{steps} K-steps per round"));
+        self.b.origin_at(Site::Rounds, note, &format!("{steps} K-steps per round"));
         let some = self.b.set_reg(left.clone().ge(steps));
         self.b.open();
         for stream in streams.iter_mut() {
@@ -103,7 +104,7 @@ impl<'a> Lowering<'a> {
             self.step_on(stream, ahead)?;
         }
         self.b.open();
-        self.b.origin(note, "K left after this round");
+        self.b.origin_at(Site::KAfterRound, note, "K left after this round");
         self.b.assign(left, left.clone() - steps);
         let again = self.b.set_reg(left.clone().ge(steps));
         for stream in streams.iter_mut() {
@@ -113,7 +114,7 @@ impl<'a> Lowering<'a> {
         self.step_loop(multiplier, streams, 0..steps, Some(again))?;
         streams.iter_mut().try_for_each(|stream| self.step_on(stream, steps))?;
         let body = self.b.close();
-        self.b.origin(note, &format!("{steps} K-steps per round"));
+        self.b.origin_at(Site::Rounds, note, &format!("{steps} K-steps per round"));
         self.b.push(KernelOp::Loop { body, again });
         for stream in streams.iter_mut().filter(|stream| stream.ahead > 0) {
             let (side, ahead) = (stream.side, stream.ahead);
@@ -151,7 +152,7 @@ impl<'a> Lowering<'a> {
         let (start, rem) = work_tile.own(side);
         let fast = self.program.problem.layouts.fast(side);
         let bytes = self.bytes(side.operand());
-        self.b.origin(note, &format!("addresses of this thread's part of {}", letter(side)));
+        self.b.origin_at(Site::PartInGlobal, note, &format!("addresses of this thread's part of {}", letter(side)));
         let base = self.matrix(work_tile, side.operand())?;
         let ld = self.wide_arg(&Param::Ld(side.operand()))?;
         let ld_bytes = self.b.set(ld * bytes);
@@ -180,10 +181,10 @@ impl<'a> Lowering<'a> {
             let constant = if shared_pointer { position * bytes } else { 0 };
             elements.push((pointers.len() - 1, constant));
         }
-        // A vector along m or n may cross an edge, so it is for the interior only.
+        // A vector along m or n may cross an edge, so it is used in the interior only.
         let width = if fast == Fast::Mn && reach == Reach::Clamped { 1 } else { width };
         let group = if fast == Fast::K { width } else { 1 };
-        // With a ring of as many groups as a round has, groups read ahead never overwrite groups still to be
+        // A round has one register set per group, so groups that are prefetched never overwrite groups still to be
         // multiplied.
         let ring = if ahead > 0 { (unroll / group).max(1) } else { 1 };
         let each = positions.len() as u32 * group;
@@ -216,14 +217,14 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// Advances the pointers, which the round has stepped through, to `steps` after where they were.
+    /// Advances the pointers, which the round has stepped through, to `steps` after their start.
     fn step_on(&mut self, stream: &mut Stream, steps: u32) -> Lowered<()> {
         if steps == 0 {
             return Ok(());
         }
         let side = stream.side;
         let source = global(stream)?;
-        self.b.origin(&source.note, &format!("{}: advance to the next steps", letter(side)));
+        self.b.origin_at(Site::NextSteps, &source.note, &format!("{}: advance to the next steps", letter(side)));
         let step = match source.fast {
             Fast::K => source.distance(steps),
             Fast::Mn => source.distance(1),
@@ -234,7 +235,7 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// Reads a group during step `step`, relative to where the pointers are then, as step `of` of the round.
+    /// Reads a group during step `step`, relative to the current position of the pointers, as step `of` of the round.
     pub(super) fn fetch_global(
         &mut self,
         stream: &mut Stream,
@@ -242,7 +243,11 @@ impl<'a> Lowering<'a> {
         guard: Option<Guard>,
     ) -> Lowered<()> {
         let (group, width, set) = (stream.group as usize, stream.width, stream.set(of));
-        self.b.origin(&stream.note, &format!("{} from global memory, step {of}", letter(stream.side)));
+        self.b.origin_at(
+            Site::LoadStep,
+            &stream.note,
+            &format!("{} from global memory, step {of}", letter(stream.side)),
+        );
         let dst_set = stream.sets[set].clone();
         let source = global(stream)?;
         if source.fast == Fast::Mn && step > 0 {
@@ -255,7 +260,7 @@ impl<'a> Lowering<'a> {
             Fast::Mn => (width, 0),
         };
         let left = source.left.ok_or_else(|| broken("a fetch outside the rounds"))?;
-        // Reads ahead for the next round count from there.
+        // Prefetches for the next round count from there.
         let before = if guard.is_some() { 0 } else { source.before };
         let k = Extent { dim: Dim::K, left, before, end: of + group as u32 };
         let (own, side) = (source.own, stream.side);

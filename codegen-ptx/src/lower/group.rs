@@ -1,9 +1,10 @@
-//! Products of warp groups (`wgmma`): tensor cores read tiles in shared memory as matrix descriptors say.
+//! Products of warp groups (`wgmma`): tensor cores read tiles in shared memory through matrix descriptors.
 //!
-//! A tile is swizzled, in panels as wide as the span. Contiguous along k, a panel has the tile's rows, and 32 bytes of k
-//! of 64 rows begin at any multiple of eight rows; contiguous along m or n, a panel has the tile's k, and the rows of a
-//! product begin at a panel. The distances in a descriptor are those between groups of eight rows of a panel, and between
-//! panels (PTX ISA, "Strides" and "Matrix descriptor" of the asynchronous warp group instructions).
+//! A tile is swizzled, in panels as wide as the span. If it is contiguous along k, a panel has the tile's rows, and a
+//! product's 64 rows of 32 bytes of k begin at any multiple of eight rows. If it is contiguous along m or n, a panel
+//! has the tile's k, and a product's rows begin at a panel. A descriptor holds the distance between groups of eight
+//! rows of a panel, and the distance between panels (PTX ISA, "Strides" and "Matrix descriptor" of the asynchronous
+//! warp group instructions).
 
 use std::ops::Range;
 
@@ -14,16 +15,18 @@ use ptx_gemm_dsl::types::Batch;
 use super::pipeline::Pipeline;
 use super::{Lowered, Lowering, broken, letter};
 use crate::kernel::{Expr, GroupShape, Op as KernelOp, Reg};
+use crate::origin::Site;
 use crate::tile::{Buffer, Fetch, Instruction, Note, Op, Source, Statement, WGMMA_DEPTH_BYTES, WGMMA_ROWS};
 
-/// Addresses and distances in a descriptor are in units of 16 bytes.
+/// Unit of addresses and distances in a descriptor: 16 bytes.
 const UNIT: u32 = 16;
 
-/// The last address that a descriptor has room for (PTX ISA, "Matrix descriptor": 18 bits).
+/// The last address that fits a descriptor (PTX ISA, "Matrix descriptor": 18 bits).
 const LAST_ADDRESS: u64 = (1 << 18) - 1;
 
 impl<'a> Lowering<'a> {
-    /// Lowers the steps of a K-tile that tensor cores multiply: one group of products, with those of all planes that follow.
+    /// Lowers the steps of a K-tile that tensor cores multiply: one group of products, together with those of all
+    /// planes that follow.
     pub(super) fn group_steps(
         &mut self,
         pipeline: &Pipeline<'a>,
@@ -48,7 +51,7 @@ impl<'a> Lowering<'a> {
         self.b.origin(note, "the accumulators are written by tensor cores from here on");
         let add = self.b.set_reg(Expr::Const(0).lt(1u32));
         let started = self.started[acc].clone();
-        // Products of the next planes follow those that were started last, and nothing else has used the accumulators.
+        // Products of the next planes follow directly, and nothing else has used the accumulators since.
         let follows = self.multiplying.replace(acc) == Some(acc);
         let add_first = match &started {
             Some(started) if !follows => self.b.set_reg(started.clone().ge(1u32)),
@@ -65,7 +68,7 @@ impl<'a> Lowering<'a> {
             let at_b: Vec<Reg> = columns_of_b.collect::<Lowered<_>>()?;
             for (row, held) in held.chunks(of_product * parts).enumerate() {
                 let at_a = self.moved(&a, fetches, Side::A, (row as u32 * WGMMA_ROWS, k))?;
-                self.b.origin(note, &format!("multiply, steps {k} to {}", k + depth - 1));
+                self.b.origin_at(Site::TensorCoreProduct, note, &format!("multiply, steps {k} to {}", k + depth - 1));
                 for (acc, b) in held.chunks(of_product).zip(&at_b) {
                     let add = if k == steps.start { add_first } else { add };
                     self.b.push(KernelOp::GroupProduct { acc: acc[..written].to_vec(), a: at_a, b: *b, add, shape });
@@ -80,12 +83,13 @@ impl<'a> Lowering<'a> {
             self.b.origin(note, "the next products are added to these");
             self.b.assign(&started, Expr::Const(1));
         }
+        self.has_products[acc] = true;
         Ok(())
     }
 
-    /// Computes the descriptors for the products of `next` before the wait for their slot, where blocks walk through a list or warp
-    /// groups take turns. Elsewhere ptxas moves them there itself; here it leaves 10 to 15 instructions that depend on each
-    /// other between the wait and the first product of each K-tile.
+    /// Computes the descriptors for the products of `next` before the wait for their slot, where blocks walk through a
+    /// list or warp groups take turns. In other kernels ptxas moves them there itself. Here it would leave 10 to 15
+    /// dependent instructions between the wait and the first product of each K-tile.
     pub(super) fn describe_ahead(&mut self, pipeline: &Pipeline<'a>, next: Option<&'a Statement>) -> Lowered<()> {
         let left = self.groups.is_some() || self.program.problem.batch == Batch::Grouped;
         let Some(Statement { op: Op::Steps { fetches, multiply, .. }, .. }) = next.filter(|_| left) else {
@@ -102,14 +106,14 @@ impl<'a> Lowering<'a> {
         Ok([self.descriptor(pipeline, fetches, Side::A)?, self.descriptor(pipeline, fetches, Side::B)?])
     }
 
-    /// The descriptor of an operand's tile in the slot that was waited for, from the warp group's first row on, and the
-    /// tile's contiguous dimension.
+    /// The descriptor of an operand's tile in the slot that was waited for, starting at the warp group's first row, and
+    /// the tile's contiguous dimension.
     fn descriptor(&mut self, pipeline: &Pipeline<'a>, fetches: &[(Fetch, Note)], side: Side) -> Lowered<(Expr, Fast)> {
         let (buffer, note) = self.described(fetches, side)?;
         let index = self.program.buffers.iter().position(|of| of.name == buffer.name).unwrap_or(0);
         let slot = self.program.ring_of(index).and_then(|ring| pipeline.rings[ring].read.clone());
         let slot = slot.ok_or_else(|| broken(format!("{} is not read through a ring", buffer.name)))?;
-        self.b.origin(note, &format!("matrix descriptor of {} in the slot", letter(side)));
+        self.b.origin_at(Site::Descriptor, note, &format!("matrix descriptor of {} in the slot", letter(side)));
         let own = match side {
             Side::A if self.threads > WARP_GROUP => {
                 let group = self.tid.clone() / WARP_GROUP;
@@ -119,8 +123,8 @@ impl<'a> Lowering<'a> {
             Side::A | Side::B => Expr::Const(0),
         };
         let address = Expr::SharedBase + buffer.offset_bytes + slot + own;
-        // An expression's bound counts from the start of shared memory, and a quotient needs that of the address itself. In a
-        // cluster its upper bits are the rank of the block.
+        // An expression's bound counts from the start of shared memory, but a quotient needs the bound of the address
+        // itself. In a cluster the upper bits of the address are the rank of the block.
         let address = match self.program.scheduler.cluster_size() {
             1 => self.b.variable(address, LAST_ADDRESS),
             _ => self.b.variable(address, u64::from(u32::MAX)) % (LAST_ADDRESS as u32 + 1),
@@ -132,13 +136,13 @@ impl<'a> Lowering<'a> {
     /// A descriptor moved to other rows or columns, and along k.
     fn moved(&mut self, descriptor: &Expr, fetches: &[(Fetch, Note)], side: Side, to: (u32, u32)) -> Lowered<Reg> {
         let (buffer, note) = self.described(fetches, side)?;
-        self.b.origin(note, &format!("matrix descriptor of {}, from step {}", letter(side), to.1));
+        self.b.origin_at(Site::Descriptor, note, &format!("matrix descriptor of {}, from step {}", letter(side), to.1));
         let distance = self.distance(buffer, side, to) / UNIT;
         let moved = if distance == 0 { descriptor.clone() } else { descriptor.clone() + u64::from(distance) };
         Ok(self.b.set_reg(moved))
     }
 
-    /// The buffer that a descriptor of an operand is of.
+    /// The buffer that an operand's descriptor describes.
     fn described<'f>(&self, fetches: &'f [(Fetch, Note)], side: Side) -> Lowered<(&'a Buffer, &'f Note)> {
         let of = |(fetch, note): &'f (Fetch, Note)| match fetch.from {
             Source::Buffer(buffer) if fetch.side == side => Some((&self.program.buffers[buffer], note)),
@@ -165,7 +169,7 @@ impl<'a> Lowering<'a> {
             _ => 3,
         };
         let rows = SWIZZLED_ROWS * span;
-        // Along k the span is what one product reads of a row, and the distance between panels is not used.
+        // Along k the span is the part of a row that one product reads, and the distance between panels is not used.
         let panels = match buffer.fast {
             Fast::K => UNIT,
             Fast::Mn => self.distance(buffer, side, (buffer.pitch, 0)),

@@ -1,9 +1,9 @@
 //! `batch(grouped)`: persistent blocks walk through the list of products.
 //!
-//! The tiles of all products are numbered one product after another, and a block computes every tile whose number is its
-//! own plus a multiple of the number of blocks. It keeps the record of a product and the number of that product's first
-//! tile. For its next tile it passes the products that end before it. Records are read a few at a time, since each read
-//! takes as long as one: a block reads all of them in the course of a launch.
+//! The tiles of all products are numbered one product after another. A block computes every tile with a number equal to
+//! its own plus a multiple of the number of blocks. It keeps the record of a product and the number of that product's
+//! first tile. For its next tile it skips the products that end before it. It reads several records at once to overlap
+//! their latency: over a launch, a block reads all records.
 //!
 //! ```text
 //! loop {
@@ -19,10 +19,11 @@
 //! ```
 //!
 //! Each role walks by itself, and finds the same tiles. Groups of threads that take turns walk through all tiles of the
-//! block, and count the K-tiles of those that are not theirs. A launch without products has no blocks.
+//! block, and count the K-tiles of other groups' tiles. A launch without products has no blocks.
 //!
-//! With `stream_k` the last tiles are streamed, those that do not fill a wave (see [`super::stream_k`]). A block has a run of at
-//! most two of them, which it walks backwards: for the second one it returns to the product of its last whole tile.
+//! With `stream_k`, the tiles that do not fill a wave are streamed (see [`super::stream_k`]). They are the last ones. A
+//! block has a run of at most two of them, which it walks backwards: for the second one it returns to the product of
+//! its last whole tile.
 
 use ptx_gemm_dsl::terms::Param;
 
@@ -30,10 +31,11 @@ use super::scheduler::Units;
 use super::stream_k::Run;
 use super::{Lowered, Lowering, broken};
 use crate::kernel::{Compare, Expr, Op, Reg};
+use crate::origin::Site;
 use crate::tile::record::Record;
 use crate::tile::{Division, Statement};
 
-/// Records that are read at once: most blocks pass no more between two of their tiles.
+/// Records that are read at once: most blocks skip no more between two of their tiles.
 const AT_ONCE: u32 = 4;
 
 /// The tiles that the blocks share, after the whole ones.
@@ -46,7 +48,7 @@ struct Streaming {
     run: Run,
     /// The last tile of the run.
     last: Expr,
-    /// Record, number of records, and first tile, of the product to walk on from in the run.
+    /// Record, number of records, and first tile of the product at which the walk of the run begins.
     from: [Expr; 3],
 }
 
@@ -54,7 +56,7 @@ impl<'a> Lowering<'a> {
     /// Computes the tiles of a block.
     pub(super) fn grouped_tiles(&mut self, body: &'a [Statement]) -> Lowered<()> {
         let program = self.program;
-        let bytes = Record::of(program).ok_or_else(|| broken("there is no list of products"))?.bytes;
+        let bytes = Record::of(program).ok_or_else(|| broken("the program has no list of products"))?.bytes;
         let note = program.scheduler.persistent_note.clone();
         let most = u64::from(u32::MAX);
         self.b.origin(&note, "first tile of this block, and the list of products");
@@ -68,7 +70,7 @@ impl<'a> Lowering<'a> {
             let first = self.whole_or_run(unit.clone(), streamed);
             self.b.assign(&unit, first);
         }
-        let step = program.grain().map(|_| self.there_and_back(&note));
+        let step = program.grain().map(|_| self.alternating_steps(&note));
         let left_to_own = self.groups.is_some().then(|| self.start_walking()).transpose()?;
 
         self.b.open();
@@ -112,12 +114,12 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// The distance from a block's first tile to its second one, and from its first to its third, which is two rounds.
+    /// The distance from a block's first tile to its second, and from its first to its third, which is two waves.
     ///
-    /// Where products have tiles of different columns, the costliest come first in the list. The block with the first, and
-    /// costliest, tile of a round has the last one of the next round, so that blocks have about as much to do as each other.
-    /// The tiles of a cluster stay in their order.
-    fn there_and_back(&mut self, note: &str) -> (Expr, Expr) {
+    /// Waves alternate direction to balance the blocks: where tile widths differ between products, the costliest tiles
+    /// come first in the list, so the block with the costliest tile of one wave gets the cheapest tile of the next. The
+    /// tiles of a cluster keep their order.
+    fn alternating_steps(&mut self, note: &str) -> (Expr, Expr) {
         self.b.origin(note, "rounds of tiles go there and back");
         let cluster = self.program.scheduler.cluster_blocks();
         let two_rounds = self.b.set(Expr::Blocks * 2u32);
@@ -126,10 +128,10 @@ impl<'a> Lowering<'a> {
         (step, two_rounds)
     }
 
-    /// Divides the tiles that the whole waves leave over.
+    /// Divides the tiles that remain after the whole waves.
     fn start_streaming(&mut self, list: &Expr) -> Streaming {
         let note = self.program.scheduler.division_note.clone();
-        self.b.origin(&note, "tiles that the whole waves leave over, which the blocks share");
+        self.b.origin_at(Site::LeftOverTiles, &note, "tiles that the whole waves leave over, which the blocks share");
         let blocks = self.b.set(Expr::Blocks);
         let tiles = self.args.tiles.clone();
         let shared = self.b.set(tiles.clone() % blocks.clone());
@@ -151,7 +153,8 @@ impl<'a> Lowering<'a> {
         Streaming { blocks, shared, whole, run, last, from }
     }
 
-    /// The whole tile `unit`, or the last tile of the run if it is none. Where there is no run, the result is past the last tile.
+    /// The whole tile `unit`, or the last tile of the run if `unit` is not a whole tile. Without a run, the result is
+    /// past the last tile.
     fn whole_or_run(&mut self, unit: Expr, streamed: &Streaming) -> Expr {
         unit.clone().lt(streamed.whole.clone()).select(unit, streamed.last.clone())
     }
@@ -173,7 +176,7 @@ impl<'a> Lowering<'a> {
         self.b.origin(&note, "first k of the block's K-tiles, and their extent");
         let span = segment.span(self);
         let mut work_tile = self.enter_tile(units, tile, Some(span))?;
-        // Other blocks know it by its number among the shared tiles.
+        // Other blocks identify it by its number among the shared tiles.
         work_tile.tile = self.b.set(unit.clone().max(streamed.whole.clone()) - streamed.whole.clone());
         work_tile.segment = Some(segment);
         self.tile(&work_tile, units, body)?;
@@ -183,14 +186,18 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// Advances to the next whole tile, or to the run, in which it returns to the tile before.
+    /// Advances to the next whole tile, or to the run. Within the run, steps back to the previous tile.
     fn leave_unit(&mut self, unit: &Expr, streamed: &Streaming, walk: [&Expr; 3]) {
         let note = self.program.scheduler.division_note.clone();
         let Streaming { blocks, whole, run, from, .. } = streamed;
         self.b.origin(&note, "was it one of the run?");
         let streams = self.b.set_reg(unit.clone().ge(whole.clone()));
         self.b.open();
-        self.b.origin(&note, "the tile before it in the run, for which it walks on from the last whole tile");
+        self.b.origin_at(
+            Site::WalkOn,
+            &note,
+            "the tile before it in the run, for which it walks on from the last whole tile",
+        );
         let first = self.b.set(whole.clone() + run.first_tile.clone());
         let before = unit.clone().max(1u32.into()) - 1u32;
         let more = unit.clone().ge(first + 1u32);
@@ -218,7 +225,8 @@ impl<'a> Lowering<'a> {
         self.tile(&work_tile, units, body)
     }
 
-    /// Passes the products, at most [`AT_ONCE`] of them, that end before the tile `unit`; whether there may be more.
+    /// Skips the products that end before the tile `unit`, at most [`AT_ONCE`] of them. Returns whether there may be
+    /// more.
     fn pass_products(&mut self, unit: &Expr, record: &Expr, left: &Expr, first: &Expr, bytes: u32) -> Lowered<Reg> {
         let program = self.program;
         let note = program.scheduler.persistent_note.clone();
@@ -226,12 +234,12 @@ impl<'a> Lowering<'a> {
         let last = self.b.set(left.clone() - 1u32);
         let mut extents = Vec::new();
         for index in 0..AT_ONCE {
-            // Beyond the end of the list the last one is read again.
+            // Past the end of the list, the last record is read again.
             let ahead = self.b.set(last.clone().min(index.into()));
             let at = if index == 0 { record.clone() } else { self.b.set(record.clone() + ahead.wide() * bytes) };
             extents.push((self.extent_of(&Param::M, &at)?, self.extent_of(&Param::N, &at)?));
         }
-        self.b.origin(&note, "do they end before the tile?");
+        self.b.origin_at(Site::EndOfProducts, &note, "do they end before the tile?");
         let (mut end, mut beyond, mut count) = (first.clone(), Expr::Const(0), Expr::Const(0));
         let mut passed = Expr::Const(0);
         for (index, (m, n)) in (0u32..).zip(extents) {

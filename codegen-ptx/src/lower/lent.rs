@@ -1,4 +1,5 @@
-//! The tile of D in slots of a ring, which the producer lends between the K-tiles of one tile and those of the next.
+//! The stage of D in slots of a ring: the epilogue reuses pipeline stages, which the producer lends after the K-tiles
+//! of one tile and before those of the next.
 //!
 //! ```text
 //! producer: for each slot: wait until it is empty; arrive at its full mbarrier; next slot
@@ -7,11 +8,12 @@
 //!           for each slot: arrive at its empty mbarrier; next slot
 //! ```
 //!
-//! A consumer that computes several tiles does not wait for the end of the copy: it finds its next tile and clears the accumulators
-//! first, and returns the slots before that tile's products. It does not return those of its last tile, which nobody needs.
+//! A consumer that computes several tiles overlaps the end of the copy with the start of its next tile: it finds the
+//! tile and clears the accumulators first, and returns the slots before that tile's products. It does not return the
+//! slots of its last tile, which no thread needs.
 //!
-//! The slots follow each other in the ring, whose last one is followed by its first. A panel of the stage is at the same place of
-//! its slot as in one piece of memory, so that only the distance between these two depends on where the ring is.
+//! The slots are consecutive in the ring, and the ring's first slot follows its last. A panel of the stage has the same
+//! offset from its slot as in contiguous memory. Only the distance between panels depends on the position in the ring.
 
 use ptx_gemm_dsl::target::WARP;
 
@@ -19,9 +21,10 @@ use super::ring::Cursor;
 use super::scheduler::Units;
 use super::{Lowered, Lowering, WorkTile, broken};
 use crate::kernel::{Arrival, Expr, Guard, Op};
+use crate::origin::Site;
 use crate::tile::{self, Lent, Note, Ring, Statement, Writer};
 
-/// The statements at the end of a tile from `settle` to `return`, which follow the start of the next tile.
+/// The statements at the end of a tile from `settle` to `return`, which run after the start of the next tile.
 #[derive(Clone)]
 pub(super) struct Returning<'a> {
     tail: &'a [Statement],
@@ -39,7 +42,7 @@ pub(super) struct Parts<'a> {
 }
 
 impl<'a> Returning<'a> {
-    /// Divides the statements of a tile, if they end as those of the role do.
+    /// Splits the statements of a tile, if they end with the statements that the role defers.
     pub(super) fn split(self, body: &'a [Statement]) -> Option<Parts<'a>> {
         let before = body.strip_suffix(self.tail)?;
         let cleared = before.iter().take_while(|statement| matches!(statement.op, tile::Op::Clear { .. })).count();
@@ -52,7 +55,7 @@ impl<'a> Returning<'a> {
 fn tail(body: &[Statement]) -> Option<&[Statement]> {
     let settle = body.iter().rposition(|statement| matches!(statement.op, tile::Op::Settle))?;
     let (_, tail) = body.split_at(settle);
-    // Anything else would be of the next tile.
+    // Any other statement would belong to the next tile.
     let of_any_tile = |statement: &Statement| {
         matches!(statement.op, tile::Op::Settle | tile::Op::Meet { .. } | tile::Op::Return { .. })
     };
@@ -72,7 +75,7 @@ impl<'a> Lowering<'a> {
         self.returning = Some(Returning { tail, any });
     }
 
-    /// Lowers a tile, with the statements that return the slots of the one before.
+    /// Lowers a tile, with the statements that return the slots of the previous tile.
     pub(super) fn tile_after_return(&mut self, work_tile: &WorkTile, units: &Units, parts: Parts<'a>) -> Lowered<()> {
         let Parts { first, rest, returning: Returning { tail, any } } = parts;
         let note = &tail[0].note;
@@ -97,12 +100,12 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// Takes the next free slots, and tells the consumer that they are its own.
+    /// Takes the next free slots, and signals to the consumer that it owns them.
     pub(super) fn lend(&mut self, ring: usize, note: &Note) -> Lowered<()> {
         let (decl, lent) = self.slots_of_stage(ring)?;
         let place = self.carried[ring].as_ref().and_then(|carried| carried.write.clone());
         let Some((slot, cursor)) = place else { return Err(broken("slots are lent by a role that fills none")) };
-        // As for its copies: the thread that arrives stays with its warp.
+        // As for copies by TMA: the thread that arrives stays with its warp.
         let (warp, guard) = match self.program.by_tma(ring) {
             false => (None, None),
             true => {
@@ -141,7 +144,7 @@ impl<'a> Lowering<'a> {
         self.borrowed = std::iter::once(slot).chain(later).collect();
         let ahead = self.cursor(decl, 0, 0).ok_or_else(|| broken("only slots with mbarriers are lent"))?;
         self.set_cursor(&ahead, &cursor);
-        self.b.origin(note, "the last slot is lent, and so are those before it");
+        self.b.origin_at(Site::LastSlotLent, note, "the last slot is lent, and so are those before it");
         for _ in 1..lent.slots {
             self.advance_cursor(&ahead);
         }
@@ -161,7 +164,7 @@ impl<'a> Lowering<'a> {
         for index in 0..lent.slots {
             self.b.origin(note, "the slot is free of the tile of D");
             if index == 0 && read_by_threads && self.program.by_tma(ring) && self.program.read_by_descriptor(ring) {
-                // Otherwise each arrival has the fence.
+                // Otherwise each arrival includes the fence.
                 self.b.push(Op::FenceCopies);
             }
             self.arrive_empty(decl, &cursor, None);
@@ -171,14 +174,14 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// Where a panel of the stage is, in bytes from the first slot of its ring.
+    /// The byte offset of a panel of the stage from the first slot of its ring.
     pub(super) fn panel_in_slots(&mut self, panel: Expr) -> Lowered<Expr> {
         let Some(lent) = self.program.lent() else { return Err(broken("the stage of d is in no slots")) };
         let (Some(first), Some(panels)) = (self.borrowed.first(), self.borrowed.get(1..)) else {
             return Err(broken("no slots are borrowed"));
         };
         let index = panel.clone() / lent.panels;
-        // Those of a panel that depends on the thread are found one by one.
+        // If the panel depends on the thread, its slot is selected by comparisons.
         let slot = panels.iter().zip(1u32..).fold(first.clone(), |slot, (next, number)| match &index {
             Expr::Const(index) if *index >= u64::from(number) => next.clone(),
             Expr::Const(_) => slot,
@@ -198,7 +201,7 @@ impl<'a> Lowering<'a> {
     }
 
     fn next_slot(&mut self, ring: &Ring, slot: &Expr, cursor: &Cursor, note: &Note) {
-        self.b.origin(note, "advance to the next slot");
+        self.b.origin_at(Site::NextSlot, note, "advance to the next slot");
         self.advance_cursor(cursor);
         self.advance_slot(ring, slot);
     }

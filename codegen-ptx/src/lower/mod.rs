@@ -7,10 +7,10 @@
 //! lowered statement by statement; the state of its pipeline (its current slot, the K-tile that its pointers point at)
 //! is in [`stage`].
 //!
-//! Edges. A copy has two paths, chosen by one predicate that is uniform in the role: tiles inside the operand are
-//! copied with the widest accesses and no guards; others element by element, guarded, with zeros outside. Zeros beyond
-//! k add nothing, and elements beyond m and n are never stored. So the main loop pays one comparison per K-tile for
-//! being right at every size.
+//! Edges. A copy has two paths, chosen by one predicate that is uniform in the role. Tiles inside the operand are
+//! copied with the widest accesses and no guards. Other tiles are copied element by element, guarded, with zeros
+//! outside. Zeros beyond k add nothing, and elements beyond m and n are never stored. So the mainloop needs one
+//! comparison per K-tile to be correct at every size.
 
 mod arguments;
 mod arrival;
@@ -53,8 +53,9 @@ use ptx_gemm_dsl::types::Batch;
 use crate::Violation;
 use crate::kernel::build::Builder;
 use crate::kernel::{self, Expr, Kernel, Locality, Origin, Reg};
+use crate::origin::Site;
 use crate::tile::{
-    Accumulator, Division, Instruction, Map, Note, Op, Program, ReadC, Role, SWIZZLE_PERIOD, Stager, Statement, verify,
+    Accumulator, Division, Map, Note, Op, Program, ReadC, Role, SWIZZLE_PERIOD, Stager, Statement, verify,
 };
 use arguments::Args;
 use expression::Dropping;
@@ -121,8 +122,9 @@ pub fn lower(program: &Program) -> Lowered<Kernel> {
         carried: Vec::new(),
         borrowed: Vec::new(),
         parity_of_c: None,
-        told: Vec::new(),
+        notified: Vec::new(),
         started: vec![None; program.accumulators.len()],
+        has_products: vec![false; program.accumulators.len()],
         multiplying: None,
         more_products: false,
         multiplied_columns: None,
@@ -141,7 +143,7 @@ fn broken(message: impl Into<String>) -> Violation {
     Violation::new("lowering", message.into())
 }
 
-/// The error for a statement that is not allowed where it is.
+/// The error for a statement that is not allowed in its position.
 fn misplaced(statement: &Statement) -> Violation {
     broken("this statement is not allowed here").within(format_args!("{}", crate::tile::print::name(&statement.op)))
 }
@@ -165,32 +167,35 @@ struct Lowering<'a> {
     groups: Option<Groups>,
     /// The record of the current product, where there is a list of them.
     record: Option<Expr>,
-    /// Where the role is in each ring with mbarriers, if its blocks are persistent: the phases go on from tile to tile.
+    /// The role's position in each ring with mbarriers, if its blocks are persistent: the phases continue from tile to
+    /// tile.
     carried: Vec<Option<Carried>>,
-    /// Where the slots begin that hold the stage of D, relative to the first slot of their ring, in its order.
+    /// The positions of the slots that hold the stage of D, in its order, relative to the first slot of their ring.
     borrowed: Vec<Expr>,
     /// Parity of the phase to wait for next at the mbarrier of C.
     parity_of_c: Option<Expr>,
-    /// Where other blocks copy to the slots that the role reads: the ranks of the blocks that this thread tells that they are
-    /// free.
-    told: Vec<Reg>,
-    /// Of sets that tensor cores of warp groups overwrite with their first products: 1 once they have some, before that 0.
+    /// Where other blocks copy to the slots that the role reads: the ranks of the blocks that this thread signals when
+    /// a slot is free.
+    notified: Vec<Reg>,
+    /// wgmma `scale-d` per accumulator set: 0 for a tile's first product, then 1.
     started: Vec<Option<Expr>>,
-    /// The accumulators to which the statement before this one has started to add products.
+    /// Sets that have products wherever the statement being lowered runs; of others it depends on k.
+    has_products: Vec<bool>,
+    /// The accumulators to which the previous statement has started to add products.
     multiplying: Option<usize>,
-    /// Whether the statement after this one multiplies as well.
+    /// Whether the next statement also multiplies.
     more_products: bool,
-    /// Columns of the tile that are multiplied, in the loop being lowered, if those are not all.
+    /// Columns of the tile that the current loop multiplies; `None`: all.
     multiplied_columns: Option<u32>,
-    /// How the role returns the slots of a tile of D when the next tile begins.
+    /// How the role returns the slots of a tile of D after the next tile has begun.
     returning: Option<lent::Returning<'a>>,
-    /// Descriptors of A and B for the products of the statement after this one.
+    /// Descriptors of A and B for the products of the next statement.
     described: Option<[(Expr, Fast); 2]>,
-    /// Registers of the matrices of A and B, by the set that they belong to.
+    /// Registers of the matrices of A and B, by set.
     matrix_pool: [Vec<Vec<Reg>>; 2],
     /// Registers of the fragments of A and B, as read and as converted.
     fragment_pool: [[Vec<Reg>; 2]; 2],
-    /// Registers for intermediate values, and how many are in use.
+    /// Registers for intermediate values, and the number in use.
     value_pool: Vec<Reg>,
     values_used: usize,
     /// Registers for elements of C.
@@ -199,15 +204,15 @@ struct Lowering<'a> {
 
 /// The work tile: its position in D, its range of k, and the thread's position in it, in elements.
 struct WorkTile {
-    /// Its rows and columns, those beyond the edge of D included.
+    /// Its rows and columns, including those beyond the edge of D.
     extents: (u32, u32),
     /// First row and column of the tile.
     m0: Expr,
     n0: Expr,
-    /// Rows and columns left of D from there on.
+    /// Rows and columns of D left from the tile's first element on.
     rem_m: Expr,
     rem_n: Expr,
-    /// Columns of the product's tiles, where these have as many as they need.
+    /// Columns of the product's tiles, where tiles are only as wide as needed.
     width: Option<Expr>,
     /// Whether the tile is inside D (a predicate; absent with `tail none`).
     interior: Option<Reg>,
@@ -222,7 +227,7 @@ struct WorkTile {
     /// Index of the product in a batch, and of the part of k.
     product: Expr,
     part: Expr,
-    /// With stream-K, the K-tiles that this block sums.
+    /// With stream-K, the K-tiles that this block computes.
     segment: Option<Segment>,
 }
 
@@ -270,7 +275,7 @@ impl<'a> Lowering<'a> {
         Ok(self.b.finish())
     }
 
-    /// Lets each role's threads run its body: the first role, otherwise the second, and so on.
+    /// Runs each role's body in the role's threads: the first role, otherwise the second, and so on.
     fn roles(&mut self, roles: &'a [Role]) -> Lowered<()> {
         let Some((first, rest)) = roles.split_first() else { return Ok(()) };
         if rest.is_empty() {
@@ -294,7 +299,7 @@ impl<'a> Lowering<'a> {
         self.tid = match role.threads.start {
             0 => Expr::Tid(role.threads.end),
             start => {
-                self.b.origin(&role.note, "index of the thread in its role");
+                self.b.origin_at(Site::ThreadOfRole, &role.note, "index of the thread in its role");
                 self.b.variable(Expr::Tid(role.threads.end) - start, u64::from(role.len()) - 1)
             }
         };
@@ -305,8 +310,8 @@ impl<'a> Lowering<'a> {
             self.b.push(kernel::Op::SetRegisters { count, more: count > launched });
         }
         self.map = verify::accumulators_of(role).first().map(|acc| &self.program.accumulators[*acc].map);
-        self.told = Vec::new();
-        self.find_told();
+        self.notified = Vec::new();
+        self.find_notified();
         for statement in &role.body {
             match &statement.op {
                 Op::Tiles { body } => {
@@ -373,7 +378,7 @@ impl<'a> Lowering<'a> {
                 }
                 Op::Read { acc, width } => self.read_sums(work_tile, *acc, *width, note)?,
                 Op::Stage { acc, by, c } => {
-                    // Matrices have no width of their own.
+                    // Matrices do not have a width of their own.
                     let width = if let Stager::Registers { width } = by { *width } else { 1 };
                     self.store(work_tile, (*acc, Some(*by)), (width, *c), note)?;
                     self.publish_stage(note);
@@ -384,28 +389,28 @@ impl<'a> Lowering<'a> {
                 Op::Lend { ring } => self.lend(*ring, note)?,
                 Op::Borrow { ring } => self.borrow(*ring, note)?,
                 Op::Return { ring } => self.give_back(*ring, note)?,
-                Op::Share { acc, width } => self.leave_sums(work_tile, *acc, *width, note)?,
+                Op::Share { acc, width } => self.write_partial_sums(work_tile, *acc, *width, note)?,
                 Op::Reduce { acc, how, body } => self.reduce(work_tile, units, (*acc, *how), body, note)?,
-                _ if self.anywhere(statement) => {}
+                _ if self.unscoped(statement) => {}
                 _ => return Err(misplaced(statement)),
             }
         }
         Ok(())
     }
 
-    /// Lowers a statement that has the same meaning everywhere in a tile; returns false if it is not one of these.
-    fn anywhere(&mut self, statement: &Statement) -> bool {
+    /// Lowers a statement with the same meaning everywhere in a tile; returns false for any other statement.
+    fn unscoped(&mut self, statement: &Statement) -> bool {
         let note = &statement.note;
         match &statement.op {
             Op::Clear { acc } => {
-                self.b.origin(note, "clear the accumulators");
+                self.b.origin_at(Site::ClearAccumulators, note, "clear the accumulators");
                 self.clear(*acc);
             }
             Op::Promote { from, into, rest } => self.promote(*from, *into, *rest, note),
             Op::AddRest { rest, into } => self.add_rest(*rest, *into, note),
             Op::Settle => self.settle(note),
             Op::Retire { steps } => {
-                self.b.origin(note, "wait until the products are complete");
+                self.b.origin_at(Site::RetireProducts, note, "wait until the products are complete");
                 self.b.push(kernel::Op::WaitProducts(*steps));
             }
             Op::Drain => {
@@ -432,6 +437,13 @@ impl<'a> Lowering<'a> {
     fn promote(&mut self, from: usize, into: usize, rest: Option<usize>, note: &Note) {
         self.b.origin(note, "add one set of accumulators to the other");
         let index = from;
+        let started = self.started[index].clone();
+        // Without products since the last promotion, sets that the next ones overwrite hold those of before.
+        let unsure = started.clone().filter(|_| !self.has_products[index]);
+        let some = unsure.map(|started| self.b.set_reg(started.ge(1u32)));
+        if some.is_some() {
+            self.b.open();
+        }
         let rest = rest.map(|rest| self.acc[rest].clone());
         let (from, into) = (self.acc[from].clone(), self.acc[into].clone());
         match rest {
@@ -447,14 +459,19 @@ impl<'a> Lowering<'a> {
                 }
             }
         }
-        match self.started[index].clone() {
+        match started {
             // The next products overwrite them.
             Some(started) => self.b.assign(&started, Expr::Const(0)),
             None => self.b.push(kernel::Op::Clear { dst: from }),
         }
+        self.has_products[index] = false;
+        if let Some(some) = some {
+            let then = self.b.close();
+            self.b.branch(some, then, Vec::new());
+        }
     }
 
-    /// Adds a number to another one, and the rounding error to a third (D. E. Knuth, The Art of Computer Programming, volume 2,
+    /// Adds `from` to `into`, and the rounding error to `rest` (D. E. Knuth, The Art of Computer Programming, volume 2,
     /// 4.2.2, theorem B).
     fn two_sum(&mut self, from: Reg, into: Reg, rest: Reg) {
         let [sum, virtual_from, virtual_into, error] = [(); 4].map(|()| self.b.fresh(self.families.acc));
@@ -470,7 +487,7 @@ impl<'a> Lowering<'a> {
         self.b.math(kernel::Math::Mov, into, vec![kernel::Value::Reg(sum)]);
     }
 
-    /// Adds the rounding errors of finite sums: those of an infinite one, or of NaN, are NaN.
+    /// Adds the rounding errors of finite sums. The rounding error of an infinite sum, or of NaN, is NaN.
     fn add_rest(&mut self, rest: usize, into: usize, note: &Note) {
         let (rest, into) = (self.acc[rest].clone(), self.acc[into].clone());
         self.b.origin(note, "add the rounding errors of finite sums");
@@ -485,26 +502,22 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// Sets accumulators to zero. Of those of a chunk of k that warp groups multiply it also says that they have no products,
-    /// so that they need not be set to zero after each chunk.
+    /// Sets accumulators to zero. If warp groups multiply into them chunk by chunk, it resets `scale-d` instead, so
+    /// that the accumulators need not be set to zero after each chunk.
     fn clear(&mut self, acc: usize) {
         let dst = self.acc[acc].clone();
         self.b.push(kernel::Op::Clear { dst });
-        let overwritten = self.program.walk.is_some()
-            && self.program.statements().iter().any(|statement| match &statement.op {
-                Op::Steps { multiply, .. } => multiply.acc == acc && matches!(multiply.by, Instruction::Wgmma { .. }),
-                _ => false,
-            });
+        self.has_products[acc] = false;
         match self.started[acc].clone() {
             Some(started) => self.b.assign(&started, Expr::Const(0)),
-            None if overwritten => self.started[acc] = Some(self.b.variable(Expr::Const(0), 1)),
+            None if self.program.overwrites(acc) => self.started[acc] = Some(self.b.variable(Expr::Const(0), 1)),
             None => {}
         }
     }
 
     fn meet(&mut self, barrier: usize, note: &Note) {
         let barrier = &self.program.barriers[barrier];
-        self.b.origin(note, &format!("synchronise the threads of `{}`", barrier.name));
+        self.b.origin_at(Site::Meet, note, &format!("synchronise the threads of `{}`", barrier.name));
         self.meet_in_group(barrier.number, barrier.threads, 0);
     }
 

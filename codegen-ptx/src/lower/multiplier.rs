@@ -5,6 +5,7 @@ use ptx_gemm_dsl::terms::{FmaOrder, Side};
 use super::stream::{Fragments, Stream};
 use super::{Lowered, Lowering, broken, letter};
 use crate::kernel::{Guard, Math, Op, Reg, Value, outer_order};
+use crate::origin::Site;
 use crate::tile::{Instruction, Multiply, Note};
 
 /// A multiply instruction and the accumulators that it updates.
@@ -21,7 +22,7 @@ impl Multiplier {
     pub(super) fn of(lowering: &Lowering<'_>, multiply: &Multiply, note: &Note) -> Lowered<Multiplier> {
         match multiply.by {
             Instruction::Fma { order } => {
-                // Fragments are by rows and by columns, whatever the order of the registers.
+                // Fragments are ordered by rows and by columns, whatever the order of the accumulators.
                 let (held, map) = (&lowering.acc[multiply.acc], &lowering.program.accumulators[multiply.acc].map);
                 let acc = map.row_major().iter().map(|register| held.get(*register as usize).copied()).collect();
                 let acc = Option::<Vec<Reg>>::ok_or(acc, broken("a map has more registers than there are"))?;
@@ -55,7 +56,7 @@ impl Multiplier {
         let (a, b) = sides(streams)?;
         match self {
             Multiplier::Fma { acc, order, note } => {
-                lowering.b.origin(note, &format!("multiply, step {step}"));
+                lowering.b.origin_at(product(a, b), note, &format!("multiply, step {step}"));
                 let (a, b) = (a.at(step), b.at(step));
                 lowering.b.push(Op::Outer { acc: acc.clone(), a, b, order: *order });
             }
@@ -63,7 +64,7 @@ impl Multiplier {
         Ok(())
     }
 
-    /// Multiplies one step; each product reads its two operands again.
+    /// Multiplies one step. Each product reads its two operands again.
     pub(super) fn multiply_reloading(&self, lowering: &mut Lowering<'_>, streams: &[Stream], step: u32) -> Lowered<()> {
         let (a, b) = sides(streams)?;
         match self {
@@ -72,13 +73,21 @@ impl Multiplier {
                 for (i, j) in outer_order(rows, columns, *order) {
                     let a_reg = lowering.reload(a, i, step)?;
                     let b_reg = lowering.reload(b, j, step)?;
-                    lowering.b.origin(&b.note, &format!("multiply, step {step}"));
+                    lowering.b.origin_at(product(a, b), &b.note, &format!("multiply, step {step}"));
                     let acc = vec![acc[i * columns + j]];
                     lowering.b.push(Op::Outer { acc, a: vec![a_reg], b: vec![b_reg], order: *order });
                 }
             }
         }
         Ok(())
+    }
+}
+
+/// The place of a product: whether its operands were converted to a wider type first.
+fn product(a: &Stream, b: &Stream) -> Site {
+    match a.converted.is_empty() || b.converted.is_empty() {
+        true => Site::Product,
+        false => Site::WidenedProduct,
     }
 }
 

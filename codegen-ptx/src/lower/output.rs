@@ -1,7 +1,7 @@
-//! The tile of D on its way through shared memory: where its elements are, and the copy to global memory.
+//! The stage of D in shared memory: the addresses of its elements, and the copy to global memory.
 //!
-//! TMA copies boxes of it, started by one thread, and leaves out what is outside D. Otherwise the threads copy it, chunk
-//! by chunk along its lines, with the widest accesses if the tile lies inside D, and element by element at an edge.
+//! One thread starts TMA copies of its boxes, which skip elements outside D. Otherwise the threads copy the tile in
+//! chunks along its lines, with the widest accesses if the tile is inside D, and element by element at an edge.
 
 use ptx_gemm_dsl::terms::{Operand, Param, Reads, Swizzle};
 use ptx_gemm_dsl::types::{Batch, Layout};
@@ -10,9 +10,10 @@ use super::{Lowered, Lowering, WorkTile, broken};
 use crate::kernel::expr::UNBOUNDED;
 use crate::kernel::extent::Access;
 use crate::kernel::{Address, Expr, Guard, Locality, Memory, Op, Reg};
+use crate::origin::Site;
 use crate::tile::{Note, Stage, StagePlace, Writer};
 
-/// Most parts of lines that a thread copies at once, which hides the latency of shared memory.
+/// Most parts of lines that a thread copies at once. Several loads in flight hide the latency of shared memory.
 const MOST_AT_ONCE: u32 = 8;
 
 /// The part of D that a tile covers.
@@ -35,7 +36,7 @@ struct Part {
     plane: Plane,
 }
 
-/// A part of a line: which it is, where it is in shared memory and where it belongs in D.
+/// A part of a line: its index, its address in shared memory and its address in D.
 #[derive(Clone)]
 struct Place {
     line: Expr,
@@ -49,7 +50,7 @@ struct Place {
 
 impl Lowering<'_> {
     pub(super) fn the_stage(&self) -> Lowered<&Stage> {
-        self.program.stage.as_ref().ok_or_else(|| broken("there is no stage of d"))
+        self.program.stage.as_ref().ok_or_else(|| broken("the program has no stage of d"))
     }
 
     /// Byte offset of the stage, or of the first of the slots that hold it.
@@ -60,8 +61,8 @@ impl Lowering<'_> {
         })
     }
 
-    /// Bytes from the first element of the stage to one of this thread's staged tile, before the swizzle; in slots, from the
-    /// first element of its panel.
+    /// Byte offset of an element of this thread's staged tile from the first element of the stage, before the swizzle.
+    /// In slots: from the first element of its panel.
     pub(super) fn stage_offset(&mut self, line: Expr, element: Expr) -> Lowered<Expr> {
         let (lines, bytes) = (self.program.lines(), self.program.problem.types.d.bytes());
         let pitch = self.the_stage()?.pitch;
@@ -79,8 +80,8 @@ impl Lowering<'_> {
         })
     }
 
-    /// The panel of an element of a line, `position` elements after another one: of threads that are all in the first panel,
-    /// the position alone says which one it is.
+    /// The panel of an element of a line, `position` elements after another one. If all threads start in the first
+    /// panel, the position alone determines it.
     pub(super) fn panel_of(&self, element: &Expr, position: u32) -> Lowered<Expr> {
         let pitch = self.the_stage()?.pitch;
         Ok(match element.bound() + u64::from(position % pitch) < pitch.into() {
@@ -89,7 +90,7 @@ impl Lowering<'_> {
         })
     }
 
-    /// The address of an element of the staged tile, `position` elements after another one of the line.
+    /// The address of an element of the staged tile, `position` elements after another one in the line.
     pub(super) fn stage_address(&mut self, line: Expr, (element, position): (Expr, u32)) -> Lowered<Address> {
         let base = self.stage_base(line, (element, position))?;
         Ok(Address { base: self.b.set_reg(base), offset: self.stage_start()?.into() })
@@ -100,7 +101,7 @@ impl Lowering<'_> {
         let &Stage { swizzle, .. } = self.the_stage()?;
         let panel = self.panel_of(&element, position)?;
         let offset = self.stage_offset(line, element + position)?;
-        // A constant that the swizzle does not concern is the same for all elements of the thread.
+        // If the swizzle does not affect a constant, all elements of the thread share it.
         let mut base = Expr::SharedBase + offset.swizzle(swizzle);
         if self.program.lent().is_some() {
             base = base + self.panel_in_slots(panel)?;
@@ -108,8 +109,8 @@ impl Lowering<'_> {
         Ok(self.b.set(base))
     }
 
-    /// Makes what the thread has staged visible to copies of boxes: those of D, or those of the next tile's K-tiles into
-    /// the same memory.
+    /// Makes the thread's writes to the stage visible to TMA: to the copies of D, or to those of the next tile's
+    /// K-tiles into the same memory.
     pub(super) fn publish_stage(&mut self, note: &Note) {
         let program = self.program;
         let next = program.scheduler.persistent.is_some()
@@ -134,7 +135,7 @@ impl Lowering<'_> {
                         self.b.open();
                         self.write_chunks(work_tile, (width, 1), true, note)?;
                         let at_edge = self.b.close();
-                        self.b.origin(note, "the widest accesses if the tile lies inside D");
+                        self.b.origin_at(Site::StorePath, note, "the widest accesses if the tile lies inside D");
                         self.b.branch(interior, inside, at_edge);
                     }
                 }
@@ -143,7 +144,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// First line and element of the tile in D, and how many are left of D from there.
+    /// First line and element of the tile in D, and the lines and elements of D left from there.
     fn tile_in_d(&self, work_tile: &WorkTile) -> [(Expr, Expr); 2] {
         let (rows, cols) =
             ((work_tile.m0.clone(), work_tile.rem_m.clone()), (work_tile.n0.clone(), work_tile.rem_n.clone()));
@@ -163,8 +164,8 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Copies the boxes of the stage, of `rows` lines of a panel each: `copy` is given where each begins, and its coordinates
-    /// in a matrix like D.
+    /// Copies the boxes of the stage, each with `rows` lines of a panel. `copy` receives the start of each box, and its
+    /// coordinates in a matrix like D.
     pub(super) fn each_box_of_stage(
         &mut self,
         work_tile: &WorkTile,
@@ -198,7 +199,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Waits until no copy reads the staged tile.
+    /// Waits until TMA no longer reads the staged tile.
     pub(super) fn settle(&mut self, note: &Note) {
         self.b.origin(note, "wait until the tile has been read");
         self.b.push(Op::SettleBoxes);
@@ -223,15 +224,15 @@ impl Lowering<'_> {
         if plain && threads.is_multiple_of(lines.elements / chunk) && chunks.is_multiple_of(threads) {
             return self.write_column(&part, (turns, at_once), note);
         }
-        self.b.origin(note, "the first part that this thread copies");
+        self.b.origin_at(Site::FirstPart, note, "the first part that this thread copies");
         let tid = self.b.set(self.tid.clone());
         let first = if turns > 1 { self.b.variable(tid, u64::from((passes + at_once) * threads)) } else { tid };
         let left = (turns > 1).then(|| self.b.variable(Expr::Const(u64::from(turns)), u64::from(turns) + 1));
         self.b.open();
         for pass in 0..at_once {
-            self.b.origin(note, "copy a part of a line to D");
+            self.b.origin_at(Site::CopyLine, note, "copy a part of a line to D");
             let index = self.b.set(first.clone() + pass * threads);
-            // As a bound, too: a variable may count further than there are chunks.
+            // The minimum also states the bound: the variable may exceed the number of chunks.
             let last = index.clone().min((chunks - 1).into());
             if chunks.is_multiple_of(threads) {
                 self.write_chunk(&part, if turns > 1 { last } else { index })?;
@@ -253,7 +254,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Closes the body of a loop over the parts of a tile, which is repeated while something is left.
+    /// Closes the body of a loop over the parts of a tile. The loop repeats while parts are left.
     fn repeat(&mut self, left: Option<Expr>, note: &Note) {
         let again = left.map(|left| self.b.set_reg(left.ge(1u32)));
         let body = self.b.close();
@@ -264,36 +265,36 @@ impl Lowering<'_> {
         }
     }
 
-    /// Copies the tile where all threads together cover a whole number of lines: from one pass to the next, a thread's part
-    /// of a line stays the same, and its addresses advance by constant distances.
+    /// Copies the tile where all threads together cover a whole number of lines: a thread's position in the line is the
+    /// same in every pass, and its addresses advance by constant distances.
     fn write_column(&mut self, part: &Part, (turns, at_once): (u32, u32), note: &Note) -> Lowered<()> {
         let Part { chunk, plane: Plane { base, ld_bytes, .. }, .. } = part;
         let (lines, bytes) = (self.program.lines(), self.program.problem.types.d.bytes());
         let per_line = lines.elements / chunk;
         let (apart, pitch) = (self.threads / per_line, self.the_stage()?.pitch);
-        self.b.origin(note, "the first part that this thread copies");
+        self.b.origin_at(Site::FirstPart, note, "the first part that this thread copies");
         let line = self.b.set(self.tid.clone() / per_line);
         let element = self.b.set((self.tid.clone() % per_line) * *chunk);
         let (from, offset) = (self.stage_base(line.clone(), (element.clone(), 0))?, i64::from(self.stage_start()?));
         let to = base.clone() + line.clone().wide() * ld_bytes.clone() + element.clone().wide() * bytes;
         self.b.origin(note, "bytes of D from one of its parts to the next");
         let to_next = self.b.set(ld_bytes.clone() * apart);
-        self.b.origin(note, "the first part that this thread copies");
-        let turn = at_once * apart;
-        let bound = from.bound() + u64::from(turns * turn * pitch * bytes);
+        self.b.origin_at(Site::FirstPart, note, "the first part that this thread copies");
+        let stride = at_once * apart;
+        let bound = from.bound() + u64::from(turns * stride * pitch * bytes);
         let mut place = Place { line, element, from, offset, to: self.b.set(to) };
         let left = (turns > 1).then(|| self.b.variable(Expr::Const(turns.into()), u64::from(turns) + 1));
         if turns > 1 {
             place.from = self.b.variable(place.from, bound);
             place.to = self.b.variable(place.to, UNBOUNDED);
             if part.at_edge {
-                place.line = self.b.variable(place.line, u64::from(lines.count + turn));
+                place.line = self.b.variable(place.line, u64::from(lines.count + stride));
             }
         }
         let first = place.clone();
         self.b.open();
         for pass in 0..at_once {
-            self.b.origin(note, "copy a part of a line to D");
+            self.b.origin_at(Site::CopyLine, note, "copy a part of a line to D");
             if pass > 0 {
                 place.to = self.b.set(place.to + to_next.clone());
                 place.line = first.line.clone() + pass * apart;
@@ -303,10 +304,10 @@ impl Lowering<'_> {
         }
         if let Some(left) = &left {
             self.b.origin(note, "the next parts");
-            self.b.assign(&first.from, first.from.clone() + turn * pitch * bytes);
+            self.b.assign(&first.from, first.from.clone() + stride * pitch * bytes);
             self.b.assign(&first.to, place.to + to_next);
             if part.at_edge {
-                self.b.assign(&first.line, first.line.clone() + turn);
+                self.b.assign(&first.line, first.line.clone() + stride);
             }
             self.b.assign(left, left.clone() - 1u32);
         }
@@ -327,7 +328,7 @@ impl Lowering<'_> {
         Ok(Plane { base, ld_bytes, access, left: (lines_left, elements_left) })
     }
 
-    /// Copies one chunk of the tile: those of the first line come first.
+    /// Copies one chunk of the tile. The chunks of the first line come first.
     fn write_chunk(&mut self, part: &Part, index: Expr) -> Lowered<()> {
         let Part { chunk, plane: Plane { base, ld_bytes, .. }, .. } = part;
         let (per_line, bytes) = (self.program.lines().elements / chunk, self.program.problem.types.d.bytes());

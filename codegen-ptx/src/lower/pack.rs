@@ -1,18 +1,17 @@
-//! `pack`: a kernel of its own copies an operand into the workspace, in the order and with the row pitch that the
+//! `pack`: a separate kernel copies an operand into the workspace, in the order and with the row pitch that the
 //! product's copies need.
 //!
-//! A block copies one tile, in vectors: a thread has [`VECTOR_BYTES`] of the operand that lie next to each other. Rows of the
-//! copy begin at multiples of that and are padded, so that its vectors are always written whole. Those of the matrix are read
-//! whole if the tile is inside and they are aligned, otherwise element by element, with zeros outside.
+//! A block copies one tile, in vectors: [`VECTOR_BYTES`] adjacent bytes of the operand per thread. Rows of the copy
+//! begin at multiples of that and are padded, so that its vectors are always written whole. Vectors of the matrix are
+//! read whole if the tile is inside and they are aligned, otherwise element by element, with zeros outside.
 //!
-//! Vectors of a matrix that is copied for its alignment alone begin anywhere. Elements of 16 bits are then cut out of the two
-//! aligned vectors around them, if the tile and a vector on each side of its rows are inside (`lower/pack/around.rs`). Wider
-//! elements are read one by one.
+//! A matrix that is copied only for its alignment has vectors at any address. For 16-bit elements, the kernel extracts
+//! each vector from the two aligned vectors around it, if the tile and a vector on each side of its rows are inside
+//! (`lower/pack/around.rs`). Wider elements are read one by one.
 //!
-//! If the kernel transposes, the tile passes through shared memory: it is read along the dimension that is contiguous in the
-//! matrix, and written along the one that is contiguous in the copy, so that both use whole lines. Rows in shared memory are
-//! an odd number of elements apart, and a warp reads and writes four of them, a line of 128 bytes of each: so its elements are
-//! in different banks in both orders.
+//! If the kernel transposes, the tile passes through shared memory: it is read along the matrix's contiguous dimension
+//! and written along that of the copy, so that both use whole cache lines. The row pitch in shared memory is an odd
+//! number of elements, and a warp accesses four rows, 128 bytes of each, so neither order has bank conflicts.
 
 mod around;
 
@@ -29,10 +28,11 @@ use crate::kernel::expr::UNBOUNDED;
 use crate::kernel::{
     self, Access, Expr, Guard, Holds, Kernel, Locality, MAX_EXTENT, Math, Memory, Op, Origin, Reach, Reg, Value,
 };
+use crate::origin::Site;
 use crate::tile::interface::SCALE_BYTES;
 use crate::tile::{Pack, Planes, Program, VECTOR_BYTES};
 
-/// Vectors of a line of the cache: those that lie next to each other in a warp's access to a tile that is transposed.
+/// Vectors of a cache line: a warp's access to a tile that is transposed covers this many adjacent vectors.
 const LINE_VECTORS: u32 = 128 / VECTOR_BYTES;
 
 /// The largest number of bf16.
@@ -42,10 +42,10 @@ const LARGEST_BF16: f64 = 3.389_531_389_251_535_5e38;
 const SMALLEST_BF16: f64 = 9.183_549_615_799_121e-41;
 const SMALLEST_F16: f64 = 5.960_464_477_539_063e-8;
 
-/// 2^127, by which the smallest number of f32 is larger than those.
+/// 2^127: multiplied by it, the smallest number of f32 exceeds both.
 const LARGEST_POWER: f64 = 1.701_411_834_604_692_3e38;
 
-/// Lowers the kernel that copies an operand for a program that was verified.
+/// Lowers the kernel that copies an operand, for a verified program.
 pub(crate) fn lower(program: &Program, pack: &Pack) -> Lowered<Kernel> {
     let matrix = program.problem.types.of(pack.side.operand());
     let params = pack.params(program.problem.batch);
@@ -89,13 +89,13 @@ struct Packing<'a> {
 
 /// The tile of a block.
 struct Tile {
-    /// The matrix and its copy, at the tile's first element, and the byte distance of rows of each.
+    /// The matrix and its copy at the tile's first element, and the byte pitch of each.
     from: (Expr, Expr),
     to: (Expr, Expr),
     /// Elements left from there along the operand's own dimension, and along k.
     own_left: Expr,
     k_left: Expr,
-    /// The dimension that is contiguous in the matrix: its extent, and where the tile begins.
+    /// The contiguous dimension of the matrix: its extent, and the tile's start.
     run: (Expr, Expr),
     /// Bytes from one plane of the copy to the next.
     plane: Expr,
@@ -176,7 +176,7 @@ impl Packing<'_> {
         vectors.all.iter().map(|_| self.b.fresh_many(self.values, vectors.length as usize)).collect()
     }
 
-    /// The addresses of vectors, in a matrix with this first element, distance of rows and size of elements.
+    /// The addresses of vectors in a matrix with this first element, pitch and element size.
     fn addresses(&mut self, vectors: &Vectors, (first, pitch): &(Expr, Expr), element: u32) -> Vec<Expr> {
         let Some(row) = vectors.all.first().map(|vector| vector.row.clone()) else { return Vec::new() };
         let mut at = self.b.set(first.clone() + row.wide() * pitch.clone() + vectors.column.clone().wide() * element);
@@ -199,7 +199,7 @@ impl Packing<'_> {
             self.read_elements(vectors, (&addresses, &values), access);
             return Ok(values);
         }
-        self.b.origin(note, "whole vectors, if the tile is inside and they are aligned");
+        self.b.origin_at(Site::WholeVectors, note, "whole vectors, if the tile is inside and they are aligned");
         let (first, pitch) = &tile.from;
         let inside = tile.own_left.clone().ge(pack.extent).and(tile.k_left.clone().ge(pack.depth));
         let misaligned = first.clone() % VECTOR_BYTES + pitch.clone() % VECTOR_BYTES;
@@ -213,12 +213,12 @@ impl Packing<'_> {
         self.b.open();
         self.read_elements(vectors, (&addresses, &values), access);
         let other = self.b.close();
-        self.b.origin(note, "whole vectors, if the tile is inside and they are aligned");
+        self.b.origin_at(Site::WholeVectors, note, "whole vectors, if the tile is inside and they are aligned");
         self.b.branch(whole, then, other);
         Ok(values)
     }
 
-    /// Reads the elements of vectors at these addresses; those outside the matrix are zeros.
+    /// Reads the elements of vectors at these addresses, as zeros outside the matrix.
     fn read_elements(
         &mut self,
         vectors: &Vectors,
@@ -226,9 +226,9 @@ impl Packing<'_> {
         access: (Access, Locality),
     ) {
         let (side, note) = (self.pack.side, &self.pack.note);
-        self.b.origin(note, "zeros outside");
+        self.b.origin_at(Site::PackedZeros, note, "zeros outside");
         self.b.push(Op::Clear { dst: values.concat() });
-        self.b.origin(note, &format!("read elements of a tile of {}", letter(side)));
+        self.b.origin_at(Site::PackElements, note, &format!("read elements of a tile of {}", letter(side)));
         let [rows_left, columns_left] = &vectors.left;
         let mut columns = Vec::new();
         for index in 0..vectors.length {
@@ -244,17 +244,18 @@ impl Packing<'_> {
         }
     }
 
-    /// Writes vectors to the copy, or to each plane of it. Those that begin inside are written whole: rows are padded.
+    /// Writes vectors to the copy, or to each of its planes. Vectors that begin inside are written whole, since rows
+    /// are padded.
     fn write(&mut self, vectors: &Vectors, values: &[Vec<Reg>], tile: &Tile) -> Lowered<()> {
         let (pack, note) = (self.pack, &self.pack.note);
         let access = self.access(&Param::Packed(pack.side.operand()), tile)?;
-        self.b.origin(note, "this thread's vectors of the copy");
+        self.b.origin_at(Site::PackedVectors, note, "this thread's vectors of the copy");
         let addresses = self.addresses(vectors, &tile.to, self.copied);
         let scales = self.scales(vectors, tile)?;
         let [rows_left, columns_left] = &vectors.left;
         let column = self.b.set(vectors.column.clone().lt(columns_left.clone()));
         for (index, ((vector, address), values)) in vectors.all.iter().zip(&addresses).zip(values).enumerate() {
-            self.b.origin(note, "is the vector inside?");
+            self.b.origin_at(Site::VectorInside, note, "is the vector inside?");
             let inside = vector.row.clone().lt(rows_left.clone()).and(column.clone());
             let guard = Some(Guard { pred: self.b.set_reg(inside), expect: true });
             let mut planes = vec![values.clone()];
@@ -276,8 +277,8 @@ impl Packing<'_> {
         Ok(())
     }
 
-    /// The scales of each vector's elements, if rows or columns are scaled: one for all of a row, or one for each column,
-    /// the same in all rows.
+    /// The scales of each vector's elements, if rows or columns are scaled: one for all of a row, or one for each
+    /// column, the same in all rows.
     fn scales(&mut self, vectors: &Vectors, tile: &Tile) -> Lowered<Option<Vec<Vec<Reg>>>> {
         if !self.pack.scales() {
             return Ok(None);
@@ -290,7 +291,7 @@ impl Packing<'_> {
         };
         let reach = Reach::new(dim, register(&tile.own_left)?, self.pack.extent);
         let access = (Access { param, reach: [Some(reach), None] }, Locality::Unknown);
-        self.b.origin(&self.pack.note, "scales");
+        self.b.origin_at(Site::ScalesOfVectors, &self.pack.note, "scales");
         let mut scale = |own: Expr| {
             let dst = self.b.fresh(self.values);
             self.b.push(Op::Clear { dst: vec![dst] });
@@ -320,15 +321,18 @@ impl Packing<'_> {
         values.iter().zip(scales).map(times).collect()
     }
 
-    /// The planes of one element, the largest first: each is what the ones before leave of it, once scaled, rounded to nearest.
+    /// The planes of one scaled element, the largest first: each is the remainder after the previous planes, rounded to
+    /// nearest.
     ///
-    /// A number that would round to infinity is cut to the largest of the planes' type instead, and the rest of it is in
-    /// the next plane. Infinity is in the last plane, which is only multiplied by first planes, with 1 in the first: so
-    /// infinity times a number is never infinity times the zeros of its other planes, and infinity times infinity is
-    /// infinity. NaN is in the first and in the last plane. A fourth plane is the third with 0 in place of these.
+    /// A number that would round to infinity is clamped to the largest number of the planes' type, and the next plane
+    /// holds the rest. Infinity is in the last plane, with 1 in the first; the last plane is only multiplied by first
+    /// planes. So infinity times a number is never infinity times the zeros of the number's other planes, and infinity
+    /// times infinity is infinity. NaN is in the first and in the last plane. A fourth plane is the third with 0 in
+    /// place of infinity and NaN.
     ///
-    /// A number that would round to 0 is the smallest of the planes' type instead, which the next plane takes back: infinity
-    /// times it is infinity. Scaling may have made it 0, so that it is the element itself which says whether it is one.
+    /// A nonzero number that would round to 0 becomes the smallest number of the planes' type, and the next plane
+    /// subtracts it again, so that infinity times the number is infinity. Scaling may have made the value 0, so the
+    /// test for 0 uses the element itself.
     fn split(&mut self, element: Reg, value: Reg, family: kernel::Family, Planes { dtype, count }: Planes) -> Vec<Reg> {
         let (least, most) = if dtype == DType::F16 { (SMALLEST_F16, 65504.0) } else { (SMALLEST_BF16, LARGEST_BF16) };
         self.b.origin(&self.pack.note, "planes of an element");
@@ -405,7 +409,8 @@ impl Packing<'_> {
         }
         let (mut k_tile, own_tile) = if along_k { (inner_tile, outer_tile) } else { (outer_tile, inner_tile) };
         if pack.scales() {
-            // The kernel before has read all of k in ascending order: what it read last may still be in the L2 cache.
+            // The previous kernel has read all of k in ascending order, so what it read last may still be in the L2
+            // cache.
             let k_tiles = self.b.set(k_tiles);
             let next = self.b.set(k_tile + 1u32);
             k_tile = self.b.set(k_tiles.max(next.clone()) - next);
@@ -468,7 +473,7 @@ impl Packing<'_> {
         Ok(Access { param, reach: reach.map(Some) })
     }
 
-    /// Where the elements of a vector are in shared memory.
+    /// The shared memory addresses of a vector's elements.
     fn staged(&mut self, vector: &Vector, fast: Fast) -> Vec<kernel::Address> {
         let (pitch, bytes) = (self.pack.pitch(), self.element);
         let place = vector.own.clone() * pitch + vector.k.clone();
@@ -479,9 +484,9 @@ impl Packing<'_> {
     }
 }
 
-/// A thread's vectors of a tile: all in the same columns, an equal number of rows apart.
+/// A thread's vectors of a tile: all in the same columns, with a constant distance in rows.
 struct Vectors {
-    /// The dimension that they are contiguous along.
+    /// The dimension along which they are contiguous.
     fast: Fast,
     /// Elements of each.
     length: u32,

@@ -1,4 +1,4 @@
-//! The state of a role within one tile of D: where it is in each ring, and what its copies need.
+//! The state of a role within one tile of D: its position in each ring, and what its copies need.
 
 use ptx_gemm_dsl::terms::BoxShare;
 
@@ -8,12 +8,14 @@ use super::ring::{Cursor, Kept};
 use super::slot::FragmentBase;
 use super::{Lowered, Lowering, broken};
 use crate::kernel::{Expr, Reg};
+use crate::origin::Site;
 use crate::tile::{self, Note, Ring};
 
 /// The role's state in one ring.
 pub(super) struct RingState<'a> {
     pub(super) ring: &'a Ring,
-    /// Byte offsets of the slot to fill next and of the slot to read; absent if the role does not do so.
+    /// Byte offsets of the slot to fill next and of the slot to read; absent if the role does not fill, or read, the
+    /// ring.
     pub(super) write: Option<Expr>,
     pub(super) read: Option<Expr>,
     /// Number of slots filled before the loop.
@@ -21,13 +23,13 @@ pub(super) struct RingState<'a> {
     /// The ring's mbarriers that the role uses next, in the loop.
     pub(super) producer: Option<Cursor>,
     pub(super) consumer: Option<Cursor>,
-    /// The slot that the role has waited for and not returned when it waits for the next one.
+    /// The last slot that the role has waited for, if it keeps it past the next wait.
     pub(super) kept: Option<Kept>,
     /// What the role copies into it by TMA.
     pub(super) boxes: Option<Boxes>,
-    /// Where the role is among planes that its threads copy themselves.
+    /// The role's position among planes that its threads copy themselves.
     pub(super) walked: Option<Walked>,
-    /// Whether slots and mbarriers are those after the previous tile's, and not the ring's first.
+    /// Whether slots and mbarriers continue from the previous tile instead of starting at the ring's first slot.
     pub(super) carried: bool,
 }
 
@@ -39,10 +41,10 @@ pub(super) struct Pipeline<'a> {
     pub(super) bases: Vec<(usize, FragmentBase)>,
     /// K left from the loop's current tile on; with planes, K-tiles left.
     pub(super) rem: Expr,
-    /// The value that `rem` must have for a copy of the K-tile that many tiles ahead to need no guards: enough to reach
-    /// the end of that tile; for a tile of D at an edge, more than any k.
+    /// By distance in K-tiles: the value of `rem` from which a copy of the K-tile that far ahead needs no guards. It
+    /// reaches the end of that tile; for a tile of D at an edge, it is more than any k.
     pub(super) needs: Vec<(u32, Expr)>,
-    /// With planes, K-tiles of the chunk that the loop has come through.
+    /// With planes, the K-tiles of the chunk that the loop has completed.
     pub(super) in_chunk: Option<Expr>,
     pub(super) in_loop: bool,
 }
@@ -67,7 +69,7 @@ pub(super) struct Boxes {
     pub(super) leader: Reg,
     /// First k of the next K-tile.
     pub(super) k: Expr,
-    /// With planes, where the next K-tile is among them.
+    /// With planes, the position of the next K-tile among them.
     pub(super) place: Option<Place>,
 }
 
@@ -77,20 +79,20 @@ pub(super) struct Boxed {
     pub(super) map: Reg,
     /// First row or column of the tile, along the operand's own dimension.
     pub(super) own: Expr,
-    /// Columns of the tile, which its rows are, where tiles have as many as they need.
+    /// Columns of the tile, where tiles are only as wide as needed. These columns are the rows of the box.
     pub(super) width: Option<Expr>,
-    /// Rows of a box: then an equal part of these.
+    /// Rows of a box; with narrow tiles, an equal part of the tile's columns.
     pub(super) height: Expr,
     /// Index of the product, in a batch.
     pub(super) product: Option<Expr>,
-    /// Rows of a whole tile's box, and in the whole buffer, along the dimension that is not contiguous.
+    /// Rows of a whole tile's box, and of the whole buffer, along the strided dimension.
     pub(super) rows: u32,
     pub(super) all_rows: u32,
     /// Bytes of a row of a panel.
     pub(super) row_bytes: u32,
     /// Panels that the rows of the buffer are cut into.
     pub(super) panels: u32,
-    /// Which of them this block starts, if the blocks of its cluster share them.
+    /// The boxes that this block starts, if the blocks of its cluster share them.
     pub(super) share: Option<Share>,
 }
 
@@ -100,7 +102,7 @@ pub(super) struct Share {
     pub(super) blocks: Reg,
     /// The boxes that this block starts.
     pub(super) of: BoxShare,
-    /// First column, along the contiguous dimension, and first row of the first of them in the tile.
+    /// First column, along the contiguous dimension, and first row in the tile of the first of these boxes.
     pub(super) column: Expr,
     pub(super) first: Expr,
     /// Its byte offset in the slot.
@@ -108,7 +110,7 @@ pub(super) struct Share {
 }
 
 impl Lowering<'_> {
-    /// The mbarriers of the slot to fill next: before the loop constants, unless they are carried from tile to tile.
+    /// The mbarriers of the slot to fill next: constants before the loop, unless they are kept from tile to tile.
     pub(super) fn next_to_fill(&self, state: &RingState<'_>, in_loop: bool) -> Option<Cursor> {
         match in_loop || state.carried {
             true => state.producer.clone(),
@@ -121,14 +123,14 @@ impl Lowering<'_> {
         let ring = state.ring;
         let variable = in_loop || state.carried;
         if let (Some(cursor), true) = (&state.producer, variable) {
-            self.b.origin(note, "advance to the next slot to fill");
+            self.b.origin_at(Site::NextSlotToFill, note, "advance to the next slot to fill");
             self.advance_cursor(cursor);
         }
         if !in_loop {
             state.ahead += 1;
         }
         if ring.depth > 1 {
-            self.b.origin(note, "advance to the next slot to fill");
+            self.b.origin_at(Site::NextSlotToFill, note, "advance to the next slot to fill");
             if variable {
                 self.advance_slot(ring, write);
             } else {

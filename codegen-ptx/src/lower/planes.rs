@@ -1,30 +1,31 @@
-//! Operands in planes: where a role that copies them is in the order in which they are multiplied.
+//! Operands in planes: the position of a copying role in the order in which planes are multiplied.
 //!
-//! The loop over K-tiles knows nothing of planes: it has more K-tiles. What a role copies next is a K-tile of some pair of
-//! planes, in a chunk of k.
+//! The loop over K-tiles does not know about planes; it only has more K-tiles. The next K-tile that a role copies
+//! belongs to a pair of planes, in a chunk of k.
 
 use ptx_gemm_dsl::terms::Side;
 
 use super::copy::Copies;
 use super::{Lowering, WorkTile, letter};
 use crate::kernel::Expr;
+use crate::origin::Site;
 use crate::tile::Note;
 
-/// The place of a K-tile in the order in which planes are multiplied, next to its first k.
+/// The place of a K-tile in the order in which planes are multiplied, in addition to its first k.
 pub(super) struct Place {
     /// First k of its chunk, and the end of the sum.
     chunk: Expr,
     end: Expr,
-    /// The pair of planes, by its number.
+    /// The index of the pair of planes.
     pair: Expr,
 }
 
-/// Where a role is that copies planes by its threads.
+/// The position of a role with threads that copy planes.
 pub(super) struct Walked {
     /// First k of the next K-tile, counted from the first k of the sum, and its place.
     k: Expr,
     place: Place,
-    /// Bytes from the first plane of each operand to that of the pair.
+    /// Byte offset of the pair's plane from the first plane, for each operand.
     planes: Vec<(Side, Expr)>,
 }
 
@@ -38,8 +39,8 @@ impl Lowering<'_> {
         Some(Place { chunk, end, pair: self.b.variable(Expr::Const(0), walk.pairs.len() as u64 - 1) })
     }
 
-    /// Advances to the next K-tile: of the same planes, else of the next pair of planes in the chunk, else of the next chunk.
-    /// Returns whether it is of other planes than the one before, and the k that follows in these.
+    /// Advances to the next K-tile: of the same planes, else of the next pair of planes in the chunk, else of the next
+    /// chunk. Returns whether its planes differ from those of the previous K-tile, and the next k in these planes.
     pub(super) fn advance_place(&mut self, k: &Expr, place: &Place) -> Option<(Expr, Expr)> {
         let walk = self.program.planes_apart()?;
         let Place { chunk, end, pair } = place;
@@ -60,15 +61,15 @@ impl Lowering<'_> {
         let Some(walk) = &self.program.walk else { return Expr::Const(0) };
         let plane = |index: usize| if side == Side::A { walk.pairs[index].0 } else { walk.pairs[index].1 };
         let last = walk.pairs.len() - 1;
-        self.b.origin(&walk.note, &format!("plane of {}", letter(side)));
-        // Pairs with the same plane of this operand after each other need one comparison.
+        self.b.origin_at(Site::PlaneOfPair, &walk.note, &format!("plane of {}", letter(side)));
+        // Consecutive pairs with the same plane of this operand need one comparison.
         let changes = (0..last).filter(|index| plane(*index) != plane(index + 1));
         changes.rev().fold(Expr::Const(plane(last).into()), |others, index| {
             place.pair.clone().lt(index as u32 + 1).select(Expr::Const(plane(index).into()), others)
         })
     }
 
-    /// Begins to walk through planes that the role's threads copy into a ring; `None` if they copy none.
+    /// Starts to walk the planes that the role's threads copy into a ring; `None` if they copy no planes.
     pub(super) fn walk_planes(&mut self, work_tile: &WorkTile, copies: &[&Copies]) -> Option<Walked> {
         let copied = copies.iter().filter_map(|copies| Some((copies.side(), copies.plane_bytes()?.clone())));
         let copied: Vec<(Side, Expr)> = copied.collect();
@@ -91,7 +92,7 @@ impl Lowering<'_> {
         first.map_or(0, |(a, b)| if side == Side::A { *a } else { *b })
     }
 
-    /// What is left of k from the K-tile that is copied next; 0 past the last one.
+    /// The k left from the K-tile that is copied next; 0 past the last one.
     pub(super) fn left_in_planes(&mut self, work_tile: &WorkTile, walked: &Walked) -> Expr {
         if let Some(walk) = &self.program.walk {
             self.b.origin(&walk.note, "K left from the tile being copied");
@@ -99,11 +100,11 @@ impl Lowering<'_> {
         self.b.set(work_tile.k.clone().max(walked.k.clone()) - walked.k.clone())
     }
 
-    /// Advances to the next K-tile that the role's threads copy. Only if it is of other planes do its addresses not follow those
-    /// of the one before.
+    /// Advances to the next K-tile that the role's threads copy. Its addresses follow the previous ones unless the
+    /// planes change.
     pub(super) fn advance_planes(&mut self, walked: &Walked, copies: &[&Copies], note: &Note) {
         let Some(walk) = &self.program.walk else { return };
-        self.b.origin(note, "advance to the next K-tile");
+        self.b.origin_at(Site::NextKTile, note, "advance to the next K-tile");
         let Some((through, next)) = self.advance_place(&walked.k, &walked.place) else { return };
         copies.iter().for_each(|copies| self.advance(copies, note));
         let through = self.b.set_reg(through);

@@ -3,8 +3,8 @@
 //! Each thread has its own flag and synchronises only with the threads that compute the same elements in other parts,
 //! so that no barrier is needed. [`interface::Workspace`] defines the layout of the workspace.
 //!
-//! - `serial`: part p waits until its flag is p, adds its sums to the accumulated ones, and hands them on.
-//! - `workspace`: every part stores its sums; the part that completes the count adds them all up.
+//! - `serial`: part p waits until its flag is p, adds its partial sums to the total so far, and passes it on.
+//! - `workspace`: every part stores its partial sums; the part that completes the count adds them all up.
 //!
 //! [`interface::Workspace`]: crate::tile::interface::Workspace
 
@@ -15,6 +15,7 @@ use super::scheduler::Units;
 use super::{Lowered, Lowering, WorkTile, broken};
 use crate::kernel::expr::UNBOUNDED;
 use crate::kernel::{Access, Address, Compare, Expr, Locality, Math, Memory, Op, Reg, Value};
+use crate::origin::Site;
 use crate::tile::interface::{FLAG_BYTES, WORKSPACE_ALIGN};
 use crate::tile::{Division, Note, Statement};
 
@@ -22,7 +23,7 @@ use crate::tile::{Division, Note, Statement};
 struct Reduction<'a> {
     acc: Vec<Reg>,
     parts: u32,
-    /// Bytes of one part's sums of a tile.
+    /// Bytes of one part's partial sums of a tile.
     slot_bytes: u32,
     body: &'a [Statement],
     note: &'a Note,
@@ -50,7 +51,7 @@ impl<'a> Lowering<'a> {
             Division::Parts(parts) => parts,
         };
         let threads = self.threads;
-        self.b.origin(note, "this thread's flag and its partial sums");
+        self.b.origin_at(Site::FlagOfPart, note, "this thread's flag and its partial sums");
         let workspace = self.wide_arg(&Param::Workspace)?;
         let flags_of = threads * FLAG_BYTES;
         let flag_of = work_tile.tile.clone().wide() * flags_of + (self.tid.clone() * FLAG_BYTES).wide();

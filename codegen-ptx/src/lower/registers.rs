@@ -31,7 +31,7 @@ pub(super) struct Types {
     pub d: Type,
     /// What the epilogue computes in.
     pub acc: Type,
-    /// Registers of sums: of that type, or of two in f16.
+    /// Type of an accumulator register: `acc`, or a pair of f16.
     pub sums: Type,
 }
 
@@ -48,7 +48,7 @@ impl Types {
         })
     }
 
-    /// Sums in a register.
+    /// Accumulators in a register.
     pub fn per_register(&self) -> u32 {
         if self.sums == Type::Pair { 2 } else { 1 }
     }
@@ -77,7 +77,7 @@ pub(super) struct Families {
     pub scalar: Family,
     pub vector: Family,
     pub c: Family,
-    /// Accumulators in the type that the epilogue computes in, if it differs; and their halves on the way.
+    /// Accumulators in the epilogue's type, if it differs, and their halves during the conversion.
     pub sum: Family,
     pub half: Family,
     pub value: Family,

@@ -1,8 +1,8 @@
 //! A ring with mbarriers: each slot has one that signals it full and one that signals it empty.
 //!
 //! Threads synchronise only where data pass between them: a wait ends when all copies into its slot are complete, and a
-//! slot is filled again once every thread has read it. The parity that a wait tests flips each time its side goes
-//! around the ring; the producer waits for empty slots from its second round on.
+//! slot is filled again once every thread has read it. The parity that a wait tests flips each time its side wraps
+//! around the ring. The producer waits for empty slots from its second round on.
 
 use ptx_gemm_dsl::target::WARP_GROUP;
 use ptx_gemm_dsl::terms::{Extent2, Side};
@@ -29,7 +29,7 @@ pub(super) struct Cursor {
     parity: Expr,
 }
 
-/// Where a role is in a ring, for as long as its block runs.
+/// A role's position in a ring, kept for as long as its block runs.
 #[derive(Clone)]
 pub(super) struct Carried {
     /// Byte offset of the slot to fill next, and its mbarriers.
@@ -38,10 +38,10 @@ pub(super) struct Carried {
     pub(super) read: Option<(Expr, Cursor)>,
 }
 
-/// A slot that a role returns one K-tile later than the others.
+/// A slot that a role returns one K-tile late.
 #[derive(Clone)]
 pub(super) struct Kept {
-    /// 1 from the second K-tile on, before that 0.
+    /// 0 in the first K-tile, then 1.
     pub(super) some: Expr,
     /// Its mbarriers.
     pub(super) at: Cursor,
@@ -55,8 +55,8 @@ impl Cursor {
 }
 
 impl Lowering<'_> {
-    /// Starts to carry a role's position in a ring from tile to tile; `None` in a ring whose slots are synchronised by
-    /// barriers alone, where each tile starts with the first slot.
+    /// Starts to keep a role's position in a ring from tile to tile. `None` for a ring without mbarriers, where each
+    /// tile starts with the first slot.
     pub(super) fn carry(&mut self, index: usize, body: &[Statement]) -> Option<Carried> {
         if !self.program.carried(index) {
             return None;
@@ -74,7 +74,7 @@ impl Lowering<'_> {
             let slot = if ring.depth > 1 { self.b.variable(Expr::Const(0), bound) } else { Expr::Const(0) };
             used.then(|| self.cursor(ring, 0, parity).map(|cursor| (slot, cursor))).flatten()
         };
-        // For a new mbarrier, a wait for the phase of parity 1 succeeds.
+        // On a new mbarrier, a wait for the phase of parity 1 succeeds.
         let (write, read) = (place(fills, 1), place(reads, 0));
         Some(Carried { write, read })
     }
@@ -124,7 +124,7 @@ impl Lowering<'_> {
         self.b.push(if program.told() > 1 { Op::ClusterBarrier } else { Op::Barrier });
     }
 
-    /// Keeps a block until no other one of its cluster writes to its shared memory or arrives at its mbarriers.
+    /// Keeps a block alive until no other block of its cluster writes to its shared memory or arrives at its mbarriers.
     pub(super) fn leave_cluster(&mut self) {
         if self.program.told() > 1 {
             self.b.origin(&self.program.scheduler.cluster_note, "no block leaves while others reach its shared memory");
@@ -132,9 +132,9 @@ impl Lowering<'_> {
         }
     }
 
-    /// Finds the blocks that a role that reads slots tells when they are free: its own, and those that share operands with it.
-    /// Where one thread of a warp group does, it is one thread for each block.
-    pub(super) fn find_told(&mut self) {
+    /// Finds the blocks that a consumer signals when its slots are free: its own, and those that share operands with
+    /// it. If a warp group signals once, it uses one thread for each block.
+    pub(super) fn find_notified(&mut self) {
         let program = self.program;
         let (told, Extent2 { m, n }) = (program.told(), program.scheduler.cluster);
         let reads = self.map.is_some().then(|| self.place_in_cluster(&Expr::Block)).flatten();
@@ -145,7 +145,7 @@ impl Lowering<'_> {
             (true, false) => index * m + row.clone(),
             (false, _) => col.clone() * m + index,
             (true, true) => {
-                // Those of its row, then the others of its column, from the next one on.
+                // Those of its row, then the others of its column, starting after its own.
                 let next = (index.clone() + (row.clone() + (n.next_multiple_of(m) - n + 1))) % m;
                 index.clone().lt(n).select(index * m + row.clone(), col.clone() * m + next)
             }
@@ -156,7 +156,7 @@ impl Lowering<'_> {
             false => "blocks that copy to the slots of this one",
         };
         self.b.origin(&program.scheduler.cluster_note, which);
-        self.told = match by_group {
+        self.notified = match by_group {
             true => {
                 let index = self.b.set(self.tid.clone() % WARP_GROUP);
                 vec![self.b.set_reg(rank(index))]
@@ -174,7 +174,7 @@ impl Lowering<'_> {
         Some(Cursor { offset, last, barriers, parity: self.b.variable(parity.into(), 1) })
     }
 
-    /// A cursor at a slot that is a constant.
+    /// A cursor at a constant slot.
     pub(super) fn fixed_cursor(ring: &Ring, slot: u32) -> Option<Cursor> {
         let (offset, last) = (ring.mbarriers?, (ring.depth - 1) * PAIR);
         Some(Cursor { offset, last, barriers: Expr::Const(u64::from(slot * PAIR)), parity: Expr::Const(0) })
@@ -211,20 +211,20 @@ impl Lowering<'_> {
         self.b.push(Op::Loop { body, again });
     }
 
-    /// Signals that this thread has done its part in filling the cursor's slot, immediately or when its copies are
+    /// Signals that this thread has completed its part in filling the cursor's slot, immediately or when its copies are
     /// complete.
     pub(super) fn arrive_full(&mut self, cursor: &Cursor, when: Arrival) {
         let address = self.barrier(cursor, 0);
         self.b.push(Op::Arrive { address, when, guard: None });
     }
 
-    /// The mbarrier that says when the cursor's slot is full.
+    /// The full mbarrier of the cursor's slot.
     pub(super) fn full_barrier(&mut self, cursor: &Cursor) -> Address {
         self.barrier(cursor, 0)
     }
 
-    /// Signals that this thread has read the cursor's slot, or, where tensor cores did, that they have: its wait was for
-    /// the products of its whole warp group, so one thread of it signals. Only if `some` is true, where it is given.
+    /// Signals that this thread has read the cursor's slot. If tensor cores read it, one thread of the warp group
+    /// signals, since its wait covered the products of the whole group. If `some` is given, only where it is true.
     pub(super) fn arrive_empty(&mut self, ring: &Ring, cursor: &Cursor, some: Option<Reg>) {
         let index = self.program.rings.iter().position(|of| of.name == ring.name).unwrap_or(0);
         let address = self.barrier(cursor, EMPTY);
@@ -241,18 +241,18 @@ impl Lowering<'_> {
         };
         let guard = guard.map(|pred| Guard { pred, expect: true });
         if self.program.by_tma(index) && !self.program.read_by_descriptor(index) {
-            // An arrival overtakes reads of this thread that are still queued, and TMA would overwrite what they read.
+            // An arrival can overtake this thread's queued reads, and TMA would then overwrite the data that they read.
             self.b.push(Op::FenceCopies);
         }
-        if self.told.is_empty() {
+        if self.notified.is_empty() {
             self.b.push(Op::Arrive { address, when: Arrival::Now, guard });
         }
-        for block in self.told.clone() {
+        for block in self.notified.clone() {
             self.b.push(Op::ArriveAt { block, address, guard });
         }
     }
 
-    /// Starts to keep a slot of a ring: none yet.
+    /// Starts with no kept slot.
     pub(super) fn keep(&mut self, ring: &Ring) -> Option<Kept> {
         let at = self.cursor(ring, 0, 0)?;
         Some(Kept { some: self.b.variable(Expr::Const(0), 1), at })
@@ -286,7 +286,7 @@ impl Lowering<'_> {
     pub(super) fn advance_cursor(&mut self, cursor: &Cursor) {
         let flipped = Expr::Const(1) - cursor.parity.clone();
         if cursor.last == 0 {
-            // The only slot is the last one.
+            // A slot that is the only one is also the last one.
             self.b.assign(&cursor.parity, flipped);
             return;
         }

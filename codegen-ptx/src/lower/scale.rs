@@ -1,10 +1,11 @@
-//! Scales: a kernel of its own determines a power of two for each row of A, or column of B, before its planes are written.
+//! Scales: a separate kernel determines a power of two for each row of A, or column of B, before its planes are
+//! written.
 //!
-//! A block has [`SCALE_LINES`] rows (of A; columns of B), and goes through all of k. Its lanes run along the contiguous
-//! dimension, its warps along the other one; each thread keeps the largest magnitude of the finite elements that it comes
-//! across, in shared memory at the end, where a thread for each row takes the largest of them. Magnitudes of f32 are ordered
-//! as their bits are, and the upper bits are the exponent: the scale makes it that of 2^14. Rows whose elements are all below
-//! 2^-112 get the scale of 2^-112, so that scales and their inverses are normal numbers.
+//! A block handles [`SCALE_LINES`] rows (of A; columns of B) over all of k. Its lanes run along the contiguous
+//! dimension, its warps along the other one. Each thread tracks the largest magnitude of its finite elements and writes
+//! it to shared memory at the end; then one thread per row takes the maximum. Magnitudes of f32 are ordered like their
+//! bits, and the upper bits are the exponent: the scale changes it to that of 2^14. Rows with all elements below 2^-112
+//! get the scale of 2^-112, so that scales and their inverses are normal numbers.
 
 use ptx_gemm_dsl::target::WARP;
 use ptx_gemm_dsl::terms::{Fast, Param, Reads};
@@ -20,13 +21,14 @@ use crate::kernel::{
     self, Access, Address, Dim, Expr, Guard, Holds, Kernel, Locality, MAX_EXTENT, Math, Memory, Op, Origin, Reach,
     Value,
 };
+use crate::origin::Site;
 use crate::tile::interface::SCALE_BYTES;
 use crate::tile::{Pack, Program, SCALE_LINES, SCALE_SHARED_BYTES, SCALE_THREADS};
 
 /// Elements that a thread has in flight.
 const AT_ONCE: u32 = 16;
 
-/// Threads for each row, and the distance of rows of their results in shared memory, so that neither side has bank conflicts.
+/// Threads for each row, and the pitch of their results in shared memory, without bank conflicts in either direction.
 const SHARE: u32 = SCALE_THREADS / SCALE_LINES;
 const PITCH: u32 = SHARE + 1;
 
@@ -35,11 +37,11 @@ const EXPONENT: u32 = 1 << 23;
 const BIAS: u32 = 127;
 const LARGEST: u32 = 254;
 
-/// The exponent that the largest element of a row gets, and the least exponent field whose scale is determined.
+/// The exponent that the largest element of a row gets, and the smallest exponent field for which a scale is computed.
 const AIM: u32 = 14;
 const LEAST: u32 = AIM + 1;
 
-/// Lowers the kernel that determines the scales of an operand, for a program that was verified.
+/// Lowers the kernel that determines the scales of an operand, for a verified program.
 pub(crate) fn lower(program: &Program, pack: &Pack) -> Lowered<Kernel> {
     let params = pack.scale_params(program.problem.batch);
     let kernel = Kernel {
@@ -124,7 +126,7 @@ impl Scaling<'_> {
         self.b.push(Op::Clear { dst: vec![largest] });
         let access = self.access(&Param::Matrix(operand), (&left, &k_left))?;
 
-        self.b.origin(note, "the largest magnitude of finite elements");
+        self.b.origin_at(Site::LargestMagnitude, note, "the largest magnitude of finite elements");
         self.b.open();
         let elements = self.b.fresh_many(self.values, AT_ONCE as usize);
         self.b.push(Op::Clear { dst: elements.clone() });
@@ -152,7 +154,7 @@ impl Scaling<'_> {
         let body = self.b.close();
         self.b.push(Op::Loop { body, again });
 
-        self.b.origin(note, "leave it to the thread of the whole line");
+        self.b.origin_at(Site::LeaveLargest, note, "leave it to the thread of the whole line");
         let place = self.b.set_reg(Expr::SharedBase + (mine * PITCH + share) * 4u32);
         let address = Address { base: place, offset: 0 };
         self.b.push(Op::Store { memory: Memory::Shared, src: vec![largest], address, guard: None });
@@ -160,8 +162,8 @@ impl Scaling<'_> {
         let tid = self.b.set(Expr::Tid(SCALE_THREADS));
         let reads = self.b.set_reg(tid.clone().lt(SCALE_LINES).and(tid.clone().lt(left.clone())));
         self.b.open();
-        self.b.origin(note, &format!("the largest of the {line}, as bits"));
-        // The minimum changes nothing for threads that come here, and states the bound to the verifier.
+        self.b.origin_at(Site::LargestOfLine, note, &format!("the largest of the {line}, as bits"));
+        // The minimum changes nothing for threads that get here, but states the bound to the verifier.
         let mine = self.b.set(tid.min((SCALE_LINES - 1).into()));
         let base = self.b.set_reg(Expr::SharedBase + mine.clone() * (PITCH * 4));
         let mut most = Expr::Const(0);
@@ -173,7 +175,7 @@ impl Scaling<'_> {
             self.b.push(Op::Load { memory, dst, address, guard: None, locality, reads });
             most = self.b.set(bits.max(most));
         }
-        self.b.origin(note, "a scale that makes it 2^14 or more, and its inverse");
+        self.b.origin_at(Site::Scale, note, "a scale that makes it 2^14 or more, and its inverse");
         let field = self.b.set((most / EXPONENT).max(LEAST.into()).min(LARGEST.into()));
         let scale = self.b.set_reg((Expr::from(2 * BIAS + AIM) - field.clone()) * EXPONENT);
         let inverse = self.b.set_reg((field - AIM) * EXPONENT);

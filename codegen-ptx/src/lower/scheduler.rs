@@ -5,6 +5,7 @@ use ptx_gemm_dsl::types::Batch;
 
 use super::{Lowered, Lowering, WorkTile, broken};
 use crate::kernel::{Expr, Op};
+use crate::origin::Site;
 use crate::tile::Division;
 use crate::tile::map::{Digit, WARP};
 
@@ -29,7 +30,7 @@ impl Lowering<'_> {
         let program = self.program;
         let scheduler = &program.scheduler;
         self.b.origin(&scheduler.raster_note, "tiles of D");
-        // Of those that a cluster computes together.
+        // Counted in tiles that a cluster computes together.
         let Extent2 { m, n } = scheduler.cluster;
         let count = |extent: &Expr, block: u32| (extent.clone() + (block - 1)) / block;
         let rows = count(&self.args.m, program.block.m * m);
@@ -69,8 +70,8 @@ impl Lowering<'_> {
         Units { along_tiles, across_tiles, tiles, all_tiles, cols: of_columns, all }
     }
 
-    /// Computes the coordinates of a unit's tile and the thread's position in it. `span` is the first k to sum over and its
-    /// extent, where they are known already.
+    /// Computes the coordinates of a unit's tile and the thread's position in it. `span` is the first k to sum over and
+    /// its extent, where they are known already.
     pub(super) fn enter_tile(&mut self, units: &Units, unit: Expr, span: Option<(Expr, Expr)>) -> Lowered<WorkTile> {
         let program = self.program;
         let scheduler = &program.scheduler;
@@ -83,7 +84,7 @@ impl Lowering<'_> {
                 part = self.b.set(tile.clone() / units.all_tiles.clone());
                 tile = self.b.set(tile % units.all_tiles.clone());
             }
-            // The blocks of a cluster follow each other.
+            // The blocks of a cluster are consecutive.
             Division::Cluster(parts) => {
                 self.b.origin(&scheduler.division_note, "part of k that this block sums: its rank in the cluster");
                 part = self.b.set(tile.clone() % parts);
@@ -102,7 +103,7 @@ impl Lowering<'_> {
         if within.is_some() {
             tile = self.b.set(tile / scheduler.cluster_blocks());
         }
-        self.b.origin(&scheduler.raster_note, "tile of D that this block computes");
+        self.b.origin_at(Site::WorkTile, &scheduler.raster_note, "tile of D that this block computes");
         let (mut tile_m, mut tile_n) = self.tile_coordinates(units, tile);
         if let Some((row, col)) = within.clone() {
             let Extent2 { m, n } = scheduler.cluster;
@@ -119,7 +120,7 @@ impl Lowering<'_> {
         });
         let n0 = self.b.set(tile_n * width.clone().unwrap_or(Expr::Const(program.block.n.into())));
         let tail = &program.tail_note;
-        self.b.origin(tail, "rows and columns left from there");
+        self.b.origin_at(Site::LeftOfD, tail, "rows and columns left from there");
         // Tiles of a cluster may begin outside D.
         let left = |extent: &Expr, first: &Expr| match within {
             None => extent.clone() - first.clone(),
@@ -131,7 +132,7 @@ impl Lowering<'_> {
         }
         let (rem_m, rem_n) = (self.b.set(rem_m), self.b.set(rem_n));
         let interior = (program.tail == Tail::Predicate).then(|| {
-            self.b.origin(tail, "does the tile lie inside D?");
+            self.b.origin_at(Site::TileInside, tail, "does the tile lie inside D?");
             let inside = rem_m.clone().ge(program.block.m).and(rem_n.clone().ge(program.block.n));
             self.b.set_reg(inside)
         });
@@ -161,7 +162,7 @@ impl Lowering<'_> {
         Some((self.b.set(rank.clone() % m), self.b.set(rank / m)))
     }
 
-    /// First k and extent of a part: whole K-tiles, distributed evenly; the last parts are shorter or empty.
+    /// First k and extent of a part. Whole K-tiles are distributed evenly; the last parts are shorter or empty.
     fn part_of_k(&mut self, k: Expr, part: &Expr) -> (Expr, Expr) {
         let program = self.program;
         let (Division::Parts(parts) | Division::Cluster(parts)) = program.scheduler.division else {
@@ -171,7 +172,8 @@ impl Lowering<'_> {
         let depth = program.block.k;
         let tiles = self.b.set((k.clone() + (depth - 1)) / depth);
         let per_part = self.b.set((tiles.clone() + (parts - 1)) / parts);
-        // Counted in tiles before in k: the last parts may begin far past the end, beyond 32 bits.
+        // The minimum is taken in K-tiles, before conversion to k: the last parts may begin far past the end, beyond 32
+        // bits.
         let first = self.b.set((part.clone() * per_part.clone()).min(tiles));
         let first = self.b.set((first * depth).min(k.clone()));
         let left = self.b.set((k - first.clone()).min(per_part * depth));
@@ -188,7 +190,8 @@ impl Lowering<'_> {
             (self.b.set(tile.clone() / along_tiles.clone()), self.b.set(tile % along_tiles))
         } else {
             let across_tiles = self.b.set(units.across_tiles.clone());
-            // Not by the group itself: a row of tiles times the group may not fit 32 bits, but the number of tiles does.
+            // Not multiplied by the group: a row of tiles times the group may exceed 32 bits, but the number of tiles
+            // does not.
             let group_height = self.b.set(across_tiles.clone().min(group.into()));
             let per_group = self.b.set(along_tiles * group_height);
             let first = self.b.set((tile.clone() / per_group.clone()) * group);

@@ -6,6 +6,7 @@ use super::shared::SharedAddress;
 use super::stream::{Fragments, SlotSource, Stream, offset};
 use super::{Lowered, Lowering, WorkTile, broken, letter};
 use crate::kernel::{Expr, Reg};
+use crate::origin::Site;
 use crate::tile::{self, Buffer, Fetch, Hold, Note, Op, Source, Span, Statement};
 
 /// The address at which a thread's part of a buffer begins in slot 0.
@@ -44,7 +45,11 @@ impl<'a> Lowering<'a> {
         if self.reads_matrices(buffer, body) {
             return self.matrix_base(buffer, body);
         }
-        self.b.origin(note, &format!("this thread's part of {} in the first slot", letter(side)));
+        self.b.origin_at(
+            Site::PartOfFirstSlot,
+            note,
+            &format!("this thread's part of {} in the first slot", letter(side)),
+        );
         let (row, col) = work_tile.thread()?;
         let own = match side {
             ptx_gemm_dsl::terms::Side::A => row,
@@ -140,7 +145,7 @@ impl<'a> Lowering<'a> {
         let Fragments::Slot(slot) = &stream.from else {
             return Err(broken("only operands in a slot can be read for each product"));
         };
-        self.b.origin(&stream.note, &format!("operand of one product, step {step}"));
+        self.b.origin_at(Site::Reload, &stream.note, &format!("operand of one product, step {step}"));
         let reg = self.rotating(stream.side, 0, 1, false);
         let (base, offset) = slot.address.at(slot.offset(stream.positions[i], step))?;
         self.b.load_shared(reg.clone(), &base, i64::from(offset), slot.reads);

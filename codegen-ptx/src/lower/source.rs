@@ -1,4 +1,4 @@
-//! Where threads that copy K-tiles find an operand in memory: the matrix, or its planes in the workspace.
+//! The location of an operand in memory for threads that copy K-tiles: the matrix, or its planes in the workspace.
 
 use ptx_gemm_dsl::terms::{Fast, Param, Side};
 use ptx_gemm_dsl::types::Batch;
@@ -6,7 +6,7 @@ use ptx_gemm_dsl::types::Batch;
 use super::{Lowered, Lowering, WorkTile};
 use crate::kernel::Expr;
 
-/// A matrix as threads that copy K-tiles find it in memory: the operand itself, or its first plane.
+/// A matrix in memory for threads that copy K-tiles: the operand itself, or its first plane.
 pub(super) struct Source {
     /// Its first element.
     pub(super) base: Expr,
@@ -17,13 +17,13 @@ pub(super) struct Source {
     pub(super) plane_bytes: Option<Expr>,
 }
 
-/// The distance of rows of a packed copy, in bytes: they begin at multiples of `align` elements.
+/// The row pitch of a packed copy, in bytes: rows begin at multiples of `align` elements.
 pub(super) fn packed_pitch(run: Expr, align: u32, element: u32) -> Expr {
     ((run.wide() + (align - 1)) / align) * (align * element)
 }
 
 impl Lowering<'_> {
-    /// Where copies of an operand's K-tiles by threads find it.
+    /// The source of an operand's K-tiles for copies by threads.
     pub(super) fn source(&mut self, work_tile: &WorkTile, side: Side) -> Lowered<Source> {
         let operand = side.operand();
         let fast = self.program.copied_fast(side);

@@ -1,9 +1,9 @@
 //! The pipeline of one role over staged K-tiles: copies, waits and the multiply, slot by slot.
 //!
 //! Each ring has its own slots, cursors and K-tiles: a role may copy into a ring that it does not read, read one that
-//! it does not copy into, or use two rings of different depth. Before the loop slots are constants; in it they are
-//! registers that go around the ring. The pointers of a copy advance by one K-tile with each commit of its ring, so the
-//! K-tiles of a ring are copied in ascending order; a program that copies them in another order is rejected.
+//! it does not copy into, or use two rings of different depth. Slots are constants before the loop; in the loop they
+//! are registers that wrap around the ring. The pointers of a copy advance by one K-tile with each commit of its ring,
+//! so the K-tiles of a ring are copied in ascending order; a program that copies them in another order is rejected.
 
 use ptx_gemm_dsl::terms::Tail;
 
@@ -14,6 +14,7 @@ use super::ring::Carried;
 use super::tma;
 use super::{Lowered, Lowering, WorkTile, broken, misplaced};
 use crate::kernel::{Arrival, Expr, Op as KernelOp, Reg};
+use crate::origin::Site;
 use crate::tile::{self, Empty, Full, Hold, Index, Mover, Note, Op, Ring, Statement};
 
 /// The set to which a statement adds products of warp groups.
@@ -31,7 +32,7 @@ fn multiplies(body: &[Statement]) -> bool {
     found
 }
 
-/// What a role copies into a ring by its threads.
+/// The copies that a role's threads make into a ring.
 fn copies_into<'c>(copies: &'c [Copies], ring: &Ring) -> Vec<&'c Copies> {
     copies.iter().filter(|copies| ring.buffers.contains(&copies.buffer)).collect()
 }
@@ -39,17 +40,17 @@ fn copies_into<'c>(copies: &'c [Copies], ring: &Ring) -> Vec<&'c Copies> {
 impl<'a> Lowering<'a> {
     /// Lowers the statements that run only if there is something to sum over.
     ///
-    /// Computing addresses before the branch or inside it only affects ptxas's choices, but affects those a lot. When
-    /// the number of registers was still left to ptxas, a 256 x 128 tile fed by cp.async ran at 52.1 instead of 48.7
-    /// TFLOP/s with the addresses inside the branch (H200, 4096), and `lab3` at 33.2 instead of 24.2 with them before
-    /// it.
+    /// Computing addresses before the branch or inside it only affects ptxas's choices, but affects them a lot. When
+    /// the number of registers was still left to ptxas, a 256 x 128 tile fed by cp.async reached 52.1 instead of 48.7
+    /// TFLOP/s with the addresses inside the branch (H200, 4096), and `lab3` reached 33.2 instead of 24.2 with them
+    /// before it.
     pub(super) fn staged(&mut self, work_tile: &WorkTile, body: &'a [Statement], note: &Note) -> Lowered<()> {
         let mut through_registers = false;
         tile::walk(body, &mut |statement| {
             through_registers |= matches!(statement.op, Op::Copy { by: Mover::Registers { .. }, .. });
         });
         let prepared = if through_registers { Some(self.prepare(work_tile, body)?) } else { None };
-        self.b.origin(note, "is there anything to sum over?");
+        self.b.origin_at(Site::AnythingToSum, note, "is there anything to sum over?");
         let some = self.b.set_reg(work_tile.k.clone().ge(1u32));
         self.b.open();
         let grain = self.program.grain().filter(|_| multiplies(body));
@@ -65,18 +66,19 @@ impl<'a> Lowering<'a> {
         }
         let then = self.b.close();
         self.b.open();
-        // Turns go on without K-tiles.
+        // Ordered barriers are passed on even without K-tiles.
         for statement in body.iter().filter(|statement| matches!(statement.op, Op::Pass { .. })) {
-            self.anywhere(statement);
+            self.unscoped(statement);
         }
         let other = self.b.close();
-        self.b.origin(note, "is there anything to sum over?");
+        self.has_products.fill(false);
+        self.b.origin_at(Site::AnythingToSum, note, "is there anything to sum over?");
         self.b.branch(some, then, other);
         Ok(())
     }
 
-    /// Lowers the statements once for each number of columns that are multiplied, from `columns` down to `grain`, of which
-    /// the first runs that has those of the tile. All threads of a warp group take the same way.
+    /// Lowers the statements once for each number of columns, from `columns` down to `grain`. The first version that
+    /// covers the tile's columns runs. All threads of a warp group take the same branch.
     fn narrower(
         &mut self,
         work_tile: &WorkTile,
@@ -88,7 +90,7 @@ impl<'a> Lowering<'a> {
         if columns == grain {
             return self.narrowed(work_tile, body, columns);
         }
-        self.b.origin(note, &format!("has the tile more than {} columns?", columns - grain));
+        self.b.origin_at(Site::WiderThan, note, &format!("has the tile more than {} columns?", columns - grain));
         let more = self.b.set_reg(work_tile.rem_n.clone().ge(columns - grain + 1));
         self.b.open();
         self.narrowed(work_tile, body, columns)?;
@@ -96,7 +98,7 @@ impl<'a> Lowering<'a> {
         self.b.open();
         self.narrower(work_tile, body, columns - grain, grain, note)?;
         let other = self.b.close();
-        self.b.origin(note, &format!("has the tile more than {} columns?", columns - grain));
+        self.b.origin_at(Site::WiderThan, note, &format!("has the tile more than {} columns?", columns - grain));
         self.b.branch(more, then, other);
         Ok(())
     }
@@ -153,7 +155,7 @@ impl<'a> Lowering<'a> {
             .filter(|buffer| !described.contains(buffer))
             .map(|buffer| Ok((*buffer, self.fragment_base(work_tile, *buffer, body)?)))
             .collect::<Lowered<Vec<_>>>()?;
-        // Planes are copied by what is left of k in them.
+        // Copies of planes use the k left in the planes instead.
         let of_planes = program.planes_apart().is_some();
         let need = |this: &mut Self, distance| this.need(work_tile, if of_planes { 0 } else { distance });
         let needs = distances.into_iter().map(|distance| (distance, need(self, distance))).collect();
@@ -210,14 +212,14 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// What a K-tile takes of what is left of the sum: its depth, or with planes 1.
+    /// What a K-tile subtracts from the rest of the sum: its depth, or with planes 1.
     pub(super) fn taken(&self) -> u32 {
         if self.program.planes_apart().is_some() { 1 } else { self.program.block.k }
     }
 
     /// The k that must be left for a copy of the tile `ahead` tiles later to need no guards.
     fn need(&mut self, work_tile: &WorkTile, ahead: u32) -> Expr {
-        self.b.origin(&self.program.tail_note, "K needed for a copy without guards");
+        self.b.origin_at(Site::KNeeded, &self.program.tail_note, "K needed for a copy without guards");
         let need = self.program.block.k * (ahead + 1);
         match work_tile.interior {
             Some(interior) => self.b.set(Expr::Reg(interior, 1).select(need, u64::from(u32::MAX))),
@@ -242,7 +244,8 @@ impl<'a> Lowering<'a> {
                 None => rest.chunk_by(run).next().unwrap_or(rest),
             };
             rest = &rest[run.len()..];
-            // The products of one statement, or of a body, and of the next one are a group if they are added to one set.
+            // Consecutive products into the same accumulator set form one group, within a statement or body and across
+            // to the next.
             let products = products_of(&run[0]);
             if products.is_none() || previous != products {
                 self.multiplying = None;
@@ -277,8 +280,8 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// Whether the K-tile that a statement fills a slot with exists, in a ring whose slots go on in the next tile. Copies
-    /// through registers read zeros past the end, which `commit` then does not store.
+    /// Whether the K-tile for a slot exists, in a ring that continues in the next tile. Copies through registers read
+    /// zeros past the end, which `commit` then does not store.
     fn exists(&mut self, pipeline: &Pipeline<'a>, statement: &Statement) -> Option<Reg> {
         let ring = match &statement.op {
             Op::Acquire { ring } | Op::Commit { ring } => *ring,
@@ -305,7 +308,7 @@ impl<'a> Lowering<'a> {
             let keeps =
                 |statement: &Statement| matches!(statement.op, Op::Release { ring, kept } if ring == index && kept > 0);
             if body.iter().any(keeps) {
-                self.b.origin(&state.ring.note, "no slot is to be returned yet");
+                self.b.origin_at(Site::NoSlotKept, &state.ring.note, "no slot is to be returned yet");
                 state.kept = self.keep(state.ring);
             }
         }
@@ -317,6 +320,7 @@ impl<'a> Lowering<'a> {
         pipeline.in_loop = true;
         self.b.origin(note, "over the K-tiles");
         self.b.open();
+        self.has_products.fill(false);
         self.stage(work_tile, pipeline, body)?;
         self.b.origin(note, "K left after this tile");
         let rem = pipeline.rem.clone();
@@ -331,7 +335,7 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// Lowers what follows the last K-tile of a chunk, or of the sum.
+    /// Lowers the statements after the last K-tile of a chunk, or of the sum.
     fn end_chunk(
         &mut self,
         work_tile: &WorkTile,
@@ -349,7 +353,9 @@ impl<'a> Lowering<'a> {
         let goes_on = self.b.set(Expr::Not(Box::new(whole)).and(more));
         let ends = self.b.set_reg(Expr::Not(Box::new(goes_on)));
         self.b.open();
+        let before = self.has_products.clone();
         self.stage(work_tile, pipeline, body)?;
+        self.has_products.iter_mut().zip(before).for_each(|(has, had)| *has &= had);
         self.b.assign(&so_far, Expr::Const(0));
         let then = self.b.close();
         self.b.branch(ends, then, Vec::new());
@@ -363,7 +369,7 @@ impl<'a> Lowering<'a> {
             return;
         }
         if ring.depth > 1 {
-            self.b.origin(&ring.note, "first slots to read and to fill");
+            self.b.origin_at(Site::FirstSlots, &ring.note, "first slots to read and to fill");
             let bound = u64::from(ring.depth - 1) * u64::from(ring.slot_bytes);
             for slot in [&mut state.read, &mut state.write].into_iter().flatten() {
                 *slot = self.b.variable(slot.clone(), bound);
@@ -371,7 +377,7 @@ impl<'a> Lowering<'a> {
         }
         self.b.origin(&ring.mbarrier_note, "first mbarriers and parities to wait for");
         if state.write.is_some() {
-            // For a new mbarrier, a wait for the phase of parity 1 succeeds.
+            // On a new mbarrier, a wait for the phase of parity 1 succeeds.
             let parity = 1 ^ (state.ahead / ring.depth % 2);
             state.producer = self.cursor(ring, state.ahead % ring.depth, parity);
         }
@@ -423,7 +429,7 @@ impl<'a> Lowering<'a> {
             None => (pipeline.rem.clone(), distance),
         };
         // If sizes are multiples of the tile, only the tile past the end needs a guard, and the copy of the loop's own
-        // tile is never past the end; of planes, the loop's condition says nothing about what is left of k.
+        // tile is never past the end. With planes, the loop's condition does not bound what is left of k.
         let always = self.program.tail == Tail::None && tile == Index::Ahead(0) && walked.is_none();
         let full = (!always).then(|| self.lies_inside(work_tile, &rem, distance, need));
         self.copy(work_tile, &operands, full, (&rem, distance * depth), slot)
@@ -432,7 +438,7 @@ impl<'a> Lowering<'a> {
     /// Tests whether the K-tile `distance` tiles ahead is inside the operands.
     fn lies_inside(&mut self, work_tile: &WorkTile, rem: &Expr, distance: u32, need: Option<Expr>) -> Reg {
         let need = need.unwrap_or_else(|| self.need(work_tile, distance));
-        self.b.origin(&self.program.tail_note, "does the next K-tile lie inside?");
+        self.b.origin_at(Site::KTileInside, &self.program.tail_note, "does the next K-tile lie inside?");
         self.b.set_reg(rem.clone().ge(need))
     }
 
@@ -440,7 +446,7 @@ impl<'a> Lowering<'a> {
         let note = &statement.note;
         match &statement.op {
             Op::Acquire { ring } => {
-                // Slots filled before the loop have not been read yet, unless the ring is carried from tile to tile.
+                // Slots filled before the loop have not been read yet, unless the ring continues from tile to tile.
                 let state = pipeline.ring(*ring);
                 if let (Some(producer), Empty::Mbarrier { .. }) = (state.producer.clone(), state.ring.empty) {
                     self.b.origin(note, "all threads have read what the slot held");
@@ -455,7 +461,7 @@ impl<'a> Lowering<'a> {
             // After the loop.
             Op::Release { ring, kept: 0 } => self.release_kept(pipeline.ring(*ring), note),
             Op::Steps { .. } if pipeline.in_loop => self.steps(pipeline, statement),
-            _ if self.anywhere(statement) => Ok(()),
+            _ if self.unscoped(statement) => Ok(()),
             _ => Err(misplaced(statement)),
         }
     }
@@ -512,15 +518,15 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// Returns the slot before the one that was waited for last, if there is one, and keeps the latter.
+    /// Returns the slot before the last one that was waited for, if any, and keeps the last one.
     fn release_previous(&mut self, state: &RingState<'_>, note: &Note) -> Lowered<()> {
         let (Some(read), Some(consumer), Some(kept)) = (&state.read, &state.consumer, &state.kept) else {
             return Err(broken("only a ring with mbarriers gets a slot back one K-tile later"));
         };
-        self.b.origin(note, "the previous slot has been read");
+        self.b.origin_at(Site::PreviousSlotRead, note, "the previous slot has been read");
         let some = self.b.set_reg(kept.some.clone().ge(1u32));
         self.arrive_empty(state.ring, &kept.at, Some(some));
-        self.b.origin(note, "advance to the next slot");
+        self.b.origin_at(Site::NextSlot, note, "advance to the next slot");
         self.move_cursor(&kept.at, consumer);
         self.b.assign(&kept.some, Expr::Const(1));
         self.advance_cursor(consumer);
@@ -528,10 +534,10 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// Returns the slot that was kept.
+    /// Returns the kept slot.
     fn release_kept(&mut self, state: &RingState<'_>, note: &Note) -> Lowered<()> {
         let Some(kept) = &state.kept else { return Err(broken("no slot was kept in the loop")) };
-        self.b.origin(note, "the last slot has been read");
+        self.b.origin_at(Site::LastSlotRead, note, "the last slot has been read");
         self.arrive_empty(state.ring, &kept.at, None);
         Ok(())
     }
@@ -543,13 +549,13 @@ impl<'a> Lowering<'a> {
             self.b.push(KernelOp::Barrier);
         }
         if let Some(consumer) = &state.consumer {
-            self.b.origin(note, "this thread has read the slot");
+            self.b.origin_at(Site::SlotRead, note, "this thread has read the slot");
             if let Empty::Mbarrier { .. } = state.ring.empty {
                 self.arrive_empty(state.ring, consumer, None);
             }
             self.advance_cursor(consumer);
         }
-        self.b.origin(note, "advance to the next slot");
+        self.b.origin_at(Site::NextSlot, note, "advance to the next slot");
         self.advance_slot(state.ring, read);
         Ok(())
     }

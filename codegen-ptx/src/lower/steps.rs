@@ -1,8 +1,8 @@
-//! The loop over K-steps: fragments are read ahead into rotating registers, and multiplied.
+//! The loop over K-steps: fragments are prefetched into rotating registers, and multiplied.
 //!
 //! The same loop serves fragments from shared memory and from global memory. A fragment is read in groups of steps:
 //! along k one access covers as many steps as its width, along m or n a single step. Each group is read `ahead` steps
-//! before its first product. Register sets rotate so that groups read ahead never overwrite groups still to be
+//! before its first product. Register sets rotate so that prefetched groups never overwrite groups still to be
 //! multiplied.
 
 use std::ops::Range;
@@ -14,6 +14,7 @@ use super::pipeline::Pipeline;
 use super::stream::Stream;
 use super::{Lowered, Lowering, broken, index, misplaced};
 use crate::kernel::{Expr, Guard, Op as KernelOp, Reg};
+use crate::origin::Site;
 use crate::tile::{Hold, Instruction, Op, Source, Span, Statement};
 
 impl<'a> Lowering<'a> {
@@ -26,7 +27,7 @@ impl<'a> Lowering<'a> {
         })
     }
 
-    /// Registers from index `from` of a fragment family, which every use of the family shares.
+    /// Registers from index `from` of a fragment family. Every use of the family shares them.
     pub(super) fn rotating(&mut self, side: Side, from: u32, n: u32, converted: bool) -> Vec<Reg> {
         let index = index(side);
         let family = if converted { self.families.converted[index] } else { self.families.fragment[index] };
@@ -59,7 +60,7 @@ impl<'a> Lowering<'a> {
         }
         let shared = self.program.buffers[streams.first().map_or(0, |(buffer, ..)| *buffer)].note.clone();
         if *unroll == range.end - range.start {
-            self.b.origin(&shared, "this thread's part of A and B in the slot");
+            self.b.origin_at(Site::PartOfSlot, &shared, "this thread's part of A and B in the slot");
             let mut all = Vec::new();
             for ((buffer, fetch, note), (base, read)) in streams.into_iter().zip(bases) {
                 let address = base.address.in_slot(&mut self.b, &read);
@@ -79,14 +80,14 @@ impl<'a> Lowering<'a> {
             moved.push((self.b.variable(Expr::Const(u64::from(first)), bound), step));
         }
         self.b.open();
-        self.b.origin(&shared, "this thread's part of A and B in the slot");
+        self.b.origin_at(Site::PartOfSlot, &shared, "this thread's part of A and B in the slot");
         let mut all = Vec::new();
         for (((buffer, fetch, fetch_note), (base, read)), (distance, _)) in streams.into_iter().zip(bases).zip(&moved) {
             let address = self.moved_base(buffer, &base, distance, *unroll)?.in_slot(&mut self.b, &read);
             all.push(self.slot_stream(buffer, fetch, fetch_note, address, *unroll)?);
         }
         self.step_loop(&multiplier, &mut all, 0..*unroll, None)?;
-        self.b.origin(note, "advance to the next steps");
+        self.b.origin_at(Site::NextSteps, note, "advance to the next steps");
         for (distance, step) in moved {
             self.b.assign(&distance, distance.clone() + step);
         }
@@ -124,7 +125,7 @@ impl<'a> Lowering<'a> {
             for stream in streams.iter_mut() {
                 let first = step + stream.ahead;
                 if !step.is_multiple_of(stream.group) {
-                    // Read with an earlier step.
+                    // An earlier step has read this group.
                 } else if first < range.end {
                     multiplier.fetch(self, stream, (step, first), None)?;
                 } else if let Some(pred) = again {

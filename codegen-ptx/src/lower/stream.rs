@@ -17,12 +17,13 @@ pub(super) struct Stream {
     pub group: u32,
     /// Number of steps by which a group is read before its first product.
     pub ahead: u32,
-    /// Whether it is kept in registers, or read again for each product.
+    /// Whether it stays in registers, or is read again for each product.
     pub hold: Hold,
     /// Register sets in rotation; each holds one group.
     pub sets: Vec<Vec<Reg>>,
-    /// The elements of one step in the accumulator's type, if it differs: a group is converted step by step, just before
-    /// its products, so that neither its latency nor its registers are paid for twice.
+    /// The elements of one step in the accumulator's type, if it differs. A group is converted step by step, just
+    /// before its products, so that the conversion neither waits for the load nor holds a second copy of the whole
+    /// group.
     pub converted: Vec<Reg>,
     pub from: Fragments,
     pub note: Note,
@@ -90,7 +91,7 @@ pub(super) struct GlobalSource {
     pub bytes: u32,
     /// The tile along the operand's own dimension.
     pub own: Extent,
-    /// What is left of k; reads count from the position at which this register was computed.
+    /// The k left. Reads count from the position at which this register was computed.
     pub left: Option<Reg>,
     pub before: u32,
     pub locality: Locality,

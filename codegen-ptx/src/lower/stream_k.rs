@@ -1,19 +1,19 @@
-//! Stream-K: the blocks of a wave sum equally many K-tiles of the tiles that would not fill a wave.
+//! Stream-K: each block of a wave computes an equal number of K-tiles of the tiles that would not fill a wave.
 //!
-//! With T tiles and p blocks, T mod p tiles are left over by the whole waves. These tiles and those of one whole wave are
-//! the first S tiles, and are *streamed*: their K-tiles, laid end to end, are cut into p runs whose lengths differ by at
-//! most one. The other tiles are computed whole afterwards, p at a time (the two-tile hybrid of Osama et al.,
-//! arXiv 2301.03598).
+//! With T tiles and p blocks, T mod p tiles are left over after the whole waves. These tiles and those of one whole
+//! wave are the first S tiles, and are *streamed*: their K-tiles are laid end to end and cut into p runs of equal
+//! length, up to one K-tile. The other tiles are computed whole afterwards, p at a time (the two-tile hybrid of Osama
+//! et al., arXiv 2301.03598).
 //!
-//! A block walks its run backwards, tile by tile. So the first tile that it comes to is the only one that a later block
-//! may have to finish, and it stores its part of that one before it waits for anything; its last tile is the only one
-//! that earlier blocks may have begun. The block with a tile's last K-tile finishes it: it adds the sums of the blocks
-//! before it, from the nearest one down. A block waits for blocks with lower numbers alone, and the order of summation
-//! follows from the sizes and p.
+//! A block walks its run backwards, tile by tile. Only its first tile may need a later block to finish it, and the
+//! block stores its part of that tile before it waits for anything. Only its last tile may have been begun by earlier
+//! blocks. The block with a tile's last K-tile finishes the tile: it adds the partial sums of the blocks before it,
+//! from the nearest one down. So a block waits only for blocks with lower numbers, and the sizes and p determine the
+//! order of summation.
 //!
-//! In a group the tiles left over alone are streamed, in equal shares of tiles, since products differ in k. The shares of
-//! one tile are rounded to whole K-tiles, or to [`STREAM_DEPTH`] where that is more, and some may then be empty: their
-//! blocks pass over the tile, and the block that finishes it over them.
+//! In a group only the leftover tiles are streamed, in equal shares of tiles, since products differ in k. The shares of
+//! one tile are rounded to whole K-tiles, or to [`STREAM_DEPTH`] if that is more, so some may be empty. A block with an
+//! empty share skips the tile, and the block that finishes the tile skips that block.
 
 use ptx_gemm_dsl::plan::STREAM_DEPTH;
 use ptx_gemm_dsl::terms::Param;
@@ -22,26 +22,27 @@ use ptx_gemm_dsl::types::Batch;
 use super::scheduler::Units;
 use super::{Lowered, Lowering, WorkTile, broken};
 use crate::kernel::{Address, Compare, Expr, Op, Reg};
+use crate::origin::Site;
 use crate::tile::interface::{FLAG_BYTES, WORKSPACE_ALIGN};
 use crate::tile::{Note, Statement};
 
 /// How the streamed tiles are divided.
 #[derive(Clone)]
 pub(super) struct Streamed {
-    /// K to sum over, and the number of its K-tiles: at least 1, so that there is always a block that stores the tile.
+    /// K to sum over, and the number of its K-tiles: at least 1, so that some block always stores the tile.
     k: Expr,
     k_tiles: Expr,
-    /// K-tiles that one block sums together.
+    /// K-tiles that one block computes together.
     together: u32,
     /// Number of blocks.
     blocks: Expr,
-    /// Whole tiles of each block, 0 or 1; the tiles left over, which they share; and the number of both.
+    /// Whole tiles of each block, 0 or 1; the leftover tiles that the blocks share; and the number of both.
     each: Expr,
     shared: Expr,
     tiles: Expr,
 }
 
-/// The K-tiles of one tile that a block sums.
+/// The K-tiles of one tile that a block computes.
 pub(super) struct Segment {
     pub(super) of: Streamed,
     /// The first K-tile, and the end.
@@ -49,8 +50,8 @@ pub(super) struct Segment {
     last: Expr,
 }
 
-/// A block's run of tiles: the tiles in which it begins and ends, and what comes before in them, in fractions of a tile of
-/// which it has one for each block.
+/// A block's run of tiles: its first and last tile, and the fraction of each before its start and end. One tile has as
+/// many fractions as there are blocks.
 pub(super) struct Run {
     pub(super) first_tile: Expr,
     pub(super) first_rest: Expr,
@@ -86,7 +87,7 @@ impl<'a> Lowering<'a> {
         let empty = first_tile.clone().compare(Compare::Eq, end_tile.clone());
         let empty = self.b.set(empty.and(first.clone().compare(Compare::Eq, end.clone())));
         let to_end = self.b.set(end.clone().compare(Compare::Eq, 0u32));
-        self.b.origin(&note, "the last tile of the run, or the first whole tile");
+        self.b.origin_at(Site::FirstWorkTile, &note, "the last tile of the run, or the first whole tile");
         let last_tile = self.b.set(to_end.clone().select(end_tile.clone().max(1u32.into()) - 1u32, end_tile));
         let whole = self.b.set(tiles.clone() + block);
         let most = u64::from(u32::MAX);
@@ -107,7 +108,11 @@ impl<'a> Lowering<'a> {
         let mut work_tile = self.enter_tile(units, tile.clone(), Some(span))?;
         work_tile.segment = Some(segment);
         self.tile(&work_tile, units, body)?;
-        self.b.origin(&note, "advance to the tile before it in the run, or to the next whole tile");
+        self.b.origin_at(
+            Site::NextWorkTile,
+            &note,
+            "advance to the tile before it in the run, or to the next whole tile",
+        );
         let in_run = self.b.set(tile.clone().ge(first_tile + 1u32).and(tile.clone().lt(tiles)));
         let before = tile.clone().max(1u32.into()) - 1u32;
         self.b.assign(&tile, in_run.clone().select(before, next.clone()));
@@ -123,10 +128,14 @@ impl<'a> Lowering<'a> {
 
     fn streamed(&mut self, units: &Units, note: &Note) -> Streamed {
         let k = self.depth();
-        self.b.origin(note, "K-tiles of a tile");
+        self.b.origin_at(Site::KTilesOfTile, note, "K-tiles of a tile");
         let depth = self.program.block.k;
         let k_tiles = self.b.set(((k.clone() + (depth - 1)) / depth).max(1u32.into()));
-        self.b.origin(note, "tiles that the whole waves leave over, and those of one whole wave");
+        self.b.origin_at(
+            Site::LeftOverTiles,
+            note,
+            "tiles that the whole waves leave over, and those of one whole wave",
+        );
         let blocks = self.b.set(Expr::Blocks);
         let shared = self.b.set(units.all_tiles.clone() % blocks.clone());
         let wave = units.all_tiles.clone().ge(blocks.clone()).and(shared.clone().ge(1u32));
@@ -136,10 +145,10 @@ impl<'a> Lowering<'a> {
         Streamed { k, k_tiles, together: 1, blocks, each, shared, tiles }
     }
 
-    /// The same for a product of a group, of which `shared` tiles of all products are streamed.
+    /// The same for a product of a group. `shared` tiles of all products are streamed.
     pub(super) fn streamed_product(&mut self, shared: &Expr, blocks: &Expr, note: &Note) -> Streamed {
         let k = self.depth();
-        self.b.origin(note, "K-tiles of a tile");
+        self.b.origin_at(Site::KTilesOfTile, note, "K-tiles of a tile");
         let depth = self.program.block.k;
         let k_tiles = self.b.set(((k.clone() + (depth - 1)) / depth).max(1u32.into()));
         let together = (STREAM_DEPTH / depth).max(1);
@@ -147,8 +156,8 @@ impl<'a> Lowering<'a> {
         Streamed { k, k_tiles, together, blocks, each: Expr::Const(0), tiles: shared.clone(), shared }
     }
 
-    /// The K-tiles of a group's tile `unit` that this block sums: of a streamed tile, which follow `whole` others, those of its
-    /// run; of a whole one all.
+    /// The K-tiles of a group's tile `unit` that this block computes. Streamed tiles follow `whole` other tiles: of a
+    /// streamed tile it is the part in the block's run, of a whole tile all.
     pub(super) fn segment_of_product(&mut self, of: Streamed, unit: &Expr, whole: &Expr, run: &Run) -> Segment {
         let [begins, ends] = [&run.first_tile, &run.end_tile].map(|tile| {
             let tile = self.b.set(whole.clone() + tile.clone());
@@ -183,7 +192,7 @@ impl<'a> Lowering<'a> {
         (tile, k_tile)
     }
 
-    /// The K-tile at which `rest` fractions of a tile end, of which it has one for each block.
+    /// The K-tile at which `rest` of the tile's `blocks` fractions end.
     fn k_tile_of(&mut self, of: &Streamed, rest: Expr) -> Expr {
         let Streamed { k_tiles, together, blocks, .. } = of;
         let pieces = match together {
@@ -196,11 +205,11 @@ impl<'a> Lowering<'a> {
             1 => whole + partial,
             _ => (whole + partial) * *together,
         };
-        // Of single K-tiles the minimum changes nothing, and states the bound to the verifier.
+        // For single K-tiles the minimum changes nothing, but states the bound to the verifier.
         self.b.set(k_tile.min(k_tiles.clone()))
     }
 
-    /// Adds up the sums of the blocks that share the work tile. The one with its last K-tile runs `body`.
+    /// Adds up the partial sums of the blocks that share the work tile. The block with its last K-tile runs `body`.
     pub(super) fn reduce_streamed(
         &mut self,
         work_tile: &WorkTile,
@@ -225,10 +234,10 @@ impl<'a> Lowering<'a> {
         let hand_over = self.b.close();
 
         self.b.open();
-        self.b.origin(note, "have earlier blocks begun it?");
+        self.b.origin_at(Site::BegunEarlier, note, "have earlier blocks begun it?");
         let begun = self.b.set_reg(first.clone().ge(1u32));
         self.b.open();
-        self.b.origin(note, "the block before this one");
+        self.b.origin_at(Site::BlockBefore, note, "the block before this one");
         let other = self.b.variable(Expr::Block.max(1u32.into()) - 1u32, u64::from(u32::MAX));
         match self.program.problem.batch {
             Batch::Grouped => self.gather_in_group((work_tile, segment), &acc, &other, note)?,
@@ -242,7 +251,7 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// Adds the sums of the blocks from `other` down that have begun the tile.
+    /// Adds the partial sums of the blocks that have begun the tile, from `other` down.
     fn gather(
         &mut self,
         (work_tile, of): (&WorkTile, &Streamed),
@@ -252,7 +261,7 @@ impl<'a> Lowering<'a> {
     ) -> Lowered<()> {
         self.b.open();
         self.add_sums_of(of, acc, other, note)?;
-        self.b.origin(note, "has yet another block begun the tile?");
+        self.b.origin_at(Site::AnotherBlock, note, "has yet another block begun the tile?");
         let (tile, from) = self.run_begins(of, other.clone());
         self.b.assign(other, other.clone().max(1u32.into()) - 1u32);
         let again = tile.compare(Compare::Eq, work_tile.tile.clone()).and(from.ge(1u32));
@@ -262,7 +271,7 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// The same in a group, where some may have no K-tiles of the tile.
+    /// The same in a group, where some of these blocks may have no K-tiles of the tile.
     fn gather_in_group(
         &mut self,
         (work_tile, segment): (&WorkTile, &Segment),
@@ -284,7 +293,7 @@ impl<'a> Lowering<'a> {
         let then = self.b.close();
         self.b.origin(note, "has it any?");
         self.b.branch(any, then, Vec::new());
-        self.b.origin(note, "has yet another block begun the tile?");
+        self.b.origin_at(Site::AnotherBlock, note, "has yet another block begun the tile?");
         self.b.assign(&end, from.clone());
         self.b.assign(other, other.clone().max(1u32.into()) - 1u32);
         let again = self.b.set_reg(from.ge(1u32));
@@ -293,7 +302,7 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// Waits for the sums of a block, and adds them.
+    /// Waits for a block's partial sums, and adds them.
     fn add_sums_of(&mut self, of: &Streamed, acc: &[Reg], other: &Expr, note: &Note) -> Lowered<()> {
         let workspace = self.workspace_access()?;
         let (flag, slot) = self.contribution(of, other.clone(), acc.len() as u32, note)?;
@@ -304,10 +313,10 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// This thread's flag and its first sum among those of a block.
+    /// This thread's flag and its first partial sum among those of a block.
     fn contribution(&mut self, of: &Streamed, block: Expr, sums: u32, note: &Note) -> Lowered<(Address, Expr)> {
         let (threads, bytes) = (self.threads, self.types.acc.bytes());
-        self.b.origin(note, "this thread's flag and sums there");
+        self.b.origin_at(Site::FlagOfBlock, note, "this thread's flag and sums there");
         let workspace = self.wide_arg(&Param::Workspace)?;
         let flags_of = threads * FLAG_BYTES;
         let flag = block.clone().wide() * flags_of + (self.tid.clone() * FLAG_BYTES).wide();

@@ -1,9 +1,9 @@
 //! Copies K-tiles by the tensor memory accelerator (TMA).
 //!
-//! One thread of the role starts the copies of a slot's boxes and arrives at the slot's mbarrier with the number of their
-//! bytes; the phase is complete when that many bytes have been written. Boxes may exceed the matrix: zeros are written
-//! there, so that there is one path for the inside and for the edges. K-tiles past the end of k are not copied: nobody
-//! would wait for them, and a block must not end while a copy into it is in flight.
+//! One thread of the role starts the copies of a slot's boxes and arrives at the slot's mbarrier with their number of
+//! bytes; the phase is complete when that many bytes have been written. Boxes may exceed the matrix: TMA writes zeros
+//! there, so one path serves the inside and the edges. K-tiles past the end of k are not copied: no thread would wait
+//! for them, and a block must not end while a copy into it is in flight.
 
 use ptx_gemm_dsl::target::WARP;
 use ptx_gemm_dsl::terms::{BoxShare, Extent2, Fast, Param, Side};
@@ -13,9 +13,10 @@ use super::pipeline::{Boxed, Boxes, Pipeline, Share};
 use super::planes::Place;
 use super::{Lowered, Lowering, WorkTile, broken, letter, misplaced};
 use crate::kernel::{Address, Arrival, Expr, Guard, Op as KernelOp, Reg};
+use crate::origin::Site;
 use crate::tile::{Buffer, Empty, Index, Mover, Op, Ring, Statement};
 
-/// The statements, from an `acquire` on, that fill one slot: the copies, and the `commit`.
+/// The statements that fill one slot: from an `acquire` through the copies to the `commit`.
 pub(super) fn fill(body: &[Statement], ring: usize) -> Lowered<&[Statement]> {
     let end = body.iter().position(|statement| matches!(statement.op, Op::Commit { ring: of } if of == ring));
     let run = end.and_then(|end| body.get(..=end)).unwrap_or(&body[..1]);
@@ -29,7 +30,7 @@ pub(super) fn fill(body: &[Statement], ring: usize) -> Lowered<&[Statement]> {
 }
 
 impl<'a> Lowering<'a> {
-    /// Prepares the copies by TMA into a ring; `None` if the role makes none.
+    /// Prepares the TMA copies into a ring; `None` if the role makes none.
     pub(super) fn boxes(
         &mut self,
         work_tile: &WorkTile,
@@ -64,7 +65,7 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// The matrix that boxes are of, among those of the tensor map: the product of a batch, or a plane of it.
+    /// The matrix in the tensor map that the boxes come from: the product of a batch, or a plane of it.
     fn matrix_of(&mut self, operand: &Boxed, place: Option<&Place>) -> Option<Expr> {
         let buffer = &self.program.buffers[operand.buffer];
         let Some(planes) = self.program.planes(buffer.side) else { return operand.product.clone() };
@@ -95,7 +96,7 @@ impl<'a> Lowering<'a> {
         Ok(Boxed { width, height, buffer, map, own, product, rows, all_rows, row_bytes, panels, share })
     }
 
-    /// Rows of a box: where tiles have as many columns as they need, an equal part of these.
+    /// Rows of a box: an equal part of the tile's columns, where tiles are only as wide as needed.
     fn box_height(&mut self, tile: &Buffer, rows: u32, width: Option<&Expr>) -> Expr {
         let Some(width) = width else { return Expr::Const(rows.into()) };
         self.b.origin(&tile.note, "columns of a box");
@@ -103,7 +104,7 @@ impl<'a> Lowering<'a> {
         if boxes > 1 { self.b.set(width.clone() / boxes) } else { width.clone() }
     }
 
-    /// The boxes that this block starts of an operand that the blocks of its cluster share, `height` rows each.
+    /// The boxes that this block starts for an operand that the blocks of its cluster share, with `height` rows each.
     fn share(&mut self, tile: &Buffer, rows: u32, (height, row_bytes): (&Expr, u32)) -> Option<Share> {
         let Extent2 { m, n } = self.program.scheduler.cluster;
         let sharers = self.program.scheduler.alike(tile.side);
@@ -112,7 +113,7 @@ impl<'a> Lowering<'a> {
             &self.program.scheduler.cluster_note,
             &format!("the boxes of {} that this block copies", letter(tile.side)),
         );
-        // The number of this block among those that share, and the bits of all of them.
+        // The rank of this block among those that share, and the bits of all of them.
         let (own, other, bits, step, others) = match tile.side {
             Side::A => (col, row, (0..n).fold(0, |bits: u64, col| bits | 1 << (col * m)), 1, m),
             Side::B => (row, col, (1 << m) - 1, m, n),
@@ -160,13 +161,14 @@ impl<'a> Lowering<'a> {
         let distance = state.ahead * self.taken();
         // Before the loop and in it, `rem` counts from the K-tile that is read.
         let exists = (distance > 0).then(|| self.b.set_reg(rem.ge(distance + 1)));
-        // In a ring whose slots go on in the next tile, only those that are used count.
+        // In a ring that continues in the next tile, only slots that are used count.
         let around = exists.filter(|_| state.carried);
         if around.is_some() {
             self.b.open();
         }
-        // The thread that starts the copies stays with its warp: the others could be an iteration ahead when they meet again.
-        // So its warp waits as a whole, and the copies are guarded instead of branched around.
+        // The thread that starts the copies stays with its warp: otherwise the other threads could be an iteration
+        // ahead when the warp reconverges. So its warp waits as a whole, and the copies are guarded instead of branched
+        // around.
         self.b.origin(&acquire.note, "the warp of the thread that starts the copies");
         let warp = self.starting_warp(exists.filter(|_| !state.carried));
         if warp.is_some() {
@@ -204,7 +206,7 @@ impl<'a> Lowering<'a> {
         self.b.origin(&commit.note, "the slot is full once its bytes have arrived");
         let when = match counted {
             None => Arrival::Expecting(bytes),
-            Some(counted) => Arrival::ExpectingAsMany(self.b.set_reg(counted + bytes)),
+            Some(counted) => Arrival::ExpectingIn(self.b.set_reg(counted + bytes)),
         };
         self.b.push(KernelOp::Arrive { address: barrier, when, guard });
         if let Some(warp) = warp {
@@ -212,7 +214,7 @@ impl<'a> Lowering<'a> {
             self.b.origin(&acquire.note, "the warp of the thread that starts the copies");
             self.b.branch(warp, then, Vec::new());
         }
-        self.b.origin(&commit.note, "advance to the next K-tile");
+        self.b.origin_at(Site::NextKTile, &commit.note, "advance to the next K-tile");
         self.advance_boxes(&boxes);
         state.boxes = Some(boxes);
         self.advance_producer(state, in_loop, &slot, &commit.note);
@@ -224,7 +226,7 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// Whether this is the warp of the thread that starts the copies, and `exists` holds; `None` if that is certain.
+    /// Whether this warp contains the thread that starts the copies, and `exists` holds; `None` if that is certain.
     fn starting_warp(&mut self, exists: Option<Reg>) -> Option<Reg> {
         let first = (self.threads > WARP).then(|| self.tid.clone().lt(WARP));
         match (first, exists) {
@@ -263,7 +265,7 @@ impl<'a> Lowering<'a> {
         let to = self.b.set(to);
         for index in 0..boxes.boxes() {
             let (panel, before) = (index / boxes.per_panel, index % boxes.per_panel);
-            // Boxes of narrow tiles are as far apart as they are high.
+            // The distance between boxes of narrow tiles is their height.
             let (fixed, moved) = match &operand.height {
                 Expr::Const(_) => (before * operand.rows, None),
                 height => (0, (before > 0).then(|| height.clone() * before)),

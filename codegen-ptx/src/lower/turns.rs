@@ -1,8 +1,8 @@
 //! Groups of a role's threads that compute one tile of D each, in turn.
 //!
-//! Group g computes the tiles g, g + turns, ... of its block. The slots of a ring hold the K-tiles of all of them, in the order
-//! of the tiles, so that a group moves over those of the others before it waits for its own. It then waits for a parity, which
-//! the slot's mbarrier also had two phases ago: the turn tells it that the phase before is complete.
+//! Group g computes the tiles g, g + turns, ... of its block. The slots of a ring hold the K-tiles of all these tiles,
+//! in the order of the tiles, so a group skips the K-tiles of the other groups before it waits for its own. The slot's
+//! mbarrier had the same parity two phases ago. The ordered barrier ensures that the phase before is complete.
 //!
 //! ```text
 //! tid, group = Tid % 128, Tid / 128
@@ -21,6 +21,7 @@
 use super::scheduler::Units;
 use super::{Lowered, Lowering, broken};
 use crate::kernel::{Address, Arrival, Expr, Op};
+use crate::origin::Site;
 use crate::tile::{Note, Role, Statement, Turn};
 
 /// The groups of a role.
@@ -30,12 +31,12 @@ pub(super) struct Groups {
     threads: (u32, u32),
     /// Index of this thread's group.
     index: Expr,
-    /// Byte offset of its mbarrier of a turn from that of the first group, and of the next group's.
+    /// Byte offset from the first group's mbarrier of an ordered barrier to this group's, and to the next group's.
     pub(super) own: Expr,
     next: Expr,
-    /// By turn: the parity of the phase to wait for next.
+    /// By ordered barrier: the parity of the phase to wait for next.
     parity: Vec<Expr>,
-    /// By ring: K-tiles to move over before the next tile.
+    /// By ring: K-tiles to skip before the next tile.
     passed: Vec<Expr>,
     /// Byte offset of its stage of D from that of the first group.
     pub(super) stage: Expr,
@@ -89,7 +90,8 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// Starts to walk through tiles of which this group computes some; returns how many come before its first one.
+    /// Starts to walk through the tiles of which this group computes some; returns the number of tiles before its first
+    /// one.
     pub(super) fn start_walking(&mut self) -> Lowered<Expr> {
         let (count, index) = self.groups_of_role()?;
         self.start_passing(self.program.rings.iter().map(|_| Expr::Const(0)).collect());
@@ -98,7 +100,7 @@ impl<'a> Lowering<'a> {
         Ok(self.b.variable(index, (count - 1).into()))
     }
 
-    /// Computes a tile of the current product if no more are `left` before this group's next one, otherwise counts its
+    /// Computes a tile of the current product if `left` says that it is this group's next one, otherwise counts its
     /// K-tiles.
     pub(super) fn tile_in_turn(
         &mut self,
@@ -131,7 +133,7 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// The number of groups, and the index of this thread's one.
+    /// The number of groups, and the index of this thread's group.
     pub(super) fn groups_of_role(&self) -> Lowered<(u32, Expr)> {
         let groups = self.groups.as_ref().ok_or_else(|| broken("the threads of the role take no turns"))?;
         Ok((groups.count, groups.index.clone()))
@@ -139,13 +141,13 @@ impl<'a> Lowering<'a> {
 
     /// K-tiles of a tile of D with this k, for each ring modulo two rounds of it, after which slots and parities repeat.
     pub(super) fn passed_in_tile(&mut self, k: &Expr) -> Vec<Expr> {
-        self.b.origin(&self.program.block_note, "K-tiles of a tile");
+        self.b.origin_at(Site::KTilesOfTile, &self.program.block_note, "K-tiles of a tile");
         let k_tiles = self.k_tiles(k);
         let k_tiles = self.b.set(k_tiles);
         self.program.rings.iter().map(|ring| self.b.set(k_tiles.clone() % (2 * ring.depth))).collect()
     }
 
-    /// States how many K-tiles of each ring precede the first tile of the group.
+    /// Records how many K-tiles of each ring precede the first tile of the group.
     pub(super) fn start_passing(&mut self, k_tiles: Vec<Expr>) {
         let most = self.groups.as_ref().map_or(0, |groups| u64::from(groups.count - 1));
         let rings = self.program.rings.iter().zip(k_tiles);
@@ -159,7 +161,7 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// States how many K-tiles of each ring precede the next tile of the group.
+    /// Records how many K-tiles of each ring precede the next tile of the group.
     pub(super) fn pass_over(&mut self, k_tiles: Vec<Expr>) {
         let passed = self.groups.as_ref().map_or(Vec::new(), |groups| groups.passed.clone());
         for (passed, k_tiles) in passed.iter().zip(k_tiles) {
@@ -167,19 +169,19 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// Moves over the K-tiles of the other groups in a ring.
+    /// Skips the K-tiles of the other groups in a ring.
     pub(super) fn skip(&mut self, ring: usize, note: &Note) -> Lowered<()> {
         let passed = self.groups.as_ref().and_then(|groups| groups.passed.get(ring).cloned());
         let place = self.carried[ring].as_ref().and_then(|carried| carried.read.clone());
         let (Some(passed), Some(place)) = (passed, place) else {
             return Err(broken("only groups that take turns pass over K-tiles, in a ring that they read"));
         };
-        self.b.origin(note, "the slot after the K-tiles of other groups");
+        self.b.origin_at(Site::SlotAfterOthers, note, "the slot after the K-tiles of other groups");
         self.move_over(&self.program.rings[ring], &place, &passed);
         Ok(())
     }
 
-    /// Waits until the previous group has passed on a turn.
+    /// Waits at an ordered barrier until the previous group has passed it on.
     pub(super) fn take(&mut self, turn: usize, note: &Note) {
         let Some((own, parity)) = self.groups.as_ref().map(|groups| (groups.own.clone(), groups.parity[turn].clone()))
         else {
@@ -192,8 +194,9 @@ impl<'a> Lowering<'a> {
         self.b.assign(&parity, Expr::Const(1) - parity.clone());
     }
 
-    /// Passes on a turn to the next group. Every thread arrives: after one alone, the turn could come round again before
-    /// the others have seen theirs, whose parity would then be that of a phase to come.
+    /// Passes an ordered barrier on to the next group. Every thread arrives: if one thread arrived alone, the barrier
+    /// could complete two more phases before the other threads test theirs, which would then have the parity of a
+    /// future phase.
     pub(super) fn pass(&mut self, turn: usize, note: &Note) {
         let Some(next) = self.groups.as_ref().map(|groups| groups.next.clone()) else { return };
         let turn = &self.program.turns[turn];
@@ -202,7 +205,7 @@ impl<'a> Lowering<'a> {
         self.b.push(Op::Arrive { address: Address { base, offset: 0 }, when: Arrival::Now, guard: None });
     }
 
-    /// A named barrier; of groups from `group` on, each of which has its own.
+    /// A named barrier. Groups from `group` on each have their own.
     pub(super) fn meet_in_group(&mut self, number: u32, threads: u32, group: u32) {
         let barrier = Op::NamedBarrier { number: number + group, threads };
         let (count, (start, end)) = self.groups.as_ref().map_or((1, (0, 0)), |groups| (groups.count, groups.threads));

@@ -1,9 +1,10 @@
-//! Products of warps (`mma`): matrices of 8 x 8 elements are read from shared memory by `ldmatrix`, and multiplied.
+//! Products of warps (`mma`): `ldmatrix` reads matrices of 8 x 8 elements from shared memory.
 //!
-//! A step of 16 along k takes four matrices for 16 rows of A, and two for 8 columns of B; one of 8 half of that. A warp reads
-//! four at once: those of 16 rows or columns, or of 32; fewer, where it does not have as many. Lane `8 i + r` has the address of
-//! row r of matrix i. In memory a matrix has rows along the contiguous dimension; if that is not k, it is transposed on the
-//! way. The matrices of a step may be read while those of the previous one are multiplied, into other registers.
+//! A step of 16 along k takes four matrices for 16 rows of A, and two for 8 columns of B; a step of 8 takes half of
+//! that. A warp reads four matrices at once, those of 16 or 32 rows or columns; fewer if it has fewer. Lane `8 i + r`
+//! provides the address of row r of matrix i. In memory a matrix has rows along the contiguous dimension; if that is
+//! not k, it is transposed on the way. The matrices of a step may be read into other registers while those of the
+//! previous step are multiplied.
 
 use std::ops::Range;
 
@@ -16,19 +17,20 @@ use super::slot::FragmentBase;
 use super::stream::offset;
 use super::{Lowered, Lowering, broken, index, letter};
 use crate::kernel::{Address, Expr, Op as KernelOp, Reg};
+use crate::origin::Site;
 use crate::tile::{self, Buffer, Fetch, Hold, Instruction, MATRIX, MMA, Note, Op, Source, Span, Statement};
 
 /// Most matrices that a warp reads at once.
 const MOST: u32 = 4;
 
-/// Results of `mma` that a thread has: 16 x 8 of them among the lanes of a warp.
+/// Accumulators of an `mma` per thread: the 16 x 8 results, spread over a warp's lanes.
 const SUMS: u32 = MMA.m * MMA.n / WARP;
 
 /// The matrices of one operand.
 struct Matrices<'a> {
     side: Side,
     buffer: &'a Buffer,
-    /// Rows or columns that are read at once, and where each such block of a warp begins.
+    /// Rows or columns that are read at once, and the start of each such block of a warp.
     rows: u32,
     blocks: Vec<u32>,
     address: SharedAddress,
@@ -58,7 +60,7 @@ impl<'a> Lowering<'a> {
         found
     }
 
-    /// Rows or columns that are read at once, and where each such block of a warp begins: what is read at once is adjacent.
+    /// Rows or columns that are read at once, and the start of each such block of a warp. A block is contiguous.
     fn matrix_blocks(&self, side: Side, depth: u32) -> Lowered<(u32, Vec<u32>)> {
         let map = self.map.ok_or_else(|| broken("a role that multiplies has no accumulators"))?;
         let ((rows, columns), most) = (map.pieces(), MOST / (depth / MATRIX));
@@ -85,12 +87,16 @@ impl<'a> Lowering<'a> {
         found
     }
 
-    /// The address of the matrix row that this lane points at, for the first block and step in slot 0.
+    /// The address of the matrix row that this lane provides, for the first block and step in slot 0.
     pub(super) fn matrix_base(&mut self, buffer: usize, body: &[Statement]) -> Lowered<FragmentBase> {
         let Buffer { side, fast, pitch, swizzle, offset_bytes, ref note, .. } = self.program.buffers[buffer];
         let depth = Self::product_depth(body);
         let (rows, blocks) = self.matrix_blocks(side, depth)?;
-        self.b.origin(note, &format!("the row of a matrix of {} that this lane points at", letter(side)));
+        self.b.origin_at(
+            Site::RowOfMatrix,
+            note,
+            &format!("the row of a matrix of {} that this lane points at", letter(side)),
+        );
         let (warp_row, warp_col) = self.warp_coordinates()?;
         let lane = self.b.set(self.tid.clone() % WARP);
         let row = lane.clone() % MATRIX;
@@ -158,7 +164,7 @@ impl<'a> Lowering<'a> {
                     self.load_matrices(of, read)?;
                 }
             }
-            self.b.origin(note, &format!("multiply, steps {step} to {}", step + depth - 1));
+            self.b.origin_at(Site::TensorCoreProduct, note, &format!("multiply, steps {step} to {}", step + depth - 1));
             let (of_a, of_b) = (self.matrix_set(a, step), self.matrix_set(b, step));
             let (map, factor) = (&self.program.accumulators[acc].map, self.types.a);
             let (rows, columns) = map.pieces();
@@ -175,7 +181,8 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// The registers of an operand's matrices at a step: of alternating sets, where the next step's are read meanwhile.
+    /// The registers of an operand's matrices at a step. The sets alternate where the next step's matrices are read
+    /// meanwhile.
     fn matrix_set(&mut self, of: &Matrices<'_>, step: u32) -> Vec<Reg> {
         let set = if of.ahead > 0 { (step / of.depth % 2) as usize } else { 0 };
         let count = of.blocks.len() * of.at_once();

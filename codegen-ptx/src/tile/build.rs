@@ -5,14 +5,14 @@
 //!
 //! - One stage: `acquire, copy, commit, wait, multiply, release` in the loop, with a barrier in `wait` and one in
 //!   `release`.
-//! - More stages: `stages - 1` tiles are copied ahead. In the loop, `wait` contains the only barrier per K-tile, after
-//!   which the slot that was read in the previous iteration may be filled. Through registers, the copy of the next tile
+//! - More stages: `stages - 1` tiles are copied ahead. In the loop, `wait` contains the only barrier per K-tile. After
+//!   it, the slot that was read in the previous iteration may be filled. Through registers, the copy of the next tile
 //!   is issued before the multiply and stored to shared memory (`commit`) after it, so that the products hide its
 //!   latency.
 //! - With dedicated producers, each role has its half of the loop, with mbarriers between them.
-//! - Warp groups go on while tensor cores multiply. Consumers that have a slot in reserve wait for the products of a
-//!   K-tile only once they have started those of the next one, and so return slots one K-tile later.
-//! - Consumers that take turns start products one after the other; each has memory of its own for its tile of D.
+//! - Warp groups continue while tensor cores multiply. Consumers with a spare slot wait for the products of a K-tile
+//!   only after they have started those of the next one, and so return slots one K-tile later.
+//! - Consumers that take turns start products one after the other. Each has its own memory for its tile of D.
 
 mod planes;
 mod roles;
@@ -38,7 +38,7 @@ pub fn build(plan: &Plan) -> Module {
     Module { target: plan.target, problem, orientation_note: note(&plan.clauses.transposed), entries }
 }
 
-/// The problem, without the properties of a C that nothing reads.
+/// The problem, without the properties of an unread C.
 fn problem(plan: &Plan) -> Problem {
     let mut problem = plan.problem.clone();
     if !problem.epilogue.uses_c() {
@@ -118,7 +118,7 @@ impl<'p> Builder<'p> {
         let (plan, clauses) = (self.plan, &self.plan.clauses);
         let buffers = self.buffers();
         let staged = !buffers.is_empty();
-        // Where operands are not aligned for TMA, each block copies its own.
+        // If operands are not aligned for TMA, each block copies its own.
         let cluster = if self.variant.load == Load::Tma { plan.cluster } else { Extent2 { m: 1, n: 1 } };
         Program {
             name: self.variant.entry.clone(),
@@ -199,12 +199,12 @@ impl<'p> Builder<'p> {
         roles
     }
 
-    /// Whether the multiply instruction is complete only some time after it was issued.
+    /// Whether the multiply instruction is asynchronous.
     fn multiplies_asynchronously(&self) -> bool {
         matches!(self.plan.atom, Atom::Wgmma(..))
     }
 
-    /// Waits for products in flight, where there are any, except those of the newest `steps`.
+    /// Waits for products in flight, if any, except those of the newest `steps`.
     fn retire(&self, steps: u32) -> Option<Statement> {
         self.multiplies_asynchronously().then(|| at(Op::Retire { steps }, &self.plan.clauses.thread))
     }
@@ -242,10 +242,10 @@ impl<'p> Builder<'p> {
                 }
                 body.extend(staged.holds_c.then(|| at(Op::AwaitC, &clauses.load)));
                 match staged.lent {
-                    // C has been copied there, so that nobody reads the last tile any more.
+                    // C has been copied there, so no thread reads the last tile any more.
                     None if staged.holds_c && self.problem.epilogue.dropping_c().is_empty() => {}
                     None => body.push(self.meet_to_store()),
-                    // Who lends them knows that all threads have read them.
+                    // The producer that lends the slots knows that all threads have read them.
                     Some(_) => body.push(at(Op::Borrow { ring: 0 }, &clauses.store)),
                 }
                 let writer = match staged.box_lines {
@@ -275,7 +275,7 @@ impl<'p> Builder<'p> {
             Some(how) => body.push(at(Op::Reduce { acc: 0, how, body: store }, &clauses.split_k)),
         }
         if self.lends() {
-            // One thread of a warp group returns them, where tensor cores read them.
+            // If tensor cores read the slots, one thread of a warp group returns them.
             body.extend(self.multiplies_asynchronously().then(|| self.meet_to_store()));
             body.push(at(Op::Return { ring: 0 }, &clauses.store));
         }
@@ -283,8 +283,8 @@ impl<'p> Builder<'p> {
             if plan.producer_warps == 0 && self.variant.load == Load::CpAsync && self.variant.staged.is_none() {
                 body.push(at(Op::Drain, &clauses.persistent));
             }
-            // Where the phases of mbarriers go on, the next tile's first slots are others than those that are still read.
-            // A tile of D in their memory is read by all threads, or by the one that starts the next copies as well.
+            // If the phases of mbarriers continue, the next tile's first slots differ from those that are still read. A
+            // tile of D in their memory is read by all threads, or by the one that also starts the next copies.
             let carried = plan.barrier_offset(self.variant).is_some();
             let one_thread =
                 self.variant.load == Load::Tma && self.variant.staged.is_some_and(|staged| staged.box_lines.is_some());
@@ -296,13 +296,14 @@ impl<'p> Builder<'p> {
         body
     }
 
-    /// The memory of the slots is free once all threads have read the last one, and zeros copied past the end of k are there.
+    /// The memory of the slots is free once all threads have read the last one, and the zeros copied past the end of k
+    /// have arrived.
     fn drain(&self, clause: &str) -> Option<Statement> {
         let copies = self.plan.producer_warps == 0 && self.variant.load == Load::CpAsync;
         copies.then(|| at(Op::Drain, clause))
     }
 
-    /// What follows the roles.
+    /// The cluster reduction after the roles.
     fn exchange(&self) -> Option<Exchange> {
         let plan = self.plan;
         let ptx_gemm_dsl::plan::Exchange { pitch, chunk, across, chunks, at_once, steps, .. } = plan.exchange?;
@@ -332,7 +333,7 @@ impl<'p> Builder<'p> {
         settle.into_iter().chain([at(Op::PrefetchC { rows }, &clauses.load)]).collect()
     }
 
-    /// Whether TMA reads a tile of D while the next one is computed: it has memory of its own.
+    /// Whether TMA reads a tile of D while the next one is computed, because the tile has its own memory.
     fn settles_late(&self) -> bool {
         let by_tma = self.variant.staged.is_some_and(|staged| staged.box_lines.is_some());
         by_tma && !self.lends() && self.plan.producer_warps > 0 && self.plan.persistent.is_some()
@@ -352,8 +353,8 @@ impl<'p> Builder<'p> {
         at(op, &self.plan.clauses.store)
     }
 
-    /// The barriers of the consumers, where they are not the whole block: one that keeps them in step, and one with which
-    /// they store a tile together.
+    /// The barriers of the consumers, if they are not the whole block: one keeps them in step, and one synchronises the
+    /// threads that store a tile together.
     fn barriers(&self) -> Vec<Barrier> {
         let (plan, clauses) = (self.plan, &self.plan.clauses);
         if plan.producer_warps == 0 {
@@ -364,7 +365,7 @@ impl<'p> Builder<'p> {
             (self.variant.staged.is_some(), "store", &clauses.store),
             (plan.exchange.is_some(), "share", &clauses.split_k),
         ];
-        // Groups that take turns have one each.
+        // Each group that takes turns has its own.
         let wanted = wanted.into_iter().filter(|(wanted, ..)| *wanted).zip((1..).step_by(plan.turns as usize));
         let threads = plan.geometry.threads;
         let barrier = |((_, name, clause), number): ((bool, &str, &String), u32)| Barrier {
@@ -381,9 +382,11 @@ impl<'p> Builder<'p> {
         let load = self.variant.load;
         // One thread starts the copies of TMA.
         let fill = if load == Load::Tma { 1 } else { plan.copying_threads() };
-        // What tensor cores read, one thread of a warp group returns: its wait is for the products of the group.
+        // If tensor cores read a slot, one thread of a warp group returns it: its wait is for the products of the
+        // group.
         let read = plan.geometry.threads / if self.multiplies_asynchronously() { WARP_GROUP } else { 1 };
-        // How a slot becomes free when the block keeps pace: through its own barrier, or through that of the next wait.
+        // How a slot becomes free when the block runs in step: through its own barrier, or through that of the next
+        // wait.
         let idle = if plan.stages == 1 { Empty::Barrier } else { Empty::NextWait };
         let (full, empty) = match (plan.pace, load) {
             // Every thread signals separately that its copies are complete, and that it has read the slot.
@@ -421,7 +424,7 @@ impl<'p> Builder<'p> {
         let of_a = buffer < plan.planes_in_slot as usize;
         let (operand, copy) = if of_a { (&plan.a, self.variant.a) } else { (&plan.b, self.variant.b) };
         let CopyPlan { width, store_width, chunks, .. } = copy;
-        // Boxes are as many for each panel.
+        // Each panel has the same number of boxes.
         let panels = operand.placement.map_or(1, |placement| placement.panels());
         let by = match self.variant.load {
             Load::CpAsync => Mover::CpAsync { width, piece: store_width },
@@ -466,7 +469,7 @@ impl<'p> Builder<'p> {
         } else {
             body.push(wait());
             if self.variant.load == Load::Tma && plan.pace == Pace::Tile {
-                // Its wait is for the copies alone, and does not keep the threads in step.
+                // The wait covers only the copies, and does not keep the threads in step.
                 body.push(at(Op::Sync, &clauses.pace));
             }
             body.extend(self.produce(Index::Ahead(ahead)));
@@ -488,7 +491,7 @@ impl<'p> Builder<'p> {
         vec![at(Op::IfAnyK { body: sum }, &clauses.tile)]
     }
 
-    /// The steps of the K-tile that was waited for, of each pair of planes if it has all planes.
+    /// The steps of the K-tile that was waited for; for each pair of planes, if a slot has all planes.
     fn steps(&self) -> Vec<Statement> {
         let pairs = self.plan.emulate.filter(|_| self.together()).map_or(vec![(0, 0)], |emulate| emulate.by.pairs());
         pairs.into_iter().map(|pair| self.steps_of_pair(pair)).collect()
@@ -519,7 +522,7 @@ impl<'p> Builder<'p> {
         let fetch = |operand: &OperandPlan, buffer| {
             let fast = operand.placement.map_or(Fast::K, |placement| placement.fast);
             let group = if fast == Fast::K { operand.read_width } else { 1 };
-            // In whole groups, and within the unrolled body: holding a group of four steps twice is too much for
+            // Rounded to whole groups within the unrolled body: holding a group of four steps twice is too much for
             // reading one step ahead.
             let groups = (plan.prefetch / group).min(plan.unroll.div_ceil(group) - 1);
             self.fetch(operand.side, Source::Buffer(buffer), operand.read_width, groups * group)

@@ -1,8 +1,8 @@
-//! Programs without a product: D = epilogue(A, C), element by element, where A has the extents of D and takes the place of the
-//! sum over k.
+//! Programs without a product: D = epilogue(A, C), element by element. A has the extents of D and takes the place of
+//! the accumulators.
 //!
-//! They are the sums of `strassen`, and its epilogue where no product is left to apply it. A thread reads 16 elements of
-//! each matrix at once, lanes along the contiguous dimension of D.
+//! `strassen` uses them for its sums, and for its epilogue if no product is left to apply it. A thread reads 16
+//! elements of each matrix at once, lanes along the contiguous dimension of D.
 
 use std::sync::Arc;
 
@@ -16,11 +16,12 @@ use super::{Accumulator, Digit, Division, Map, Module, Note, Op, Program, Role, 
 const WARPS: u32 = 8;
 const ELEMENTS: u32 = 16;
 
-/// Blocks of a multiprocessor: these threads have enough reads in flight to fill the memory's bandwidth.
+/// Blocks per multiprocessor: these threads have enough reads in flight to fill the memory's bandwidth.
 const BLOCKS_PER_SM: u32 = 2;
 
-/// The programs for a problem whose A has the extents and the layout of D. They have the parameters of a product; B and k are
-/// not read. `aligned` says that all matrices are aligned to the widest accesses, as in a workspace: then one program suffices.
+/// The programs for a problem in which A has the extents and the layout of D. They have the parameters of a product; B
+/// and k are not read. `aligned` says that all matrices are aligned to the widest accesses, as in a workspace: then one
+/// program suffices.
 pub fn build(problem: Problem, target: Target, aligned: bool, note: &str) -> Module {
     let mut problem = problem;
     if !problem.epilogue.uses_c() {

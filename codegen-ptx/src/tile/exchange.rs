@@ -1,22 +1,24 @@
-//! The sums of a tile whose parts of k the blocks of a cluster have summed: they meet in distributed shared memory.
+//! Cluster reduction: the blocks of a cluster each compute a part of k, and combine their partial sums in distributed
+//! shared memory.
 
 use ptx_gemm_dsl::types::Layout;
 
 use super::{Lines, Map, Note, Program};
 
-/// What the blocks of a cluster do when their roles have ended. Each has left the sums of its part of k in its shared memory
-/// ([`Op::Share`](super::Op::Share)). After a barrier of the cluster each adds up the parts, in their order, for its own share
-/// of the lines of D's tile, and stores these lines.
+/// What the blocks of a cluster do after their roles. Each has written the partial sums of its part of k to its shared
+/// memory ([`Op::Share`](super::Op::Share)). After a cluster barrier, each block adds up the parts, in their order, for
+/// its own share of the lines of D's tile, and stores these lines.
 ///
-/// The sums of a line are next to each other, `pitch` elements from those of the next line. All blocks have as many lines, the
-/// last one the rest.
+/// The partial sums of a line are contiguous, `pitch` elements from those of the next line. All blocks have the same
+/// number of lines, except that the last block has the rest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exchange {
-    /// Which elements of a share each thread adds up: as many lines as a share has, or more, which are not stored.
+    /// Which elements of a share each thread adds up. The map has at least the lines of a share; extra lines are not
+    /// stored.
     pub map: Map,
-    /// Elements from one line of the sums to the next.
+    /// Elements from one line of the partial sums to the next.
     pub pitch: u32,
-    /// Byte offset of the sums in the block's shared memory.
+    /// Byte offset of the partial sums in the block's shared memory.
     pub offset_bytes: u32,
     /// Elements of D, and of C, per access.
     pub width: u32,
@@ -27,7 +29,7 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// Lines that the map has, along one dimension of the tile, and elements of each.
+    /// Lines of the map along one dimension of the tile, and elements of each.
     pub fn held(&self, layout: Layout) -> Lines {
         let extent = |step: fn(&super::Digit) -> u32| {
             let digits = self.map.thread.iter().chain(&self.map.warp).chain(&self.map.element);
@@ -40,7 +42,7 @@ impl Exchange {
         }
     }
 
-    /// Bytes of a block's sums.
+    /// Bytes of a block's partial sums.
     pub fn bytes(&self, program: &Program) -> u64 {
         let (lines, element) = (program.lines(), program.problem.types.acc.bytes());
         let before_last = u64::from(lines.count.saturating_sub(1)) * u64::from(self.pitch);
@@ -49,7 +51,7 @@ impl Exchange {
 }
 
 impl Program {
-    /// Lines of a tile of D that each block of a cluster stores, where they have parts of its k.
+    /// Lines of a tile of D that each block of a cluster stores, if the blocks have parts of its k.
     pub fn share(&self) -> u32 {
         self.lines().count.div_ceil(self.scheduler.parts().max(1))
     }

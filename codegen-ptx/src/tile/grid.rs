@@ -24,41 +24,43 @@ pub struct Extents {
 pub struct Grid {
     /// The matrix that is divided into tiles: D, or an operand that is packed.
     pub of: Operand,
-    /// Rows and columns of a tile of D; extents of a tile of an operand along its own dimension and along k.
-    /// [`WHOLE`] of k: all of it.
+    /// Rows and columns of a tile of D, or extents of a tile of an operand along its own dimension and along k.
+    /// [`WHOLE`]: all of k.
     pub tile: (u32, u32),
     /// Blocks that share a tile, each computing its part of k.
     pub parts: u32,
-    /// With stream-K, the K of a tile for which there may be one block more.
+    /// With stream-K, the k of a tile per additional block.
     pub stream: Option<u32>,
-    /// Rows and columns of tiles that the blocks of a cluster compute, some of which may lie outside the matrix.
+    /// Rows and columns of tiles that the blocks of a cluster compute. Some of them may be outside the matrix.
     pub cluster: (u32, u32),
     /// Whether the blocks that share a tile are a cluster.
     pub parts_in_cluster: bool,
-    /// Whether there are tiles of one product, of as many for each product of a batch, or of every product in a list.
+    /// Whether the tiles are those of one product, of every product of a batch (equally many each), or of every product
+    /// in a list.
     pub batch: Batch,
     /// One wave of persistent blocks that compute all units; `None`: one block per unit.
     pub wave: Option<Wave>,
 }
 
-/// Tiles as wide as one another, and no wider than a product needs.
+/// Tiles of equal width that are no wider than a product needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Narrow {
-    /// Columns of a tile at most, in the terms of the kernel.
+    /// Most columns of a tile, in the kernel's terms.
     columns: u32,
-    /// A tile has a multiple of so many.
+    /// A tile's columns are a multiple of this.
     grain: u32,
     orientation: Orientation,
 }
 
 impl Narrow {
-    /// Those of a program; `None`: all tiles but the last ones are whole.
+    /// The narrow tiles of a program; `None`: all tiles but the last ones are whole.
     pub(super) fn of(program: &Program) -> Option<Narrow> {
         let (columns, orientation) = (program.block.n, program.problem.orientation);
         program.grain().map(|grain| Narrow { columns, grain, orientation })
     }
 
-    /// Rows and columns of products of one tile each, whose columns are 1, and 1 more than each multiple below a whole tile.
+    /// Rows and columns of products of one tile each, with 1 column, and with 1 more than each multiple below a whole
+    /// tile.
     pub fn edges(&self) -> impl Iterator<Item = (u64, u64)> {
         let Narrow { columns, grain, orientation } = *self;
         (0..columns).step_by(grain as usize).map(move |before| {
@@ -67,7 +69,7 @@ impl Narrow {
         })
     }
 
-    /// What a tile of a product costs next to those of others: the elements of B that it multiplies.
+    /// The relative cost of a product's tile: the number of elements of B that it multiplies.
     pub fn cost(&self, extents: Extents) -> u64 {
         extents.k.saturating_mul(self.width(extents).into())
     }
@@ -80,12 +82,12 @@ impl Narrow {
         n.div_ceil(tiles).next_multiple_of(self.grain.into()) as u32
     }
 
-    /// Rows of a box for the tiles of a product, of `rows` for a whole tile.
+    /// Rows of a box for the tiles of a product, if a whole tile has `rows`.
     pub fn box_rows(&self, rows: u32, extents: Extents) -> u32 {
         self.width(extents) / (self.columns / rows.max(1)).max(1)
     }
 
-    /// The same as a formula, of `m` rows and `n` columns of D.
+    /// The same as a formula, for `m` rows and `n` columns of D.
     pub fn box_formula(&self, rows: u32, (m, n): (&str, &str)) -> String {
         let Narrow { columns, grain, orientation } = *self;
         let n = if orientation == Orientation::Transposed { m } else { n };
@@ -129,7 +131,7 @@ impl Grid {
         self.tiles(extents).saturating_mul(u64::from(self.parts))
     }
 
-    /// Number of tiles of all products of a batch, those of clusters that lie outside the matrix included.
+    /// Number of tiles of all products of a batch, including tiles of clusters that are outside the matrix.
     pub fn tiles(&self, extents: Extents) -> u64 {
         let Extents { m, n, k, batch } = extents;
         let (rows, columns) = match self.of {
@@ -142,7 +144,7 @@ impl Grid {
         clusters.saturating_mul(u64::from(m * n))
     }
 
-    /// Number of blocks, on a device that holds `resident` of them at once.
+    /// Number of blocks on a device that holds `resident` of them at once.
     pub fn blocks(&self, extents: Extents, resident: u32) -> u64 {
         self.shares(extents).min(self.most(resident))
     }
@@ -153,7 +155,7 @@ impl Grid {
         self.units(extents).saturating_mul(shares)
     }
 
-    /// The most blocks of a launch, on a device that holds `resident` of them at once.
+    /// The most blocks of a launch on a device that holds `resident` of them at once.
     pub fn most(&self, resident: u32) -> u64 {
         match self.wave {
             None => u64::MAX,

@@ -24,7 +24,7 @@ pub const FLAG_BYTES: u32 = 4;
 /// Bytes of a scale and its inverse.
 pub const SCALE_BYTES: u32 = 8;
 
-/// What figures and messages call the workspace.
+/// The name of the workspace in figures and messages.
 pub const WORKSPACE: &str = "the workspace";
 
 /// Alignment of the partial sums in the workspace, in bytes.
@@ -35,9 +35,9 @@ pub const WORKSPACE_ALIGN: u32 = 256;
 pub struct Interface {
     /// The target that it was compiled for.
     pub target: Target,
-    /// What a caller asks for. Entries are described in its terms, also where they compute its transpose.
+    /// What a caller asks for. Entries are described in its terms, even if they compute its transpose.
     pub problem: Arc<Problem>,
-    /// The entries; a launch takes the first one whose requirements hold.
+    /// The entries; a launch takes the first one that accepts the operands.
     pub entries: Vec<Entry>,
 }
 
@@ -52,15 +52,15 @@ pub struct Entry {
     pub tail: Tail,
     /// Extents of a tile of D, and of k in one K-tile.
     pub tile: Extent3,
-    /// Memory in addition to the operands, for a reduction.
+    /// Memory for a reduction, in addition to the operands.
     pub workspace: Option<Workspace>,
     /// A record in the list of products, if there is one. The list is in the workspace, after the memory of a reduction.
     pub record: Option<Record>,
-    /// How wide its tiles are, where they have as many columns as they need.
+    /// The width of its tiles, if they are only as wide as needed.
     pub narrow: Option<Narrow>,
     /// Operands that are copied into the workspace first, after the memory of a reduction.
     pub packings: Vec<Packing>,
-    /// Where products are of planes of the operands: which planes, and how often sums are promoted.
+    /// The planes that are multiplied, and how often accumulators are promoted, if operands are split into planes.
     pub emulated: Option<Emulated>,
     /// The kernels of one product, in order: those that pack, then the one that writes D.
     pub launches: Vec<KernelLaunch>,
@@ -79,26 +79,26 @@ pub struct Emulated {
     pub chunk: u32,
 }
 
-/// An operand that is copied before the product, unless the tensor map can be that of the operand itself.
+/// An operand that is copied before the product, unless the tensor map can describe the operand itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packing {
     /// A or B.
     pub operand: Operand,
-    /// Indices of its kernels among the entry's launches: the one that copies it comes last.
+    /// Indices of its kernels among the entry's launches. The last one copies it.
     pub launches: Range<usize>,
     /// Contiguous dimension of the copy.
     pub fast: Fast,
-    /// Whether the operand is copied always: the copy has another order, or consists of planes.
+    /// Whether the operand is always copied, because the copy has another order or consists of planes.
     pub always: bool,
     /// Element type of the copy.
     pub dtype: DType,
     /// Its planes, one after another; 1 if the operand is not split.
     pub planes: u32,
-    /// Whether a row of A or column of B has a scale, and its inverse, after the copy.
+    /// Whether each row of A or column of B has a scale and its inverse, stored after the copy.
     pub scaled: bool,
-    /// What the operand must fulfil to be used as it is.
+    /// The requirement under which the operand is used without a copy.
     pub requires: Requires,
-    /// Elements that the rows of the copy begin at multiples of.
+    /// The rows of the copy begin at multiples of this number of elements.
     pub align: u32,
 }
 
@@ -148,13 +148,13 @@ pub struct Requires {
     pub elements: u32,
     /// A number that divides the address, in bytes.
     pub bytes: u32,
-    /// Whether `elements` also divides the number of contiguous elements: TMA writes whole units of 16 bytes, and thus what
-    /// follows the last element of a row that ends within one.
+    /// Whether `elements` also divides the number of contiguous elements: TMA writes whole units of 16 bytes, and so
+    /// overwrites what follows a row that ends within a unit.
     pub rows: bool,
 }
 
 impl Requires {
-    /// What a matrix that is accessed element by element requires.
+    /// The requirement of a matrix that is accessed element by element.
     fn nothing(operand: Operand, problem: &Problem) -> Requires {
         Requires { operand, elements: 1, bytes: problem.types.of(operand).bytes(), rows: false }
     }
@@ -183,15 +183,15 @@ pub struct KernelLaunch {
 /// The flags are zero before a launch, and zero again after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Workspace {
-    /// What has flags and partial sums of its own.
+    /// The owner of a set of flags and partial sums.
     pub of: Contributor,
-    /// Size of the flags of each, in bytes.
+    /// Size of the flags of each owner, in bytes.
     pub flag_bytes: u32,
-    /// Size of the partial sums of each, in bytes.
+    /// Size of the partial sums of each owner, in bytes.
     pub sum_bytes: u64,
 }
 
-/// What has flags and partial sums of its own in a workspace.
+/// An owner of flags and partial sums in a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contributor {
     /// Each tile of D, for all parts of k.
@@ -200,7 +200,7 @@ pub enum Contributor {
     Block,
 }
 
-/// What the size of a workspace follows from, besides the entry.
+/// What determines the size of a workspace, in addition to the entry.
 #[derive(Clone, Copy)]
 pub struct Launched<'a> {
     /// Extents of the product.
@@ -297,7 +297,7 @@ impl Entry {
             launches: self.launches.into_iter().map(|launch| launch.asked(problem)).collect(),
             ..self
         };
-        // A comes first, and its copy too.
+        // A comes first, and so does its copy.
         entry.requires.sort_by_key(|requires| requires.operand);
         entry
     }
@@ -333,14 +333,14 @@ impl Entry {
         extents.into_iter().filter(|_| self.tail == Tail::None).find(undivided)
     }
 
-    /// Whether the second of two kernels that follow each other in a launch may start before the first one has ended: both copy
-    /// operands, and it does not read the scales that the first one determines.
+    /// Whether the second of two consecutive kernels of a launch may start before the first has ended: both copy
+    /// operands, and the second does not read scales that the first one determines.
     pub fn may_overlap(&self, first: usize, second: usize) -> bool {
         let copies = self.packings.iter().any(|packing| packing.launches.contains(&first));
         copies && self.packings.iter().any(|packing| packing.launches.start == second)
     }
 
-    /// Tiles of D that parts of k are summed for, those of a cluster outside D included.
+    /// Tiles of D with a sum over parts of k, including those of a cluster outside D.
     fn tiles(&self, extents: Extents) -> u64 {
         self.main().map_or(0, |main| main.grid.tiles(extents))
     }
@@ -447,7 +447,7 @@ impl KernelLaunch {
         }
     }
 
-    /// Dynamic shared memory of the launch, in bytes: all of it, if it is more than a module may declare.
+    /// Dynamic shared memory of the launch, in bytes: all of it, if it exceeds what a module may declare.
     pub fn dynamic_shared_bytes(&self) -> u32 {
         dynamic_shared_bytes(self.shared_bytes)
     }

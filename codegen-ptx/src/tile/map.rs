@@ -1,8 +1,8 @@
 //! Which elements of a tile the registers of each thread hold.
 //!
-//! The index of a thread, and the index of a register in it, are read as mixed-radix numbers, fastest digit first; each
-//! digit moves by a number of rows or columns. `16:n8 16:m8` means that 16 threads are next to each other, 8 columns
-//! apart, and 16 such rows of threads are 8 rows apart.
+//! The index of a thread, and the index of a register within a thread, are read as mixed-radix numbers, fastest digit
+//! first. Each digit moves by a number of rows or columns. `16:n8 16:m8` means that 16 threads are next to each other,
+//! 8 columns apart, and 16 such rows of threads are 8 rows apart.
 
 /// One digit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -105,15 +105,15 @@ impl Map {
         digits.into_iter().fold(1, |run, (step, extent)| if step == run { run * extent } else { run })
     }
 
-    /// Registers in the order of what they hold: by rows, and by columns within a row.
+    /// Registers in the order of their elements: by rows, and by columns within a row.
     pub fn row_major(&self) -> Vec<u32> {
         let mut registers: Vec<u32> = (0..self.elements()).collect();
         registers.sort_by_key(|register| self.position(*register));
         registers
     }
 
-    /// The first rows and the first columns of the results of `mma` that a thread has parts of, ascending, relative to the
-    /// first one; the map is one of [`Map::m16n8`] with more digits of registers.
+    /// The first rows and the first columns of a thread's parts of `mma` results, ascending, relative to the first one.
+    /// The map is one of [`Map::m16n8`] with more register digits.
     pub fn pieces(&self) -> (Vec<u32>, Vec<u32>) {
         let more = self.element.get(Map::m16n8().element.len()..).unwrap_or_default();
         (
@@ -122,7 +122,7 @@ impl Map {
         )
     }
 
-    /// The reason why the map does not hold every element of an `m` x `n` tile exactly once, if so.
+    /// The reason why the map does not hold every element of an `m` x `n` tile exactly once, if it does not.
     pub fn fault(&self, m: u32, n: u32) -> Option<String> {
         let digits = || self.thread.iter().chain(&self.warp).chain(&self.element);
         if let Some(digit) = digits().find(|d| d.extent < 2 || (d.m == 0) == (d.n == 0)) {
@@ -219,7 +219,7 @@ mod tests {
         }
     }
 
-    /// Digits of registers may be in any order, and neighbours among them apart.
+    /// Register digits may be in any order, and adjacent elements may be in distant registers.
     #[test]
     fn registers_are_ordered_by_what_they_hold() {
         let map = Map::new(vec![], vec![], vec![Digit::m(2, 1), Digit::n(2, 4)]);

@@ -1,8 +1,8 @@
 //! Tile IR: the program of one thread block, on logical tiles, before there are registers and addresses.
 //!
-//! A [`Module`] is the unit of a launch: programs of one problem for one target, of which the first that accepts the
-//! operands runs. A [`Program`] contains everything that lowering needs. Nothing is added from the schedule that it was
-//! built from, so a program written or edited by hand compiles like any other.
+//! A [`Module`] is the unit of a launch: programs of one problem for one target. The first program that accepts the
+//! operands runs. A [`Program`] contains everything that lowering needs. Nothing is added from its schedule, so a
+//! program written or edited by hand compiles like any other.
 //!
 //! Buffers are staged K-tiles in shared memory. A ring hands them from the role that copies to the role that
 //! multiplies:
@@ -64,7 +64,7 @@ pub type Note = Arc<str>;
 pub struct Module {
     /// The target to compile for.
     pub target: Target,
-    /// What every entry computes: what a caller asks for, or its transpose.
+    /// What every entry computes: the problem that a caller asks for, or its transpose.
     pub problem: Arc<Problem>,
     /// Note of the transpose.
     pub orientation_note: Note,
@@ -97,7 +97,8 @@ pub struct Program {
     pub scheduler: Scheduler,
     /// Operands that are copied first.
     pub packs: Vec<Pack>,
-    /// Which planes of the operands are multiplied, and when the sums are promoted; `None`: operands have no planes.
+    /// Which planes of the operands are multiplied, and when accumulators are promoted; `None`: operands have no
+    /// planes.
     pub walk: Option<Walk>,
     /// Staged tiles.
     pub buffers: Vec<Buffer>,
@@ -109,13 +110,13 @@ pub struct Program {
     pub arrival: Option<Arrival>,
     /// Named barriers.
     pub barriers: Vec<Barrier>,
-    /// What the groups of a role have in turn.
+    /// The ordered barriers of the groups of a role.
     pub turns: Vec<Turn>,
     /// Sets of accumulators.
     pub accumulators: Vec<Accumulator>,
     /// The roles of the block, by ascending threads.
     pub roles: Vec<Role>,
-    /// What follows them, where the blocks of a cluster have parts of k.
+    /// The cluster reduction after the roles, if the blocks of a cluster have parts of k.
     pub exchange: Option<Exchange>,
 }
 
@@ -126,7 +127,7 @@ pub struct Buffer {
     pub name: String,
     /// Operand.
     pub side: Side,
-    /// Its plane, if a slot has all planes of a K-tile, each in a buffer.
+    /// Its plane, if a slot has all planes of a K-tile, each in its own buffer.
     pub plane: Option<u32>,
     /// Extent along the operand's own dimension (m of A, n of B), in elements.
     pub extent: u32,
@@ -134,8 +135,8 @@ pub struct Buffer {
     pub depth: u32,
     /// Contiguous dimension in shared memory.
     pub fast: Fast,
-    /// Distance between rows of the slow dimension, in elements. Longer rows are cut into panels of this width, each of
-    /// which holds its part of every row.
+    /// Distance between rows along the strided dimension, in elements. Longer rows are cut into panels of this width;
+    /// each panel holds its part of every row.
     pub pitch: u32,
     /// XOR on byte addresses.
     pub swizzle: Swizzle,
@@ -146,8 +147,8 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// The byte in the block's shared memory at which an element of slot 0 begins: `own` along the operand's own dimension,
-    /// `k` along k, `element` the bytes of one.
+    /// The byte in the block's shared memory at which an element of slot 0 begins. The element is at `own` along the
+    /// operand's own dimension and at `k` along k; `element` is its type.
     pub fn address(&self, own: u32, k: u32, element: DType) -> u32 {
         let (slow, fast) = if self.fast == Fast::K { (own, k) } else { (k, own) };
         let panel = fast / self.pitch * self.rows() * self.pitch;
@@ -168,7 +169,7 @@ impl Buffer {
         if self.fast == Fast::K { self.extent } else { self.depth }
     }
 
-    /// Elements of a row of a panel: those of a row, unless it is longer than the pitch.
+    /// Elements of a row of a panel: a whole row, or the pitch if the row is longer.
     pub fn panel_row(&self) -> u32 {
         self.row().min(self.pitch)
     }
@@ -201,8 +202,8 @@ pub struct Ring {
     pub full: Full,
     /// How the producer learns that a slot is free.
     pub empty: Empty,
-    /// Byte offset of the mbarriers in shared memory, if there are any: per slot one that signals it full, then one
-    /// that signals it empty, 8 bytes each.
+    /// Byte offset of the mbarriers in shared memory, if there are any: per slot a full mbarrier, then an empty one, 8
+    /// bytes each.
     pub mbarriers: Option<u32>,
     /// Its note.
     pub note: Note,
@@ -234,8 +235,8 @@ pub enum Full {
 pub enum Empty {
     /// `release` is a barrier of the block.
     Barrier,
-    /// Neither `release` nor `acquire` does anything: the barrier in the next `wait`, or one after it, orders the readers
-    /// before the writers.
+    /// `release` and `acquire` do nothing: the barrier in the next `wait`, or one after it, orders the readers before
+    /// the writers.
     NextWait,
     /// `release` arrives at the slot's mbarrier, and `acquire` waits for it.
     Mbarrier {
@@ -249,8 +250,8 @@ pub enum Empty {
 pub struct Barrier {
     /// Name in the text.
     pub name: String,
-    /// Its number in the block, 1 to 15; 0 is the barrier of the block. Each group of a role that takes turns has a barrier of
-    /// its own: this number is that of the first one.
+    /// Its number in the block, 1 to 15; 0 is the barrier of the block. Each group of a role that takes turns has its
+    /// own barrier: this number is that of the first one.
     pub number: u32,
     /// Number of participating threads, in whole warps.
     pub threads: u32,
@@ -282,7 +283,7 @@ impl Program {
         all
     }
 
-    /// The type of the elements of an operand that are multiplied: of its planes, if it has any.
+    /// The type of the elements of an operand that are multiplied: those of its planes, if it has any.
     pub fn element(&self, side: Side) -> DType {
         self.planes(side).map_or(self.problem.types.of(side.operand()), |planes| planes.dtype)
     }
@@ -292,24 +293,34 @@ impl Program {
         self.packed(side).and_then(|pack| pack.planes)
     }
 
-    /// Whether a slot has all planes of a K-tile; else each pair of planes has K-tiles of its own.
+    /// Whether a slot has all planes of a K-tile; otherwise each pair of planes has its own K-tiles.
     pub fn planes_together(&self) -> bool {
         self.buffers.iter().any(|buffer| buffer.plane.is_some())
     }
 
-    /// The order of the K-tiles of planes, where each pair has K-tiles of its own.
+    /// The order of the K-tiles of planes, if each pair has its own K-tiles.
     pub fn planes_apart(&self) -> Option<&Walk> {
         self.walk.as_ref().filter(|_| !self.planes_together())
     }
 
-    /// K-tiles of a whole chunk, where operands have planes.
+    /// K-tiles of a whole chunk, if operands have planes.
     pub fn k_tiles_of_chunk(&self) -> Option<u32> {
         let walk = self.walk.as_ref()?;
         let pairs = if self.planes_together() { 1 } else { walk.pairs.len() as u32 };
         Some(pairs * (walk.chunk / self.block.k.max(1)))
     }
 
-    /// The pair of planes that a statement multiplies, by its number in the walk, where a slot has all planes.
+    /// Whether the first products of a chunk of k overwrite what a set of accumulators has, as those of warp groups do; others are
+    /// added to it.
+    pub fn overwrites(&self, acc: usize) -> bool {
+        let by_group = |statement: &&Statement| match &statement.op {
+            Op::Steps { multiply, .. } => multiply.acc == acc && matches!(multiply.by, Instruction::Wgmma { .. }),
+            _ => false,
+        };
+        self.walk.is_some() && self.statements().iter().any(by_group)
+    }
+
+    /// The pair of planes that a statement multiplies, by its number in the walk, if a slot has all planes.
     pub fn pair_of(&self, fetches: &[(Fetch, Note)]) -> Option<usize> {
         let plane = |side| {
             let of_side = fetches.iter().find(|(fetch, _)| fetch.side == side);
@@ -340,8 +351,8 @@ impl Program {
         })
     }
 
-    /// Number of blocks that a block tells that its slot is free, itself included: those that copy to it, or all of the cluster
-    /// if [`Program::tells_cluster`].
+    /// Number of blocks that a block signals when its slot is free, itself included: those that copy to it, or all of
+    /// the cluster if [`Program::tells_cluster`].
     pub fn told(&self) -> u32 {
         if self.tells_cluster() {
             return self.scheduler.cluster_blocks();
@@ -350,18 +361,18 @@ impl Program {
         1 + others(Side::A) + others(Side::B)
     }
 
-    /// Whether a block tells the whole cluster that its slot is free, also the blocks that do not copy to it.
+    /// Whether a block signals the whole cluster when its slot is free, including blocks that do not copy to it.
     ///
-    /// With slots that are lent, where copies reach along both extents of the cluster. A slot is not filled again before all
-    /// blocks that share an operand with this one have found it empty. To be lent, it has to be empty for its own block alone,
-    /// which may return it while a block across the cluster still reads. For the blocks that share with both, the second
-    /// arrival of one would count as that of the other.
+    /// This is needed if slots are lent and copies go along both extents of the cluster. A slot is not filled again
+    /// before all blocks that share an operand with this one have found it empty. A slot to be lent only has to be
+    /// empty for its own block, which may return it while a block across the cluster still reads. For the blocks that
+    /// share with both, the second arrival of one would count as that of the other.
     pub fn tells_cluster(&self) -> bool {
         let shared = |side| self.shares(side) && self.scheduler.alike(side) > 1;
         self.lent().is_some() && shared(Side::A) && shared(Side::B)
     }
 
-    /// Whether the accumulators are read from A, which has the extents of D then, and nothing is multiplied.
+    /// Whether the accumulators are read from A, which then has the extents of D, and nothing is multiplied.
     pub fn reads_sums(&self) -> bool {
         self.statements().iter().any(|statement| matches!(statement.op, Op::Read { .. }))
     }
@@ -371,7 +382,7 @@ impl Program {
         self.boxes_of_d().is_some()
     }
 
-    /// The columns in multiples of which tiles have products, if tiles have not always all.
+    /// Granularity of a tile's multiplied columns; `None`: tiles always multiply all columns.
     pub fn grain(&self) -> Option<u32> {
         self.statements().iter().find_map(|statement| match &statement.op {
             Op::Steps { multiply, .. } => match multiply.by {
@@ -382,7 +393,7 @@ impl Program {
         })
     }
 
-    /// The lines of the boxes in which it does.
+    /// The lines of a box in which TMA copies the tile of D.
     pub fn boxes_of_d(&self) -> Option<u32> {
         self.statements().iter().find_map(|statement| match statement.op {
             Op::Write { by: Writer::Tma { rows } } => Some(rows),
@@ -403,12 +414,13 @@ impl Program {
         self.packs.iter().find(|pack| pack.side == side)
     }
 
-    /// The contiguous dimension of an operand as copies of K-tiles find it in memory: of the packed copy, if there is one.
+    /// The contiguous dimension of an operand in the memory that K-tiles are copied from: that of the packed copy, if
+    /// there is one.
     pub fn copied_fast(&self, side: Side) -> Fast {
         self.packed(side).map_or(self.problem.layouts.fast(side), |pack| pack.fast)
     }
 
-    /// Whether the buffers of a ring are filled by TMA.
+    /// Whether TMA fills the buffers of a ring.
     pub fn by_tma(&self, ring: usize) -> bool {
         self.statements().iter().any(|statement| match &statement.op {
             Op::Copy { buffer, by: Mover::Tma { .. }, .. } => self.rings[ring].buffers.contains(buffer),
@@ -416,7 +428,7 @@ impl Program {
         })
     }
 
-    /// Whether tensor cores read the slots of a ring, and no thread does.
+    /// Whether only tensor cores, and no threads, read the slots of a ring.
     pub fn read_by_descriptor(&self, ring: usize) -> bool {
         self.statements().iter().any(|statement| match &statement.op {
             Op::Steps { fetches, .. } => fetches.iter().any(|(fetch, _)| match fetch.from {
@@ -427,8 +439,8 @@ impl Program {
         })
     }
 
-    /// Whether slots of a ring, and the phases of its mbarriers, go on where the K-tiles of a tile of D end: to the next tile,
-    /// where blocks are persistent, or to slots that are lent.
+    /// Whether a ring's slots and mbarrier phases continue after the K-tiles of a tile of D: to the next tile of a
+    /// persistent block, or to lent slots.
     pub fn carried(&self, ring: usize) -> bool {
         let goes_on = self.scheduler.persistent.is_some() || self.lent().is_some_and(|lent| lent.ring == ring);
         goes_on && self.rings[ring].mbarriers.is_some()
@@ -447,13 +459,13 @@ impl Program {
         Some(Lent { ring, first_bytes, panel_bytes, panels, slots: all.div_ceil(panels.max(1)) })
     }
 
-    /// Whether a ring's slots are not filled with K-tiles past the end of k; elsewhere they become zero.
+    /// Whether a ring's slots are not filled with K-tiles past the end of k. In other rings such slots become zero.
     pub fn ends_with_k(&self, ring: usize) -> bool {
         self.by_tma(ring) || self.carried(ring)
     }
 
-    /// The bytes of the stage of D, or of the sums that blocks exchange, outside slots that are lent: the first one, and the one
-    /// after them.
+    /// The bytes of the stage of D, or of the partial sums that blocks exchange, outside lent slots: the first byte,
+    /// and the one after the last.
     pub fn staged_range(&self) -> Option<(u64, u64)> {
         let (first, bytes) = match (&self.stage, &self.exchange) {
             (Some(Stage { place: StagePlace::At(offset_bytes), .. }), _) => (*offset_bytes, self.staged_bytes()),
@@ -463,7 +475,7 @@ impl Program {
         Some((first.into(), u64::from(first) + bytes))
     }
 
-    /// Whether the stage of D, or sums that blocks exchange, use memory of a ring's slots.
+    /// Whether the stage of D, or partial sums that blocks exchange, use memory of a ring's slots.
     pub fn is_staged_in(&self, ring: usize) -> bool {
         if let Some(Stage { place: StagePlace::Slots(of), .. }) = self.stage {
             return of == ring;
@@ -476,7 +488,7 @@ impl Program {
         first < end && slots < last
     }
 
-    /// Number of groups of threads that compute one tile of D each, in turn: 1 if all tiles are computed by the same threads.
+    /// Number of groups of threads that compute one tile of D each, in turn; 1 if the same threads compute all tiles.
     pub fn groups(&self) -> u32 {
         self.roles.iter().map(|role| role.turns).max().unwrap_or(1)
     }
@@ -492,7 +504,7 @@ impl Program {
         self.stage.as_ref().map_or(0, bytes).next_multiple_of(SWIZZLE_PERIOD.into())
     }
 
-    /// Bytes of the stage: of one tile of D for each group of threads that takes turns; 0 in slots of a ring.
+    /// Bytes of the stage: one tile of D for each group of threads that takes turns; 0 in slots of a ring.
     pub fn staged_bytes(&self) -> u64 {
         if self.lent().is_some() {
             return 0;
@@ -542,8 +554,8 @@ fn batch_word(batch: Batch) -> &'static str {
     }
 }
 
-/// A parameter's name in the text of a program with this problem. In the ABI it has the name that the problem which a caller
-/// asks for gives it.
+/// A parameter's name in the text of a program with this problem. In the ABI, the parameter has the name from the
+/// problem that a caller asks for.
 pub fn param_name(param: &Param, problem: &Problem) -> String {
     let epilogue = &problem.epilogue;
     match param {

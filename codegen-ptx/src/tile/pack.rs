@@ -1,12 +1,12 @@
-//! Operands that are copied before the product: as they are, or as planes of a narrower type, and the order in which these are
-//! multiplied.
+//! Operands that are copied before the product, unchanged or as planes of a narrower type, and the order in which
+//! planes are multiplied.
 
 use ptx_gemm_dsl::terms::{Fast, Param, Side};
 use ptx_gemm_dsl::types::{Batch, DType, Problem};
 
 use super::{Note, Program};
 
-/// An operand that a kernel of its own copies into the workspace before the product, unless TMA can copy it as it is.
+/// An operand that a separate kernel copies into the workspace before the product, unless TMA can copy it directly.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pack {
     /// Operand.
@@ -19,35 +19,36 @@ pub struct Pack {
     pub fast: Fast,
     /// Threads of a block.
     pub threads: u32,
-    /// The planes that the copy consists of, where the operand is split; `None`: it has the operand's own elements.
+    /// The planes of the copy, if the operand is split; `None`: the copy has the operand's own elements.
     pub planes: Option<Planes>,
     /// Its note.
     pub note: Note,
 }
 
-/// An operand as a sum of matrices of a narrower type: each plane is what the ones before it leave of the operand, rounded.
+/// An operand as a sum of matrices of a narrower type: each plane is the rounded remainder after the previous planes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Planes {
     /// Type of their elements.
     pub dtype: DType,
-    /// Their number. The fourth is the third again, without infinities.
+    /// Their number. The fourth plane is the third again, without infinities.
     pub count: u32,
 }
 
 impl Planes {
-    /// Whether they are of the operand with its rows (of A) or columns (of B) scaled by powers of two, so that their largest
-    /// elements are from 2^14 to 2^15, where f16 has most exponents below; storing D undoes it.
+    /// Whether the planes are those of the operand with its rows (of A) or columns (of B) scaled by powers of two. The
+    /// scale puts the largest element between 2^14 and 2^15, where f16 has the most exponents below; storing D undoes
+    /// it.
     pub fn scaled(self) -> bool {
         self.dtype == DType::F16
     }
 }
 
-/// The order in which planes are multiplied. K is divided into chunks; for each chunk, the K-tiles of every pair of planes
-/// follow each other. So the loop over K-tiles has as many times more of them as there are pairs. Or a chunk is a K-tile, and
-/// its slot has all planes: then the steps of every pair follow each other, and each plane is copied once.
+/// The order in which planes are multiplied. K is divided into chunks. For each chunk, the loop runs over the K-tiles
+/// of every pair of planes in turn, so each pair multiplies the number of K-tiles. Alternatively a chunk is one K-tile
+/// and its slot has all planes: the steps of every pair are consecutive, and each plane is copied once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Walk {
-    /// Elements of k of a chunk, except for the last one, which may have fewer.
+    /// Elements of k in a chunk; the last chunk may have fewer.
     pub chunk: u32,
     /// Planes of A and B, in the order in which their products are added up.
     pub pairs: Vec<(u32, u32)>,
@@ -55,18 +56,18 @@ pub struct Walk {
     pub note: Note,
 }
 
-/// Rows of A, or columns of B, whose scales a block determines; the threads that it does so with, as many for each; and
-/// its shared memory, for the largest element that each thread has come across.
+/// Rows of A, or columns of B, for which a block determines scales, its threads, an equal number for each row, and its
+/// shared memory, for the largest element that each thread has found.
 pub const SCALE_LINES: u32 = 32;
 /// See [`SCALE_LINES`].
 pub const SCALE_THREADS: u32 = 1024;
 /// See [`SCALE_LINES`].
 pub const SCALE_SHARED_BYTES: u32 = SCALE_LINES * (SCALE_THREADS / SCALE_LINES + 1) * 4;
 
-/// Bytes of an operand that a thread packs at once: the widest access that there is.
+/// Bytes of an operand that a thread packs at once: the widest access.
 pub const VECTOR_BYTES: u32 = 16;
 
-/// Bytes that the rows of a packed operand begin at multiples of: a line of the L2 cache.
+/// Alignment of the rows of a packed operand, in bytes: a line of the L2 cache.
 pub const PACKED_ROW_BYTES: u32 = 128;
 
 impl Pack {
@@ -76,28 +77,28 @@ impl Pack {
         format!("{verb}_{}", problem.asked_operand(self.side.operand()).name())
     }
 
-    /// Whether a kernel determines powers of two first, by which rows or columns are scaled.
+    /// Whether a kernel first determines powers of two that scale rows or columns.
     pub fn scales(&self) -> bool {
         self.planes.is_some_and(Planes::scaled)
     }
 
-    /// Name of that kernel.
+    /// Name of the kernel that determines scales.
     pub fn scale_kernel(&self, problem: &Problem) -> String {
         format!("scale_{}", problem.asked_operand(self.side.operand()).name())
     }
 
-    /// Parameters of that kernel, in order.
+    /// Parameters of the kernel that determines scales, in order.
     pub fn scale_params(&self, batch: Batch) -> Vec<Param> {
         let packed = Param::Packed(self.side.operand());
         self.params(batch).into_iter().filter(|param| *param != packed).collect()
     }
 
-    /// Whether both are the same but for their notes.
+    /// Whether both are equal except for their notes.
     pub fn is_like(&self, other: &Pack) -> bool {
         *self == Pack { note: self.note.clone(), ..other.clone() }
     }
 
-    /// Elements that the rows of the copy begin at multiples of.
+    /// Alignment of the rows of the copy, in elements.
     pub fn align(&self, program: &Program) -> u32 {
         PACKED_ROW_BYTES / program.element(self.side).bytes()
     }
@@ -117,8 +118,8 @@ impl Pack {
         program.problem.layouts.fast(self.side) != self.fast
     }
 
-    /// Whether rows are copied as they are, for their alignment alone, and in elements of 16 bits: they are then read by the
-    /// aligned vectors around, since reading such elements one by one takes longer than the memory does.
+    /// Whether 16-bit elements are copied unchanged, only for their alignment. They are then read through the aligned
+    /// vectors around them, since element-by-element reads would be slower than the memory.
     pub fn around(&self, program: &Program) -> bool {
         let bytes = program.problem.types.of(self.side.operand()).bytes();
         self.planes.is_none() && !self.transposes(program) && bytes == 2

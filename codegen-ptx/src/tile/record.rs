@@ -10,11 +10,11 @@
 //!        80  vectors        u64 each: their addresses, in the order of the epilogue
 //! ```
 //!
-//! In an entry that copies by TMA a tensor map follows for each matrix that it copies so, in the order a, b, d, from the
+//! If an entry copies by TMA, a tensor map follows for each matrix that it copies so, in the order a, b, d, from the
 //! next multiple of [`RECORD_ALIGN`] on. The host encodes it ([`super::interface::TensorMap`]).
 //!
-//! A record is padded to whole multiples of [`RECORD_ALIGN`] bytes, and the list begins at one. What the kernel does not
-//! read (c and ldc without a C) may be anything. Extents are at most [`MAX_EXTENT`], any of them may be 0, and all
+//! A record is padded to whole multiples of [`RECORD_ALIGN`] bytes, and the list begins at one. Fields that the kernel
+//! does not read (c and ldc without a C) may have any value. Extents are at most [`MAX_EXTENT`] and may be 0, and all
 //! products together have fewer than 2^31 tiles of D. A product with m or n of 0 has no tiles, and its addresses are
 //! never read.
 //!
@@ -26,7 +26,7 @@ use ptx_gemm_dsl::types::{Batch, Problem};
 use super::Program;
 use super::tensor_map::TensorMap;
 
-/// Bytes that the list, and each record in it, begin at a multiple of: a line of the L2 cache.
+/// Alignment of the list, and of each record in it, in bytes: a line of the L2 cache.
 pub const RECORD_ALIGN: u32 = 128;
 
 /// Size of a tensor map (CUDA driver API, `CUtensorMap`).
@@ -40,7 +40,7 @@ const VECTORS: u32 = LEADING + 4 * 8;
 /// A record of a problem's list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// What a kernel finds in it, each with its first byte.
+    /// Its fields, each with its first byte.
     pub fields: Vec<(Param, u32)>,
     /// Bytes from one record to the next.
     pub bytes: u32,
@@ -59,7 +59,7 @@ impl Record {
         if problem.batch != Batch::Grouped {
             return None;
         }
-        // Places are those of the product that a caller asks for.
+        // The order is that of the product that a caller asks for.
         let mut fields = vec![(Param::M, 0), (Param::N, 4), (Param::K, 8)];
         for operand in problem.matrices() {
             let place = 8 * position(operand);

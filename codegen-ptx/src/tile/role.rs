@@ -1,8 +1,8 @@
 //! The roles of a block: all of its threads, or those that copy and those that multiply.
 //!
-//! The threads of a role compute each tile of D together, or groups of them take turns: the first group computes the first
-//! tile of the block, the next group the next tile, and after the last group the first one goes on. What only one group may
-//! do at a time is a [`Turn`]:
+//! The threads of a role compute each tile of D together, or groups of them take turns: the first group computes the
+//! first tile of the block, the next group the next tile, and the first group continues after the last. A [`Turn`] is
+//! an ordered barrier around what only one group may do at a time:
 //!
 //! ```text
 //! skip ab              past the K-tiles of the tiles that other groups compute
@@ -24,7 +24,7 @@ pub struct Role {
     pub threads: Range<u32>,
     /// Number of groups of its threads that compute one tile of D each, in turn; 1: all compute each tile together.
     pub turns: u32,
-    /// Registers of each of its threads; `None`: as many as the kernel is launched with.
+    /// Registers of each of its threads; `None`: the number at the kernel's launch.
     pub registers: Option<u32>,
     /// Note of the registers.
     pub registers_note: Note,
@@ -51,13 +51,14 @@ impl Role {
     }
 }
 
-/// What one group of a role has at a time, and passes on to the next one. The first group has it when the block starts.
+/// An ordered barrier: one group of a role holds it at a time, and passes it on to the next group. The first group
+/// holds it when the block starts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Turn {
     /// Name in the text.
     pub name: String,
-    /// Byte offset in shared memory of one mbarrier for each group, 8 bytes each, which tells the group that it has the turn:
-    /// all threads of the group before arrive there.
+    /// Byte offset in shared memory of one mbarrier for each group, 8 bytes each. All threads of the previous group
+    /// arrive there to pass the barrier on.
     pub offset_bytes: u32,
     /// Its note.
     pub note: Note,

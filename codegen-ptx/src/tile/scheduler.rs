@@ -1,10 +1,10 @@
-//! Which tiles of D a block computes, and over which part of k it sums.
+//! Which tiles of D a block computes, and over which part of k.
 
 use ptx_gemm_dsl::terms::{Extent2, Raster, Side, Wave};
 
 use super::Note;
 
-/// Which tiles of D a block computes, and over which part of k it sums.
+/// Which tiles of D a block computes, and over which part of k.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scheduler {
     /// Order of the tiles.
@@ -25,17 +25,17 @@ pub struct Scheduler {
     pub division_note: Note,
 }
 
-/// How blocks divide the sum over k of a tile. Where they do, `reduce` adds up what they have summed.
+/// How blocks divide the sum over k of a tile. If they divide it, `reduce` adds up their partial sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Division {
     /// One block computes the whole sum.
     Whole,
-    /// Each tile's k has this many parts, each summed by its own block.
+    /// Each tile's k has this many parts, each computed by its own block.
     Parts(u32),
-    /// The same, by the blocks of a cluster: an [`Exchange`](super::Exchange) adds up what they have summed.
+    /// The same, by the blocks of a cluster: an [`Exchange`](super::Exchange) adds up their partial sums.
     Cluster(u32),
-    /// Stream-K: the blocks of a wave sum equally many K-tiles of the last tiles, see [`crate::lower`]; the others are
-    /// computed whole.
+    /// Stream-K: each block of a wave computes an equal number of K-tiles of the last tiles, see [`crate::lower`]; the
+    /// other tiles are computed whole.
     Stream,
 }
 
@@ -53,7 +53,7 @@ impl Scheduler {
         }
     }
 
-    /// Number of blocks of a cluster that need the same tile of an operand: of A those along n, of B those along m.
+    /// Number of blocks of a cluster that need the same tile of an operand: those along n for A, those along m for B.
     pub fn alike(&self, side: Side) -> u32 {
         match side {
             Side::A => self.cluster.n,
@@ -61,7 +61,7 @@ impl Scheduler {
         }
     }
 
-    /// Number of parts of k, if it is divided into the same parts for every tile; otherwise 1.
+    /// Number of parts of k, if every tile has the same parts; otherwise 1.
     pub fn parts(&self) -> u32 {
         match self.division {
             Division::Parts(parts) | Division::Cluster(parts) => parts,
@@ -69,7 +69,7 @@ impl Scheduler {
         }
     }
 
-    /// Whether blocks exchange sums through global memory.
+    /// Whether blocks exchange partial sums through global memory.
     pub fn needs_workspace(&self) -> bool {
         matches!(self.division, Division::Parts(_) | Division::Stream)
     }

@@ -1,4 +1,4 @@
-//! The tile of D in shared memory: where it is, and what TMA copies there first.
+//! The stage of D in shared memory: its position, and the copy of C to it.
 
 use ptx_gemm_dsl::terms::Swizzle;
 use ptx_gemm_dsl::types::DType;
@@ -7,21 +7,21 @@ use super::{Note, Turn};
 
 /// A tile of D in shared memory, on its way to global memory.
 ///
-/// Its lines run along D's contiguous dimension, and are cut into panels of `pitch` elements, which a line may fill only in
-/// part if there is one. Each panel holds its part of every line.
+/// Its lines run along D's contiguous dimension, and are cut into panels of `pitch` elements. A single panel may be
+/// wider than the lines. Each panel holds its part of every line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stage {
     /// Elements from one line of a panel to the next.
     pub pitch: u32,
     /// XOR on byte addresses.
     pub swizzle: Swizzle,
-    /// Where it is in the block's shared memory.
+    /// Its position in the block's shared memory.
     pub place: StagePlace,
     /// Its note.
     pub note: Note,
 }
 
-/// Mbarriers that count the bytes of the tile of C, which TMA copies to the stage of D: there, each thread then replaces its
+/// Mbarriers that count the bytes of the tile of C, which TMA copies to the stage of D. Each thread then replaces its
 /// elements of C by those of D.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arrival {
@@ -43,7 +43,7 @@ impl Arrival {
 pub enum StagePlace {
     /// At a byte offset.
     At(u32),
-    /// In slots of a ring that are lent for it, as many as [`Program::lent`](super::Program::lent) says.
+    /// In lent slots of a ring; [`Program::lent`](super::Program::lent) gives their number.
     Slots(usize),
 }
 
@@ -56,7 +56,7 @@ pub struct Lent {
     pub first_bytes: u32,
     /// Bytes of a panel.
     pub panel_bytes: u32,
-    /// Panels in a slot, at most; 0 if none fits.
+    /// Most panels in a slot; 0 if none fits.
     pub panels: u32,
     /// Slots that the panels take.
     pub slots: u32,
@@ -73,7 +73,7 @@ impl Stage {
         ((element / self.pitch * lines.count + line) * self.pitch + element % self.pitch) * dtype.bytes()
     }
 
-    /// Size in bytes, of a tile with these lines.
+    /// Size in bytes for a tile with these lines.
     pub fn bytes(&self, lines: Lines, element: DType) -> u64 {
         let panel = u64::from(lines.count) * u64::from(self.pitch) * u64::from(element.bytes());
         u64::from(self.panels(lines.elements)) * panel

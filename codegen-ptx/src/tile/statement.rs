@@ -7,7 +7,7 @@ use ptx_gemm_dsl::types::DType;
 
 use super::Note;
 
-/// Bytes of which addresses, strides and rows are multiples with TMA (CUDA driver API, `cuTensorMapEncodeTiled`).
+/// Alignment of addresses, strides and rows with TMA, in bytes (CUDA driver API, `cuTensorMapEncodeTiled`).
 pub const TMA_BYTES: u32 = 16;
 
 /// The index of a K-tile: a constant before the loop; inside it, the loop's tile plus a distance.
@@ -58,8 +58,8 @@ pub enum Mover {
     Tma {
         /// Rows of a box, along the dimension of the buffer that is not contiguous.
         rows: u32,
-        /// Whether the blocks of the cluster that need the same tile share its boxes: each starts as many, into the shared
-        /// memory of all.
+        /// Whether the blocks of the cluster that need the same tile share its boxes: each block starts an equal
+        /// number, into the shared memory of all.
         multicast: bool,
     },
 }
@@ -80,7 +80,7 @@ impl Mover {
         matches!(self, Mover::CpAsync { .. } | Mover::Tma { .. })
     }
 
-    /// Elements whose alignment the accesses to global memory require.
+    /// Elements by which the accesses to global memory must be aligned.
     pub fn global_width(self, element: DType) -> u32 {
         match self {
             Mover::Registers { width, .. } => width,
@@ -97,9 +97,9 @@ pub enum Hold {
     Registers,
     /// In registers, as matrices of 8 x 8 elements, which a warp reads four at a time.
     Matrices,
-    /// In a register for the time of one product: read again for each.
+    /// In a register for a single product: read again for each.
     EachProduct,
-    /// In shared memory, from which the multiply instruction reads them, as a matrix descriptor says.
+    /// In shared memory, where the multiply instruction reads them through a matrix descriptor.
     Descriptor,
 }
 
@@ -111,7 +111,7 @@ pub struct Fetch {
     /// Where it is read from.
     pub from: Source,
     /// Elements per access, along the source's contiguous dimension. Along k this is the number of steps of a group;
-    /// otherwise a group is one step. 1 where threads read nothing.
+    /// otherwise a group is one step. 1 if threads read nothing.
     pub width: u32,
     /// Number of steps by which a group is read before its first product; a multiple of the group.
     pub ahead: u32,
@@ -136,8 +136,8 @@ pub struct Statement {
 pub enum Op {
     /// Runs the body for every tile that the block computes.
     Tiles { body: Vec<Statement> },
-    /// Runs the body only if there is any k to sum over, otherwise the passes in it alone. The pointers of A and B may be invalid
-    /// then.
+    /// Runs the body only if there is any k to sum over, otherwise only its `pass` statements. Then the pointers of A
+    /// and B may be invalid.
     IfAnyK { body: Vec<Statement> },
     /// Runs the body once per K-tile, and at least once.
     Loop { body: Vec<Statement> },
@@ -145,8 +145,8 @@ pub enum Op {
     IfChunkEnds { body: Vec<Statement> },
     /// Sets the accumulators to zero.
     Clear { acc: usize },
-    /// Sets the accumulators to the elements of A, which then has the extents of D, `width` elements per access: nothing is
-    /// multiplied.
+    /// Sets the accumulators to the elements of A, `width` elements per access. A then has the extents of D, and
+    /// nothing is multiplied.
     Read { acc: usize, width: u32 },
     /// The producer takes the next free slot.
     Acquire { ring: usize },
@@ -159,28 +159,29 @@ pub enum Op {
     Wait { ring: usize },
     /// The consumer returns the slots that it has waited for, except for the newest `kept`.
     Release { ring: usize, kept: u32 },
-    /// The consumer passes over the K-tiles of tiles that other groups of the role compute: those between this tile and the
+    /// The consumer skips the K-tiles of tiles that other groups of the role compute: those between this tile and the
     /// last one that it computed.
     Skip { ring: usize },
-    /// The producer takes the next free slots, as many as the stage of D needs, and gives them to the consumer without K-tiles.
+    /// The producer takes the free slots that the stage of D needs, and gives them to the consumer without K-tiles.
     Lend { ring: usize },
-    /// The consumer waits for the slots that are lent, which hold the stage of D from now on.
+    /// The consumer waits for the lent slots, which hold the stage of D from now on.
     Borrow { ring: usize },
-    /// The consumer returns them, when no thread reads the tile of D any more.
+    /// The consumer returns them when no thread reads the tile of D any more.
     Return { ring: usize },
-    /// Waits until the previous group of the role has passed on a turn.
+    /// Waits at an ordered barrier until the previous group of the role has passed it on.
     Take { turn: usize },
-    /// Passes a turn on to the next group of the role, also where there is no k to sum over.
+    /// Passes an ordered barrier on to the next group of the role, even if there is no k to sum over.
     Pass { turn: usize },
-    /// Waits until the products that this thread's warp group has started are complete, except those of its newest `steps`
-    /// groups: until then tensor cores read the slots and write the accumulators. Statements that follow each other are a group.
+    /// Waits until the products that this thread's warp group has started are complete, except those of its newest
+    /// `steps` groups. Until then tensor cores read the slots and write the accumulators. Consecutive statements form
+    /// one group.
     Retire { steps: u32 },
     /// K-steps, `unroll` at a time: fetch and multiply.
     Steps { span: Span, unroll: u32, fetches: Vec<(Fetch, Note)>, multiply: Multiply, multiply_note: Note },
-    /// Adds the accumulators of one set to those of another, element by element, and sets them to zero. A third set, if given,
-    /// gets the rounding errors of these additions.
+    /// Adds the accumulators of one set to those of another, element by element, and sets them to zero. A third set, if
+    /// given, collects the rounding errors of these additions.
     Promote { from: usize, into: usize, rest: Option<usize> },
-    /// Adds the rounding errors of earlier promotions to the set that these were made into, where it is finite.
+    /// Adds the rounding errors of earlier promotions to the set that they were made into, where it is finite.
     AddRest { rest: usize, into: usize },
     /// A barrier of the whole block.
     Sync,
@@ -191,11 +192,11 @@ pub enum Op {
     /// Combines the parts of a tile that was split along k: partial sums are added in the order of the parts, and the
     /// last contributor runs the body.
     Reduce { acc: usize, how: Reduce, body: Vec<Statement> },
-    /// Writes the thread's sums to the block's shared memory, `width` elements per access, for the blocks of its cluster, which
-    /// an [`Exchange`](super::Exchange) lets add up all parts.
+    /// Writes the thread's partial sums to the block's shared memory, `width` elements per access, for the
+    /// [`Exchange`](super::Exchange) of its cluster.
     Share { acc: usize, width: u32 },
-    /// The role's first thread starts TMA's copies of the tile of C to the stage of D, in boxes of `rows` lines of a panel;
-    /// none if a scalar of 0 makes the epilogue ignore C.
+    /// The role's first thread starts the TMA copies of the tile of C to the stage of D, in boxes of `rows` lines of a
+    /// panel. It copies nothing if a scalar of 0 makes the epilogue ignore C.
     PrefetchC { rows: u32 },
     /// Waits until the tile of C has arrived, if it was copied.
     AwaitC,
@@ -203,7 +204,7 @@ pub enum Op {
     Stage { acc: usize, by: Stager, c: ReadC },
     /// Copies the staged tile to D.
     Write { by: Writer },
-    /// Waits until the tiles that this thread's TMA copies to D have been read.
+    /// Waits until this thread's TMA copies to D have read their tiles.
     Settle,
     /// Applies the epilogue and stores the tile of D, `width` elements per access; C is read `c_width` elements per
     /// access.
@@ -216,7 +217,7 @@ pub enum Op {
 pub enum Stager {
     /// Each its own elements, `width` per access.
     Registers { width: u32 },
-    /// Warps, as matrices of 8 x 8 elements of 16 bits, which the lanes hold as tensor cores leave them.
+    /// Warps write matrices of 8 x 8 16-bit elements, in the layout in which tensor cores leave them.
     Matrices,
 }
 
@@ -226,7 +227,7 @@ pub enum Stager {
 pub enum ReadC {
     /// In global memory, `width` elements per access.
     Global { width: u32 },
-    /// In the stage, where its elements of D go.
+    /// In the stage, at the place of the thread's elements of D.
     Stage,
 }
 
@@ -262,12 +263,12 @@ pub enum Instruction {
         /// The extent along k.
         depth: u32,
     },
-    /// `wgmma`: a warp group multiplies 64 rows and some columns, 32 bytes of k at once, and goes on at once.
+    /// `wgmma`: a warp group multiplies 64 rows and some columns, 32 bytes of k at once, and continues immediately.
     Wgmma {
         /// The columns.
         columns: u32,
-        /// The columns of D are divided evenly among tiles, in multiples of this, and a tile's products have no others. As many
-        /// as `columns`: every tile has all of them.
+        /// Granularity of a tile's columns: the columns of D are divided evenly among tiles, in multiples of this, and
+        /// a tile multiplies only its own columns. Equal to `columns`: every tile multiplies all columns.
         grain: u32,
     },
 }

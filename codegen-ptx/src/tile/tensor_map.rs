@@ -6,7 +6,7 @@ use ptx_gemm_dsl::types::{Batch, DType, Layout};
 use super::grid::{Extents, Narrow};
 use super::{Mover, Op, Program, param_name};
 
-/// The boxes in which a matrix is copied; with the operand's address and shape it determines the tensor map to encode.
+/// The boxes in which a matrix is copied. They and the operand's address and shape determine the tensor map to encode.
 ///
 /// Dimensions are innermost first: the contiguous one, the other one, and in a batch the products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct TensorMap {
     pub row: u32,
     /// Rows of a box.
     pub rows: u32,
-    /// Where tiles have as many columns as they need, and the rows of a box are columns: those of a whole tile's box are `rows`.
+    /// Narrow tiles: `rows` is then the number of a whole tile's box, if the rows of a box are columns of the tile.
     pub narrow: Option<Narrow>,
     /// The permutation of the box's bytes in shared memory.
     pub swizzle: Swizzle,
@@ -51,7 +51,7 @@ impl TensorMap {
         self.narrow.map_or(self.rows, |narrow| narrow.box_rows(self.rows, extents))
     }
 
-    /// The map in words, for a caller that encodes it.
+    /// A description of the map for a caller that encodes it.
     pub fn about(&self, program: &Program) -> String {
         let TensorMap { operand, dtype, planes, row, rows, narrow, swizzle } = self;
         let problem = &program.problem;

@@ -56,6 +56,6 @@ impl Positions {
         let entry = violation.entry().unwrap_or(0);
         let found = violation.site().and_then(|site| self.of.get(&(entry, site.clone())));
         let (line, column) = found.or(self.entries.get(entry)).copied().unwrap_or((1, 1));
-        TextErrors(vec![TextError { line, column, message: violation.reason() }])
+        TextErrors(vec![TextError { line, column, message: format!("{}{}", violation.blame(), violation.reason()) }])
     }
 }

@@ -1,4 +1,4 @@
-//! Blocks of a cluster that reach each other's shared memory.
+//! Blocks of a cluster that access each other's shared memory.
 
 use super::*;
 

@@ -68,7 +68,8 @@ fn whole_warps_read_and_multiply_matrices() {
     });
 }
 
-/// Products of warp groups: who takes part, and what is between them and the threads' own use of accumulators.
+/// Products of warp groups: which threads take part, and what separates the products from the threads' own use of
+/// accumulators.
 #[test]
 fn products_of_warp_groups() {
     let replace = |from: fn(&Op) -> bool, to: Op| {
@@ -86,7 +87,7 @@ fn products_of_warp_groups() {
     let commit: fn(&Op) -> bool = |op| matches!(op, Op::CommitProducts);
     let wait: fn(&Op) -> bool = |op| matches!(op, Op::WaitProducts(_));
     for schedule in [GROUP, GROUPS] {
-        refused(schedule, "a product whose accumulators are not fenced", replace(fence, Op::CommitProducts));
+        refused(schedule, "the accumulators of a product are not fenced", replace(fence, Op::CommitProducts));
         refused(schedule, "a wait for products that are in no group", replace(commit, Op::FenceProducts));
         refused(schedule, "a wait that leaves 8 groups of products in flight", replace(wait, Op::WaitProducts(8)));
         for threads in [64, 96, 120] {
@@ -98,7 +99,7 @@ fn products_of_warp_groups() {
             }
         }
     }
-    // The last wait of GROUPS, after its loop, is the one that leaves nothing in flight.
+    // The last wait of GROUPS, after its loop, leaves nothing in flight.
     refused(GROUP, "an accumulator is used while products are in flight", replace(wait, Op::WaitProducts(1)));
     let last: fn(&Op) -> bool = |op| matches!(op, Op::WaitProducts(0));
     refused(GROUPS, "an accumulator is used while products are in flight", replace(last, Op::WaitProducts(1)));

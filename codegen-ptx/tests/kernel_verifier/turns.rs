@@ -39,7 +39,7 @@ fn each_group_meets_at_its_own_barrier() {
     refused(TURNS, "a barrier of 128 threads that threads 0..64 reach", |kernel| {
         under(kernel, Expr::Tid(256).lt(64u32), numbered(1));
     });
-    // Groups are not at the same tile.
+    // The groups are not at the same tile.
     refused(TURNS, "a barrier of 256 threads that some of threads 0..256 reach", |kernel| {
         let both = stmt(Op::NamedBarrier { number: 3, threads: 256 });
         walk(&mut kernel.body, &mut |stmts, at| {
@@ -54,7 +54,7 @@ fn each_group_meets_at_its_own_barrier() {
 
 #[test]
 fn a_group_is_one_warp_group() {
-    // What the threads of a group have in common follows from `Tid / 128`.
+    // Values that the threads of a group share follow from `Tid / 128`.
     let direct = TURNS.replace(" store(tma);", "");
     for (clauses, by, message) in [
         (TURNS, 64u64, "some of threads 0..128 reach"),

@@ -1,4 +1,4 @@
-//! Blocks that fit the caches: a block of B is used for many rows of A before the next one is read.
+//! Cache blocking: a block of B is used for many rows of A before the next one is read.
 
 /// Rows of B in a block, and columns: 64 KiB, part of a second-level cache.
 const DEPTH: usize = 64;

@@ -1,7 +1,7 @@
 //! The CPU's ladder: one product of square matrices, by each step from three loops to all cores.
 //!
 //! Each step is a file of this folder, and computes C = A B for row-major n x n matrices. `gemmc ladder --cpu` measures
-//! them next to libraries on many sizes; `cargo run --release -p ptx-gemm-bench --example cpu 1024` does on one.
+//! them next to libraries on many sizes; `cargo run --release -p ptx-gemm-bench --example cpu 1024` measures one size.
 
 mod blocked;
 mod naive;

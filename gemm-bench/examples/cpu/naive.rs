@@ -1,6 +1,6 @@
 //! Three loops, as the definition has them: each element of C is a row of A times a column of B.
 //!
-//! The column is the problem: neighbouring elements are n apart, so each costs a cache line of which one number is used.
+//! The column is the problem: neighbouring elements are n apart, so each costs a whole cache line for one number.
 
 /// C = A B, n x n, row major.
 pub fn multiply(n: usize, a: &[f32], b: &[f32], c: &mut [f32]) {

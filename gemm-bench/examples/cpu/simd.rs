@@ -1,4 +1,4 @@
-//! Sums in registers: six rows and two vectors of columns of C stay there while k advances.
+//! Register blocking: six rows and two vectors of columns of C stay in registers while k advances.
 //!
 //! Each step of k reads two vectors of B and six numbers of A, and does twelve fused multiply-adds with them. B is packed, so
 //! that these vectors are contiguous. `pulp` picks the instructions of the CPU that the program runs on.

@@ -5,7 +5,7 @@ use faer::{Accum, MatMut, MatRef, Par};
 use ndarray::linalg::general_mat_mul;
 use ndarray::{ArrayView2, ArrayViewMut2};
 
-/// `faer`, whose kernels are those of the crate `gemm`.
+/// `faer`, which uses the kernels of the crate `gemm`.
 pub(super) fn faer(n: usize, a: &[f32], b: &[f32], c: &mut [f32]) {
     let (a, b) = (MatRef::from_row_major_slice(a, n, n), MatRef::from_row_major_slice(b, n, n));
     matmul(MatMut::from_row_major_slice_mut(c, n, n), Accum::Replace, a, b, 1.0, Par::rayon(0));

@@ -1,4 +1,4 @@
-//! Which matrices this machine has memory for.
+//! Checks which sizes fit this machine's memory.
 
 use std::fmt;
 use std::fs;
@@ -7,7 +7,7 @@ use super::SIZES;
 
 /// Matrices of a measurement: A, B and C.
 const MATRICES: u128 = 3;
-/// The share of the available memory that they may take, in tenths: the libraries need some as well.
+/// Tenths of the available memory that they may take: the libraries need some as well.
 const TENTHS: u128 = 9;
 
 /// A size that cannot be measured on this machine.
@@ -38,7 +38,7 @@ impl fmt::Display for SizeError {
                         "of the {bytes} bytes that are available nine tenths may be used: {} is the largest size",
                         largest(bytes)
                     ),
-                    None => f.write_str("for which there is no memory: take a smaller size"),
+                    None => f.write_str("more than this machine can allocate: take a smaller size"),
                 }
             }
         }
@@ -67,13 +67,13 @@ fn largest(available: u64) -> usize {
     (u128::from(available) * TENTHS / 10 / needed(1)).isqrt() as usize
 }
 
-/// The sizes of the report of which three matrices take at most a half of this machine's memory, where that is known.
+/// The sizes in the report at which three matrices take at most half of this machine's memory, if that is known.
 pub fn fitting() -> Vec<usize> {
     let bytes = available().unwrap_or(4 << 30);
     SIZES.into_iter().filter(|n| needed(*n) <= u128::from(bytes / 2)).collect()
 }
 
-/// Refuses sizes that cannot be measured, before any is.
+/// Rejects sizes that cannot be measured, before any measurement.
 pub(super) fn check(sizes: &[usize]) -> Result<(), SizeError> {
     check_with(sizes, available())
 }
@@ -90,7 +90,7 @@ fn check_with(sizes: &[usize], available: Option<u64>) -> Result<(), SizeError> 
     Ok(())
 }
 
-/// Allocates and fills an n x n matrix; the error is that there is no memory for it.
+/// Allocates and fills an n x n matrix; fails if memory does not suffice.
 pub(super) fn matrix(n: usize, element: impl FnMut() -> f32) -> Result<Vec<f32>, SizeError> {
     let failed = || SizeError::Memory { n, needed: needed(n), available: None };
     let len = n.checked_mul(n).ok_or_else(failed)?;
@@ -121,13 +121,13 @@ mod tests {
         assert_eq!(check_with(&[0], None), Err(SizeError::Zero));
     }
 
-    /// Where the system does not say how much there is.
+    /// For systems that do not report available memory.
     #[test]
     fn memory_that_is_not_there_is_an_error() {
         for n in [1 << 31, 1 << 32, usize::MAX] {
             let error = matrix(n, || 0.0).unwrap_err();
             assert!(matches!(error, SizeError::Memory { available: None, .. }), "{error}");
-            assert!(error.to_string().ends_with("for which there is no memory: take a smaller size"), "{error}");
+            assert!(error.to_string().ends_with("more than this machine can allocate: take a smaller size"), "{error}");
         }
     }
 }

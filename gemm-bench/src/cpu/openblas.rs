@@ -25,10 +25,10 @@ type Sgemm = unsafe extern "C" fn(
 type SetThreads = unsafe extern "C" fn(c_int);
 type GetThreads = unsafe extern "C" fn() -> c_int;
 
-/// The library, and the function that is used of it.
+/// The library, and the function that is used.
 pub(super) struct Library {
     sgemm: Sgemm,
-    /// How many threads it uses; unknown if it does not say.
+    /// Its number of threads, if it reports one.
     pub(super) threads: Option<usize>,
     /// Keeps the function loaded.
     _library: libloading::Library,
@@ -39,8 +39,8 @@ const ROW_MAJOR: c_int = 101;
 const AS_IT_IS: c_int = 111;
 
 impl Library {
-    /// The first of its usual names that is found, with as many threads as the ladder's own steps have: by itself it may take
-    /// fewer, where a container hides processors.
+    /// Loads the first of its usual names that is found, and gives it the same number of threads as the ladder's own steps:
+    /// by default it may take fewer, where a container hides processors.
     pub(super) fn find(threads: usize) -> Option<Library> {
         NAMES.into_iter().find_map(|name| {
             // SAFETY: loading OpenBLAS runs its initialisation, which requires nothing.

@@ -42,7 +42,7 @@ pub fn table(rows: &[Row]) -> String {
     text
 }
 
-/// What was not measured and why: a line for each rung; nothing if there is none.
+/// What was not measured and why, one line a rung; empty if everything was.
 pub fn left_out(all: &[LeftOut], limit: Duration) -> String {
     let mut rungs: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for one in all {
@@ -60,7 +60,7 @@ pub fn left_out(all: &[LeftOut], limit: Duration) -> String {
     text
 }
 
-/// A time with a unit that suits it.
+/// A time with a suitable unit.
 fn words(seconds: f64) -> String {
     match seconds {
         seconds if seconds < 1.0 => format!("{seconds:.2} s"),

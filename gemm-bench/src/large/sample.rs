@@ -1,4 +1,4 @@
-//! Data of a large product, and checks whose cost grows with its matrices and not with the product.
+//! The data of a large product, and checks that cost time in proportion to its matrices, not to the product.
 
 use std::num::NonZero;
 use std::thread;
@@ -9,16 +9,16 @@ use ptx_gemm_check::bound::{Estimate, Rounding};
 use ptx_gemm_check::epilogue::{APPROXIMATE, Operands, evaluate};
 use ptx_gemm_check::{Verdict, integer};
 
-/// Elements that one thread fills at a time; each chunk has numbers of its own, however many threads there are.
+/// Elements that one thread fills at a time; the numbers of a chunk do not depend on the number of threads.
 const CHUNK: usize = 1 << 16;
 /// Rows and columns of a block of D that is compared element by element.
 const BLOCK: usize = 8;
-/// Blocks besides the four corners.
+/// Blocks in addition to the four corners.
 const BLOCKS: usize = 12;
 /// Random vectors.
 const VECTORS: usize = 2;
-/// How far sums of random terms of either sign stray, in units of the root of the sum of their squares: the largest of all
-/// partial sums exceeds this with a probability below 2 exp(-SPREAD^2 / 2), 3e-8 (Hoeffding's inequality for the maximum).
+/// A bound on the partial sums of random terms of either sign, in units of the root of the sum of their squares: the
+/// largest exceeds it with a probability below 2 exp(-SPREAD^2 / 2), 3e-8 (Hoeffding's inequality for the maximum).
 const SPREAD: f64 = 6.0;
 
 /// Fills with random numbers, on every core.
@@ -65,7 +65,7 @@ pub struct Checked {
     pub compared: usize,
     /// Elements without a reference, or with a bound that excludes no result.
     pub left_out: usize,
-    /// Those of them that are sums over a row of D.
+    /// Of these, sums over a row of D.
     pub sums: usize,
 }
 
@@ -162,7 +162,7 @@ impl<T: Element> Host<'_, T> {
         let squares = lines_of(self.a, |x, y| x * x * y, &squares_b);
         let squares_d = lines_of(self.d, |x, _| x * x, &signs);
         let (acc, stored) = (Rounding::of(self.problem.types.acc), Rounding::of(self.problem.types.d));
-        // The sums here are in f64, whose own error counts where the product is f64 as well.
+        // The sums here are in f64. Their own error counts where the product is f64 as well.
         let here = Rounding::of(DType::F64).gamma(n + k + 2);
         for (((got, want), squares), squares_d) in of_d.iter().zip(&expected).zip(&squares).zip(&squares_d) {
             let summed = SPREAD * (acc.gamma(2 * k + 2) + here) * squares.sqrt();
@@ -199,7 +199,7 @@ fn lines_of<T: Element>(
         for (part, sums) in sums.chunks_mut(share).enumerate() {
             scope.spawn(move || {
                 let first = part * share;
-                // In the order of memory, whichever it is.
+                // In memory order, for either layout.
                 match shape.layout {
                     ptx_gemm::Layout::Row => {
                         for (row, sum) in sums.iter_mut().enumerate() {
@@ -255,7 +255,7 @@ mod tests {
         host.check(3).max_error
     }
 
-    /// What a sum in f32 gives is right in any order; a slab that is missing, or added twice, and elements that are wrong, are not.
+    /// An f32 sum in any order is right; a missing slab, a slab added twice, and wrong elements are not.
     #[test]
     fn a_slab_that_is_missing_is_found() {
         let all =

@@ -33,7 +33,7 @@ impl LayoutPair {
 }
 
 impl Named {
-    /// The same program with these layouts of A and B, whatever its clauses say of them. Tile programs cannot be changed.
+    /// The same program with these layouts of A and B in place of its own. Tile programs cannot be changed.
     ///
     /// # Errors
     ///
@@ -100,7 +100,7 @@ mod tests {
         assert!(why.starts_with("with layout(a = col, b = row): ") && why.contains("tail(even)"), "{why}");
     }
 
-    /// A suite in some layouts has every schedule that can have them, once for each.
+    /// A suite in some layouts has every schedule that supports them, once for each.
     #[test]
     fn suites_in_layouts() {
         let all = Suite::Square.schedules(DType::Bf16);

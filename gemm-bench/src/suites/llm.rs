@@ -20,8 +20,8 @@ struct Layer {
 
 /// Tokens: one to a few dozen while text is generated, hundreds and more while a prompt is read.
 const TOKENS: [usize; 9] = [1, 8, 16, 32, 64, 128, 512, 2048, 8192];
-/// Of these for each layer: every third, from another one on for each, so that every number of tokens meets layers of all
-/// kinds.
+/// Each layer takes every third of these, with a different first one, so that every number of tokens occurs with all
+/// kinds of layers.
 const STEP: usize = 3;
 
 const fn layer(model: &'static str, name: &'static str, n: usize, k: usize) -> Layer {
@@ -62,12 +62,12 @@ const LAYERS: [Layer; 24] = [
     layer("DeepSeek-V3", "q_a", 1536, 7168),
 ];
 
-/// Each layer with a third of the numbers of tokens.
+/// Each layer with a third of the token counts.
 pub(super) fn sizes() -> Vec<Size> {
     let of = |(index, layer): (usize, &Layer)| {
         let tokens = TOKENS.iter().skip(index % STEP).step_by(STEP);
         let Layer { n, k, .. } = *layer;
-        tokens.map(move |&m| Size::one([m, n, k])).collect::<Vec<_>>()
+        tokens.map(move |&m| Size::of([m, n, k])).collect::<Vec<_>>()
     };
     LAYERS.iter().enumerate().flat_map(of).collect()
 }
@@ -103,7 +103,7 @@ mod tests {
     fn no_two_layers_have_the_same_extents() {
         let extents: BTreeSet<(usize, usize)> = LAYERS.iter().map(|layer| (layer.n, layer.k)).collect();
         assert_eq!(extents.len(), LAYERS.len());
-        assert_eq!(layer_of(super::Size::one([7, 6144, 4096])).as_deref(), Some("Llama-3 8B qkv"));
+        assert_eq!(layer_of(super::Size::of([7, 6144, 4096])).as_deref(), Some("Llama-3 8B qkv"));
         assert_eq!(layer_of(super::Size::cube(4095)), None);
     }
 }

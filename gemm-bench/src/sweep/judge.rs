@@ -6,15 +6,14 @@ use ptx_gemm::Target;
 use ptx_gemm_dsl::Combination;
 
 use crate::suites::Size;
-use crate::sweep::cost::estimate;
 use crate::sweep::keep::{Kept, Record};
-use crate::sweep::{Candidate, Gpu, Illegal, target};
+use crate::sweep::{Candidate, Gpu, Illegal, estimate, target};
 
 /// Checks a combination and estimates its time, unless both are in `kept`.
 ///
 /// # Errors
 ///
-/// Returns why it is illegal, or why it does not run that product on that GPU.
+/// Returns why it is illegal, or why it does not run this product on this GPU.
 pub(super) fn judge(
     combination: &Combination,
     size: Size,

@@ -12,8 +12,8 @@ use ptx_gemm::Target;
 use serde::{Deserialize, Serialize};
 
 use crate::suites::Size;
-use crate::sweep::cost::MODEL;
 use crate::sweep::{Estimate, Failed, Gpu, Illegal, Measured};
+use ptx_gemm_choose::MODEL;
 
 /// The key of a line.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -65,7 +65,7 @@ impl Kept {
     ///
     /// # Errors
     ///
-    /// The file cannot be read or written, or any other line does not belong to a sweep.
+    /// Fails if the file cannot be read or written, or if any other line does not belong to a sweep.
     pub fn in_file(path: &Path) -> io::Result<Kept> {
         let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
         let text = io::read_to_string(&mut file)?;
@@ -111,7 +111,7 @@ impl Kept {
         }
     }
 
-    /// The key of a time: the PTX stands for the version of the compiler.
+    /// The key of a time: the PTX identifies the version of the compiler.
     pub(crate) fn timed(schedule: &str, size: Size, device: &str, ptx: &str) -> Key {
         Key {
             schedule: schedule.into(),

@@ -24,8 +24,6 @@
 //! is `gemmc sweep-worker` or any program that calls [`worker::serve`]. It is a separate process, so that a kernel that
 //! never ends loses only its own row.
 
-pub mod cost;
-pub mod gpu;
 pub mod ranking;
 pub mod report;
 pub mod timing;
@@ -48,9 +46,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::suites::Size;
 
-pub use cost::{Bound, Estimate, estimate};
-pub use gpu::Gpu;
 pub use illegal::Illegal;
+pub use ptx_gemm_choose::{Bound, Estimate, Gpu, estimate};
 
 use judge::judge;
 pub use keep::Kept;
@@ -96,7 +93,7 @@ pub struct Measured {
     pub spread: f64,
 }
 
-/// Why there is no time for a schedule.
+/// Why a schedule has no time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Failed {
     /// The kind: wrong, rejected, or not terminating.
@@ -145,10 +142,10 @@ pub struct Outcome {
     pub illegal: Vec<Group>,
 }
 
-/// Why there is no outcome.
+/// Why a sweep has no outcome.
 #[derive(Debug)]
 pub enum SweepError {
-    /// More combinations than [`MOST`], and no sample of them.
+    /// More combinations than [`MOST`], and no sample was requested.
     TooMany(u128),
     /// The results could not be stored.
     Keep(io::Error),
@@ -173,8 +170,8 @@ impl std::error::Error for SweepError {}
 impl Sweep {
     /// All combinations, for a product of 4096 cubed on an H200.
     pub fn new(space: Space) -> Sweep {
-        let interrupt = Arc::default();
-        Sweep { space, size: Size::cube(4096), gpu: Gpu::H200, target: None, sample: None, interrupt }
+        let (gpu, interrupt) = (Gpu::h200().clone(), Arc::default());
+        Sweep { space, size: Size::cube(4096), gpu, target: None, sample: None, interrupt }
     }
 
     /// Another product.
@@ -197,7 +194,7 @@ impl Sweep {
         Sweep { sample: Some((count, seed)), ..self }
     }
 
-    /// Judges nothing more once this is true: the outcome then is of the combinations before.
+    /// Judges nothing more once this is true: the outcome then covers the combinations before.
     pub fn until(self, interrupt: Arc<AtomicBool>) -> Sweep {
         Sweep { interrupt, ..self }
     }
@@ -291,7 +288,7 @@ impl Indices {
     }
 }
 
-/// What some combinations are.
+/// The results of some combinations.
 #[derive(Default)]
 struct Found {
     legal: Vec<Candidate>,
@@ -367,9 +364,9 @@ mod tests {
     fn tensor_cores_are_estimated_as_such() {
         let tflops = |text: &str| {
             let schedule: Schedule = text.parse().unwrap();
-            let plan = schedule.plan(target(&schedule, &Gpu::H200)).unwrap();
+            let plan = schedule.plan(target(&schedule, Gpu::h200())).unwrap();
             let size = Size::cube(8192);
-            size.operations() / estimate(&plan, size, &Gpu::H200).unwrap().ms / 1e9
+            size.operations() / estimate(&plan, size, Gpu::h200()).unwrap().ms / 1e9
         };
         let fma = tflops("types(bf16); tile(128, 128, 16); thread(8, 8); vector(8); double_buffer;");
         let mma =
@@ -392,7 +389,7 @@ mod tests {
 
     #[test]
     fn a_target_of_one_generation_is_taken_where_it_is_needed() {
-        let of = |text: &str| target(&text.parse().unwrap(), &Gpu::H200);
+        let of = |text: &str| target(&text.parse().unwrap(), Gpu::h200());
         assert_eq!(of("types(bf16); tile(128, 128, 64); atom(wgmma(64, 128, 16)); load(tma);"), Some(Target::SM_90A));
         assert_eq!(of("types(bf16); tile(128, 128, 32); warp(64, 64); atom(mma(16, 8, 16));"), Some(Target::SM_90));
         assert_eq!(of("target(sm_80); tile(32, 32, 8); thread(2, 2);"), Some(Target::SM_80));

@@ -10,9 +10,8 @@ use crate::program::Program;
 use crate::session::Row;
 use crate::spelling::RowTypes;
 use crate::suites::{Named, Size, Suite};
-use crate::sweep::cost::estimate;
-use crate::sweep::gpu::Gpu;
 use crate::sweep::target;
+use crate::sweep::{Gpu, estimate};
 
 /// Estimated and measured times of schedules.
 #[derive(Clone, Debug, Default)]

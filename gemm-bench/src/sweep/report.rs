@@ -37,8 +37,8 @@ pub fn text(outcome: &Outcome, size: Size, gpu: &str, top: usize) -> String {
     text
 }
 
-/// The heads of the columns of [`line`], which ends with text of any length: the tables of comfy-table align one column to the
-/// left, and every line would be as long as the longest schedule.
+/// The heads of the columns of [`line`], which ends with text of any length. In a table of comfy-table, every line would be as
+/// long as the longest schedule.
 fn heading() -> String {
     format!(
         "{:>4} {:>10} {:>7} {:>10} {:>7} {:>6} {:<7} {:>3} {:>6} {:>5}  schedule",
@@ -80,7 +80,7 @@ pub fn json(outcome: &Outcome, size: Size, gpu: &str, top: usize) -> Value {
     let candidate = |(rank, candidate): (usize, &Candidate)| {
         let mut row = json!({
             "rank": rank + 1,
-            "index": candidate.index.to_string(),
+            "index": number(candidate.index),
             "schedule": candidate.schedule,
             "estimate": candidate.estimate,
             "measured": null,
@@ -103,8 +103,7 @@ pub fn json(outcome: &Outcome, size: Size, gpu: &str, top: usize) -> Value {
         })
     };
     json!({
-        // Not every JSON reader can represent integers above 2^53.
-        "combinations": outcome.combinations.to_string(),
+        "combinations": number(outcome.combinations),
         "judged": outcome.judged(),
         "legal": outcome.legal.len(),
         "m": size.m, "n": size.n, "k": size.k, "batch": size.batch,
@@ -113,6 +112,11 @@ pub fn json(outcome: &Outcome, size: Size, gpu: &str, top: usize) -> Value {
         "candidates": outcome.legal.iter().take(top).enumerate().map(candidate).collect::<Vec<_>>(),
         "illegal": outcome.illegal.iter().map(group).collect::<Vec<_>>(),
     })
+}
+
+/// A number of combinations: beyond 2^64, the nearest f64.
+fn number(combinations: u128) -> Value {
+    u64::try_from(combinations).map_or_else(|_| json!(combinations as f64), Value::from)
 }
 
 /// One line for each legal schedule.

@@ -25,13 +25,13 @@ pub struct Timing<'a> {
     pub gpu: Gpu,
     /// The device's name in stored results.
     pub device: &'a str,
-    /// Starts a worker, whose standard input and output are taken over.
+    /// Starts a worker; its standard input and output are taken over.
     pub worker: &'a dyn Fn() -> Command,
     /// The time after which nothing new is started.
     pub deadline: Instant,
     /// The time limit for one schedule: to compile it, compare its result, and time it.
     pub patience: Duration,
-    /// Once this is true, nothing new is started, and what was started is given up.
+    /// Once this is true, nothing new is started, and what is running is abandoned.
     pub interrupt: &'a AtomicBool,
 }
 
@@ -56,8 +56,8 @@ struct Work<'c> {
     outcome: Timed,
 }
 
-/// Times the first `top` candidates. Each of them then has a time or the reason why there is none, unless the deadline
-/// came first. `progress` is called after each with the number that have an answer. If a worker hangs or dies, the
+/// Times the first `top` candidates. Each of them then has a time or a reason for a missing one, unless the deadline
+/// came first. `progress` is called after each, with the number of answers so far. If a worker hangs or dies, the
 /// candidate that it was timing fails, and another worker continues with the rest.
 ///
 /// # Errors
@@ -76,7 +76,7 @@ pub fn time(
     progress(all - work.open.len());
     while !work.open.is_empty() && work.outcome.broken.is_none() && Instant::now() < timing.deadline {
         let before = work.open.len();
-        let why = work.turn(timing, kept, &mut |open| progress(all - open))?;
+        let why = work.run_worker(timing, kept, &mut |open| progress(all - open))?;
         if timing.is_interrupted() {
             work.outcome.broken = Some("interrupted".into());
             break;
@@ -113,7 +113,7 @@ impl Work<'_> {
     }
 
     /// Runs one worker until it has answered everything, hangs or dies; returns the reason if it could not work.
-    fn turn(
+    fn run_worker(
         &mut self,
         timing: &Timing<'_>,
         kept: &mut Kept,
@@ -125,7 +125,7 @@ impl Work<'_> {
         let mut broken = None;
         loop {
             let answer = worker.answer(timing);
-            // What interrupts this process may have ended the worker as well, which says nothing about its schedule.
+            // An interrupt of this process may have ended the worker as well, which says nothing about its schedule.
             if answer.is_err() && timing.is_interrupted() {
                 return Ok(None);
             }
@@ -205,7 +205,7 @@ impl Worker {
         let mut command = (timing.worker)();
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
         if let Some(mut stdin) = child.stdin.take() {
-            // One that has ended already is noticed when it is read.
+            // A worker that has already ended is noticed when it is read.
             let _ = stdin.write_all(&serde_json::to_vec(&request)?);
         }
         let (sender, answers) = channel();

@@ -125,7 +125,7 @@ pub fn compare(level: Level, first: &str, second: &str, comments: Comments) -> D
 fn lines(level: Level, text: &str, comments: Comments) -> Vec<String> {
     let stripped = |line: &str| match (level.comment(), comments) {
         (Some(mark), Comments::Ignored) => line.split(mark).next().unwrap_or_default().trim_end().to_string(),
-        // Plans are printed in columns, whose width depends on the longest line.
+        // Plans are printed in columns; their width depends on the longest line.
         (Some(mark), Comments::Compared) => match line.split_once(mark) {
             Some((code, comment)) => format!("{} {mark}{comment}", code.trim_end()),
             None => line.trim_end().to_string(),
@@ -137,7 +137,7 @@ fn lines(level: Level, text: &str, comments: Comments) -> Vec<String> {
     text.lines().map(stripped).filter(says).collect()
 }
 
-/// The same operations, where aligned lines whose names do not correspond count as changes.
+/// The same operations, but aligned lines count as changes if their names do not correspond.
 fn with_names(ops: &[DiffOp], [first, second]: [&[String]; 2], dialects: &[Dialect; 2]) -> Vec<DiffOp> {
     let mut names = Correspondence::default();
     let mut all: Vec<DiffOp> = Vec::new();
@@ -180,7 +180,7 @@ fn of_op(op: &DiffOp, first: &[String], second: &[String]) -> Vec<Line> {
 }
 
 impl Difference {
-    /// Whether there is no difference.
+    /// Whether the texts are equal.
     pub fn is_empty(&self) -> bool {
         self.removed + self.added == 0
     }

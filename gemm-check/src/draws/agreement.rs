@@ -1,9 +1,9 @@
-//! What a drawn schedule says, made to agree: clauses that others conflict with or need.
+//! Makes a drawn schedule consistent: removes clauses that conflict, and adds clauses that others need.
 
 use ptx_gemm_dsl::Schedule;
 
-/// The text of clauses. A tile of D is in slots only where producers have enough of them, that of C only where D's is in memory of its
-/// own, and blocks share only operands that they can divide.
+/// The text of the clauses. A tile of D reuses pipeline stages only if producers have enough of them, C is staged only if D's
+/// tile has memory of its own, and blocks share only operands that they can divide.
 pub(super) fn joined(clauses: &[String]) -> String {
     let text = handed_over(exchanged(clauses)).join("; ");
     let legal = |text: &str| text.parse::<Schedule>().is_ok_and(|schedule| schedule.plan(None).is_ok());
@@ -13,7 +13,7 @@ pub(super) fn joined(clauses: &[String]) -> String {
     Some(with_loaded_c(&text)).filter(|with| loads_c(&text) && legal(with)).unwrap_or(text)
 }
 
-/// A schedule whose parts of k are a cluster, without what they conflict with; without staged operands, sums meet in the workspace.
+/// Removes what conflicts with a split K across a cluster; without staged operands, partial sums are reduced in the workspace.
 fn exchanged(clauses: &[String]) -> Vec<String> {
     let has = |part: &str| clauses.iter().any(|clause| clause.contains(part));
     if !has("reduce = cluster") || has("shared(none)") {
@@ -23,7 +23,7 @@ fn exchanged(clauses: &[String]) -> Vec<String> {
     clauses.iter().filter(|clause| !others.iter().any(|other| clause.starts_with(other))).cloned().collect()
 }
 
-/// The same, where blocks that share an operand and have no warps that only copy learn from mbarriers which slots they may fill.
+/// The same, where blocks share an operand without producer warps: mbarriers tell them which slots they may fill.
 fn handed_over(clauses: Vec<String>) -> Vec<String> {
     let has = |part: &str| clauses.iter().any(|clause| clause.contains(part));
     if !has("multicast(") || has("specialize(") {
@@ -33,18 +33,18 @@ fn handed_over(clauses: Vec<String>) -> Vec<String> {
     others.chain(["pace(free)".to_string()]).collect()
 }
 
-/// The same, where each block of a cluster copies its own tiles: those of small extents cannot be divided among blocks.
+/// The same, where each block of a cluster copies its own tiles, since small tiles cannot be divided among blocks.
 fn by_itself(text: &str) -> String {
     text.split("; ").filter(|clause| !clause.starts_with("multicast(")).collect::<Vec<_>>().join("; ")
 }
 
-/// Whether TMA may copy C: in half of the schedules that have one, and warps that only copy.
+/// Whether TMA may copy C: in half of the schedules with a C and producer warps.
 fn loads_c(text: &str) -> bool {
     let needs = ["load(tma)", "specialize(", "epilogue(|acc, c"];
     text.len().is_multiple_of(2) && needs.iter().all(|part| text.contains(part)) && !text.contains("memory")
 }
 
-/// The same, where TMA copies C to the tile of D, whose lines and elements are like those of C.
+/// The same, where TMA copies C to the tile of D, which has the layout and type of C.
 fn with_loaded_c(text: &str) -> String {
     let like_d = [
         ("load(tma)", "load(tma, c = tma)"),
@@ -56,7 +56,7 @@ fn with_loaded_c(text: &str) -> String {
     text.split("; ").filter(|clause| !clause.starts_with("store(")).chain(["store(tma)"]).collect::<Vec<_>>().join("; ")
 }
 
-/// Asynchronous copies of elements of 16 bits move several of them, in the order that they have in memory.
+/// An asynchronous copy of 16-bit elements moves several of them, in memory order.
 pub(super) fn together(
     staging: &mut Vec<Option<String>>,
     others: &mut Vec<Option<String>>,
@@ -73,7 +73,7 @@ pub(super) fn together(
     }
 }
 
-/// Lets a block of a schedule whose consumers take turns have several tiles, and whole sums.
+/// Gives a block with ping-pong consumers several tiles, and whole sums.
 pub(super) fn in_turn(clauses: &mut Vec<Option<String>>, clustered: bool) {
     let divides = |clause: &String| clause.starts_with("split_k") || clause.contains("stream_k");
     clauses.retain(|clause| !clause.as_ref().is_some_and(divides));
@@ -82,7 +82,7 @@ pub(super) fn in_turn(clauses: &mut Vec<Option<String>>, clustered: bool) {
     }
 }
 
-/// Adds clusters to a schedule that TMA copies for, instead of what they conflict with.
+/// Adds clusters to a schedule with TMA copies, and removes what conflicts with them.
 pub(super) fn clustered(clauses: &mut Vec<Option<String>>, clusters: Option<&str>) {
     if let Some(clusters) = clusters {
         let conflicts = ["tail(none)", "split_k", "stream_k", "persistent("];

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ptx_gemm_dsl::repair::{diagnose, repair};
+use ptx_gemm_dsl::repair::{Repair, Scope, diagnose, repair};
 use serde::Serialize;
 
 use super::wrong::wrong_schedule;
@@ -37,17 +37,32 @@ pub struct Useless {
     pub after: String,
 }
 
+/// A repair that changes what is computed, the contracts or the target without being asked to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Unasked {
+    /// The seed of the wrong schedule.
+    pub seed: u64,
+    /// The wrong schedule.
+    pub text: String,
+    /// What it changes.
+    pub changes: Vec<String>,
+}
+
 /// The results of the fixes of many wrong schedules.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Fixes {
     /// Wrong schedules.
     pub schedules: usize,
-    /// Those that all the fixes together make legal.
+    /// Those that the fixes make legal that only change how the product is computed.
     pub repaired: usize,
+    /// Those that all the fixes together make legal.
+    pub repaired_by_all: usize,
     /// By the name of the rule.
     pub rules: BTreeMap<&'static str, Outcomes>,
     /// Fixes that are not an improvement.
     pub useless: Vec<Useless>,
+    /// Repairs that change more than they may.
+    pub unasked: Vec<Unasked>,
 }
 
 impl Fixes {
@@ -71,7 +86,13 @@ impl Fixes {
             return;
         }
         self.schedules += 1;
-        self.repaired += usize::from(repair(&text, None).is_legal());
+        self.repaired_by_all += usize::from(repair(&text, None, Scope::All).is_legal());
+        let plain = repair(&text, None, Scope::Method);
+        self.repaired += usize::from(plain.is_legal());
+        let changes = given(&plain);
+        if !changes.is_empty() {
+            self.unasked.push(Unasked { seed, text: text.clone(), changes });
+        }
         for error in said.errors() {
             let outcomes = self.rules.entry(error.rule).or_default();
             outcomes.errors += 1;
@@ -92,4 +113,9 @@ impl Fixes {
             }
         }
     }
+}
+
+/// What a repair changes of what the user asks for.
+fn given(repair: &Repair) -> Vec<String> {
+    repair.changes.iter().flat_map(|change| &change.given).map(ToString::to_string).collect()
 }

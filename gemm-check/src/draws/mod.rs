@@ -29,7 +29,7 @@ use crate::size::Size;
 
 use schedules::{maybe, of, schedule};
 
-pub use fixes::{Fixes, Outcomes, Useless};
+pub use fixes::{Fixes, Outcomes, Unasked, Useless};
 pub use wrong::wrong_schedule;
 
 /// One draw: a schedule, how it is executed, and its products.
@@ -48,7 +48,7 @@ pub struct Draw {
     requests: Vec<Wish>,
 }
 
-/// A request before the schedule's tile and the names of its scalars are known.
+/// A request, before the schedule's tile and the names of its scalars are known.
 #[derive(Clone, Debug)]
 struct Wish {
     extents: [Extent; 3],
@@ -96,8 +96,7 @@ pub enum Fate {
     Ran(Vec<Verdict>),
     /// The schedule was rejected by this rule, or because the device does not run its target.
     Refused(&'static str),
-    /// Not executed to its end, because a kernel has ended the GPU's context: that of this draw or of another that ran at the
-    /// same time.
+    /// Not executed to its end, because a kernel destroyed the GPU's context: this draw's, or one that ran at the same time.
     Lost,
 }
 
@@ -230,7 +229,7 @@ pub fn for_all(count: u32, seed: u64, test: impl Fn(&Draw) -> Result<(), String>
 }
 
 impl Draw {
-    /// The devices that execute it; `misalign` is about those of the interpreter.
+    /// The devices that execute it; `misalign` applies to the interpreter.
     fn devices(&self, runs: Runs<'_>, misalign: u32) -> Vec<Device> {
         let options = Options { checks: Checks::Full, ..Options::default() };
         let interpreter = |options| Device::interpreter_with(InterpreterOptions { options, misalign });
@@ -248,8 +247,8 @@ impl Draw {
 /// Compiles and multiplies the products of a draw.
 ///
 /// # Errors
-/// Describes what is wrong: a schedule that does not parse, or is rejected without a reason, and everything
-/// that goes wrong with one that is accepted.
+/// Describes what is wrong: a schedule that does not parse or is rejected without a reason, or any failure
+/// of an accepted one.
 pub fn execute(draw: &Draw, runs: Runs<'_>) -> Result<Fate, String> {
     let schedule: Schedule = draw.schedule.parse().map_err(|e| format!("it does not parse: {e}"))?;
     let plan = match schedule.plan(None) {
@@ -298,9 +297,9 @@ pub struct Tally {
     pub draws: usize,
     /// Pairs of a schedule and a product that were compared, and were right.
     pub pairs: usize,
-    /// Pairs whose D has no elements.
+    /// Pairs with an empty D.
     pub empty: usize,
-    /// Pairs none of whose elements could be compared.
+    /// Pairs without a comparable element.
     pub uncompared: usize,
     /// How often each rule rejected a schedule.
     pub refused: BTreeMap<&'static str, usize>,

@@ -188,7 +188,7 @@ const STORES: &[&str] =
 struct Boxed {
     depth: usize,
     stages: usize,
-    /// Whether it says `pace(free)`, and `prefetch(1, volatile)`.
+    /// Whether it has `pace(free)`, and `prefetch(1, volatile)`.
     free: bool,
     volatile: bool,
     /// Whether operands that are contiguous along k are swizzled.
@@ -205,8 +205,7 @@ fn boxed() -> impl Strategy<Value = Boxed> {
     )
 }
 
-/// The clauses of a tile of this depth that TMA copies: with the orders that the operands have in memory, or that they
-/// are packed in.
+/// The clauses of a tile of this depth that TMA copies, with the operands' order in memory or in their packed copies.
 fn by_tma(boxed: Boxed, [m, n]: [usize; 2], problem: &[Option<String>]) -> Vec<Option<String>> {
     let says = |text: &str| problem.iter().flatten().any(|clause| clause.contains(text));
     let element = |name: &str| match ["f64", "f16", "bf16"]
@@ -220,7 +219,7 @@ fn by_tma(boxed: Boxed, [m, n]: [usize; 2], problem: &[Option<String>]) -> Vec<O
         bytes @ (32 | 64 | 128) if boxed.swizzle => format!(" + swizzle({bytes})"),
         _ => String::new(),
     };
-    // Rows of boxes have whole 16 bytes: along m or n they may be too short.
+    // A row of a box must be a multiple of 16 bytes; along m or n it may be too short.
     let along_k = |packed: Option<bool>, by_itself: bool, short: bool| match packed {
         Some(along_k) => Some(along_k || short),
         None => (!by_itself && short).then_some(true),
@@ -248,7 +247,7 @@ fn by_tma(boxed: Boxed, [m, n]: [usize; 2], problem: &[Option<String>]) -> Vec<O
 /// A warp group that only copies and gives its registers to the others.
 const BUDGET: &str = "specialize(producers = 1); registers(producer = 24, consumer = 160)";
 
-/// Warps that only copy, for the schedules that can have them.
+/// Producer warps, for the schedules that support them.
 fn producers() -> impl Strategy<Value = Option<String>> {
     maybe(
         60,
@@ -271,7 +270,7 @@ pub(super) fn schedule() -> impl Strategy<Value = String> {
     })
 }
 
-/// A schedule with as many columns in a tile as it needs; `None` if that is illegal.
+/// A schedule with tiles narrowed to the columns that they need; `None` if that is illegal.
 fn evenly(text: &str) -> Option<String> {
     let schedule: Schedule = text.parse().ok()?;
     let (layouts, col) = (schedule.problem().ok()?.layouts, Layout::Col);
@@ -294,7 +293,7 @@ fn mirrored(text: &str) -> String {
     transposed.clauses().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// The same without the clauses that a group does not go with.
+/// The same without the clauses that conflict with a group.
 fn of_group(schedule: String) -> String {
     if !schedule.contains(GROUPED) {
         return schedule;
@@ -318,7 +317,7 @@ const GROUP_TYPES: [&str; 8] = [
 ];
 const SUMS_IN_F16: &str = "a = f16, b = f16, acc = f16, d = f16";
 
-/// f32 products from planes; K-tiles divide what is promoted at once.
+/// f32 products from planes; the promotion interval is a multiple of the K-tile.
 const EMULATED: [&str; 12] = [
     "emulate(bf16x9)",
     "emulate(bf16x6)",
@@ -340,26 +339,26 @@ fn emulated(percent: u32) -> impl Strategy<Value = Option<(&'static str, &'stati
     maybe(percent, (of(&EMULATED), of(&EMULATED_TYPES)))
 }
 
-/// The depth of K-tiles, or the next smaller one that divides what is promoted at once.
+/// The depth of K-tiles, or the next smaller one that divides the promotion interval.
 fn dividing(depth: u32, emulate: &str) -> u32 {
     let every = emulate.split("every = ").nth(1).and_then(|text| text.split([',', ')']).next()?.parse::<u32>().ok());
     (1..=depth).rev().find(|depth| every.unwrap_or(128).is_multiple_of(*depth)).unwrap_or(depth)
 }
 
-/// The batch of a schedule; planes are not for groups.
+/// The batch of a schedule; planes do not support groups.
 fn batch_of(batch: Option<&'static str>, emulated: bool) -> Option<&'static str> {
     if emulated { batch.map(|_| "batch(strided)") } else { batch }
 }
 
-/// Whether a clause goes with products of tensor cores of some types: the order of multiply-adds does not, and blocks do not
-/// exchange sums of f16.
+/// Whether a clause is legal on tensor cores with some types: the order of multiply-adds is not, and blocks do not exchange
+/// f16 sums.
 fn goes(clause: &str, types: &str) -> bool {
     let divides = clause.starts_with("split_k") || clause.contains("stream_k");
     let exchanges = divides && types.contains("acc = f16");
     !(exchanges || clause.starts_with("order") || clause.starts_with("target"))
 }
 
-/// How the tiles of products of warps are copied.
+/// How the tiles of warp-level products are copied.
 const OF_WARPS: [&str; 6] = [
     "stages(1)",
     "double_buffer",
@@ -369,7 +368,7 @@ const OF_WARPS: [&str; 6] = [
     "load(cp_async); stages(3); specialize(producers = 1 warp)",
 ];
 
-/// The same of planes.
+/// The same for planes.
 const OF_PLANES: [&str; 9] = [
     "load(cp_async); stages(3)",
     "load(cp_async); stages(1)",
@@ -382,7 +381,7 @@ const OF_PLANES: [&str; 9] = [
     "stages(1)",
 ];
 
-/// A schedule whose products tensor cores compute, warp by warp.
+/// A schedule on tensor cores with warp-level instructions.
 fn of_warps() -> impl Strategy<Value = String> {
     let warp = (of(&[16, 32, 48, 64]), of(&[8, 16, 24, 32, 64]), of(&[1, 1, 2, 3]), of(&[1, 1, 2, 4]));
     let layout = || of(&["row", "col"]);
@@ -428,7 +427,7 @@ const CLUSTERS: [&str; 7] = [
     "cluster(2, 1)",
 ];
 
-/// Warps that only copy for warp groups that multiply, which may be fewer than the tile has rows of products.
+/// Producer warps for consumer warp groups, which may be fewer than the tile's rows of instructions.
 const GROUP_ROLES: [&str; 9] = [
     "specialize(producers = 1 warp)",
     "specialize(producers = 1)",
@@ -441,9 +440,9 @@ const GROUP_ROLES: [&str; 9] = [
     "specialize(producers = 1 warp, consumers = 3, pingpong)",
 ];
 
-/// A schedule whose products tensor cores compute, warp group by warp group.
+/// A schedule on tensor cores with warp-group instructions.
 fn of_warp_groups() -> impl Strategy<Value = String> {
-    // Columns of an instruction, and how many of them a tile has.
+    // Columns of an instruction, and the instructions across a tile.
     let tile = (of(&[1, 1, 2, 3]), of(&[16, 48, 32, 64, 96, 128, 256]), of(&[1, 1, 2, 3]), of(&[16, 32, 48, 64, 128]));
     let orders = (of(&["mk", "km"]), of(&["kn", "nk"]), of(&[32, 32, 64]), of(&[32, 32, 64]))
         .prop_map(|(a, b, of_a, of_b)| format!("shared(a = {a} + swizzle({of_a}), b = {b} + swizzle({of_b}))"));
@@ -479,7 +478,7 @@ fn of_warp_groups() -> impl Strategy<Value = String> {
             if pingpong {
                 in_turn(&mut others, clusters.is_some());
             }
-            // One warp group computes all rows of a tile that it computes alone.
+            // A single warp group computes all rows of its tile.
             let groups = if pingpong && groups * n > most { 1 } else { groups };
             let mut clauses = vec![
                 format!("types({types})"),

@@ -72,7 +72,7 @@ fn one<'a>(clauses: &'a mut [String], choice: &Index) -> &'a mut String {
     &mut clauses[at]
 }
 
-/// The pieces of a text whose characters all pass a test.
+/// The pieces of a text in which every character passes a test.
 fn runs(text: &str, of: impl Fn(char) -> bool) -> Vec<std::ops::Range<usize>> {
     let mut found: Vec<std::ops::Range<usize>> = Vec::new();
     for (at, _) in text.char_indices().filter(|(_, c)| of(*c)) {
@@ -167,7 +167,7 @@ fn repeat(clauses: &mut Vec<String>, [clause, place, value, way]: Choice) {
     }
 }
 
-/// A clause that many schedules cannot have.
+/// A clause that is illegal in many schedules.
 fn add(clauses: &mut Vec<String>, [clause, place, ..]: Choice) {
     const MORE: &[&str] = &[
         "shared(none)",

@@ -34,7 +34,7 @@ pub struct LaunchFile {
     pub block: [u32; 3],
     /// Blocks of a cluster, if the launch uses clusters.
     pub cluster: Option<[u32; 3]>,
-    /// Whether kernels that were launched before may still run: the kernel waits for them itself. On a GPU none runs.
+    /// Whether earlier kernels may still run, so that the kernel itself has to wait for them. On a GPU none runs.
     #[serde(default)]
     pub overlaps: bool,
     /// Bytes of dynamic shared memory.
@@ -150,13 +150,13 @@ impl LaunchFile {
     fn check(&self) -> Result<(), String> {
         let buffer = |name: &str| match self.buffers.contains_key(name) {
             true => Ok(()),
-            false => Err(format!("there is no buffer `{name}`; {}", known("buffers", self.buffers.keys()))),
+            false => Err(format!("the file has no buffer `{name}`; {}", known("buffers", self.buffers.keys()))),
         };
         for arg in &self.args {
             match arg {
                 Arg::Buffer(name) => buffer(name)?,
                 Arg::Map(name) if !self.maps.contains_key(name) => {
-                    return Err(format!("there is no map `{name}`; {}", known("maps", self.maps.keys())));
+                    return Err(format!("the file has no map `{name}`; {}", known("maps", self.maps.keys())));
                 }
                 _ => {}
             }
@@ -286,8 +286,8 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named() {
         for (from, to, words) in [
-            (r#"{"buffer": "a"}"#, r#"{"buffer": "b"}"#, "there is no buffer `b`; the buffers are a"),
-            (r#"{"buffer": "a"}"#, r#"{"map": "b"}"#, "there is no map `b`; the file has no maps"),
+            (r#"{"buffer": "a"}"#, r#"{"buffer": "b"}"#, "the file has no buffer `b`; the buffers are a"),
+            (r#"{"buffer": "a"}"#, r#"{"map": "b"}"#, "the file has no map `b`; the file has no maps"),
             (r#"{"u32": 3}"#, r#"{"u32": -3}"#, "invalid value: integer `-3`, expected u32 at line 1"),
             (r#""entry""#, r#""entries""#, "unknown field `entries`"),
             ("[2, 150]", "[4294967296, 4294967296]", "buffer `a` has more than 4294967296 bytes"),

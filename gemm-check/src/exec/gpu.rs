@@ -47,7 +47,7 @@ mod present {
                 Arg::Buffer(name) => address(name).to_le_bytes().to_vec(),
                 Arg::Map(name) => {
                     let map =
-                        file.maps.get(name).ok_or_else(|| ExecError::File(format!("there is no map `{name}`")))?;
+                        file.maps.get(name).ok_or_else(|| ExecError::File(format!("the file has no map `{name}`")))?;
                     encode_tensor_map(device, &map.args(address(&map.buffer))?)?.to_vec()
                 }
                 plain => plain.bytes().map_err(ExecError::File)?.unwrap_or_default(),

@@ -20,7 +20,7 @@ pub enum Order {
     Backward,
     /// Everything in random order.
     Random(u64),
-    /// One warp after another is held up for as long as the others can go on.
+    /// One warp after another is delayed for as long as the others can make progress.
     Late(u64),
 }
 
@@ -29,13 +29,13 @@ pub enum Order {
 pub enum Orders {
     /// This one.
     One(Order),
-    /// Forward, backward, some random ones, and some with a warp held up.
+    /// Forward, backward, some random ones, and some with a delayed warp.
     All,
 }
 
 /// The number of random orders when all are used.
 const RANDOM: u64 = 6;
-/// The number of those in which a warp is held up.
+/// The number of orders in which a warp is delayed.
 const LATE: u64 = 3;
 
 impl Order {
@@ -135,7 +135,7 @@ pub fn interpret(
         }
         if buffer.write_once {
             memory.set_write_once(allocation.id)?;
-            // What was there before may stay, such as the padding of rows.
+            // Earlier contents may stay, such as the padding of rows.
             if contents.is_none() {
                 memory.set_written_after(allocation.address)?;
             }
@@ -182,7 +182,7 @@ fn value(arg: &Arg, file: &LaunchFile, buffers: &BTreeMap<&str, Allocation>) -> 
     match arg {
         Arg::Buffer(name) => Ok(Value::U64(address(name))),
         Arg::Map(name) => {
-            let map = file.maps.get(name).ok_or_else(|| ExecError::File(format!("there is no map `{name}`")))?;
+            let map = file.maps.get(name).ok_or_else(|| ExecError::File(format!("the file has no map `{name}`")))?;
             let args = map.args(address(&map.buffer))?;
             let map = TensorMap::encode(&args).map_err(|error| ExecError::Map { name: name.clone(), error })?;
             Ok(Value::TensorMap(Box::new(map)))

@@ -1,8 +1,8 @@
 //! Runs any PTX file as described by a launch file: on the interpreter with its checks, or on a GPU.
 //!
 //! The PTX need not be this project's; a launch file names its entry, arguments, buffers and tensor maps. The
-//! interpreter runs it once for each requested order, each time on fresh memory; a kernel whose results depend on the
-//! order has a race that no rule has detected, and is reported as such.
+//! interpreter runs it once for each requested order, each time on fresh memory; if the results depend on the order,
+//! the kernel has a race that no rule detected, and is reported as such.
 
 mod element;
 mod file;

@@ -20,7 +20,7 @@ pub const LEVELS: [Option<u32>; 3] = [Some(0), Some(3), None];
 /// The launch files of a folder, in the order of their names, and the PTX that each belongs to.
 ///
 /// # Errors
-/// Those of reading the folder.
+/// Fails if the folder cannot be read.
 pub fn launches_of(folder: &Path) -> io::Result<Vec<(PathBuf, Vec<PathBuf>)>> {
     let mut paths: Vec<PathBuf> = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -44,7 +44,7 @@ fn stem(path: &Path) -> String {
 /// The number of elements that break the rule and are reported.
 const TOLD: usize = 8;
 
-/// An element whose values differ.
+/// An element with different values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Element {
     /// The buffer that it is in.
@@ -60,7 +60,7 @@ pub struct Element {
 /// The comparison of one run with the interpreter's first.
 #[derive(Clone, Debug, Default)]
 pub struct Difference {
-    /// Elements whose bits differ.
+    /// Elements with different bits.
     pub elements: usize,
     /// The largest difference as a share of what the rule allows; infinite where it allows none.
     pub share: f64,
@@ -127,7 +127,7 @@ pub fn second_opinion(ptx: &str, file: &LaunchFile, gpu: Option<&Device>) -> Res
     let mut levels = Vec::new();
     for level in LEVELS {
         let Some(device) = gpu else { break };
-        // The assembler refuses to optimise text with debug information.
+        // The assembler does not optimise text with debug information.
         let level = if is_for_debuggers(ptx) { level.map(|_| 0) } else { level };
         levels.push(match on_gpu(device, ptx, &file, level) {
             Ok(run) => compare(&file, &rule, &first, &run.contents),
@@ -141,7 +141,7 @@ pub fn second_opinion(ptx: &str, file: &LaunchFile, gpu: Option<&Device>) -> Res
     Ok(Opinion { elements, rule: rule.to_string(), interpreter, levels })
 }
 
-/// Whether a text's `.target` says so; the parser leaves that out with the debug information.
+/// Whether a text's `.target` asks for debug information, which the parser drops.
 fn is_for_debuggers(ptx: &str) -> bool {
     let target = ptx.lines().find_map(|line| line.trim_start().strip_prefix(".target"));
     target.is_some_and(|options| options.split(',').any(|option| option.trim() == "debug"))

@@ -24,7 +24,7 @@ const OCCUPANCY: f64 = 0.125;
 pub struct Advice {
     /// Which figure.
     pub figure: String,
-    /// What is bad about it.
+    /// Why it is bad.
     pub what: String,
     /// The clauses to look at, or the lines of a tile program.
     pub look_at: String,

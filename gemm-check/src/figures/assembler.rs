@@ -35,8 +35,8 @@ impl Assembler {
     /// The first one that runs; see [`Ptxas::find`].
     pub fn find() -> Option<Assembler> {
         let ptxas = Ptxas::find()?;
-        let beside = ptxas.path().with_file_name(format!("nvdisasm{}", env::consts::EXE_SUFFIX));
-        let disassembler = Some(beside).filter(|path| path.is_file());
+        let neighbour = ptxas.path().with_file_name(format!("nvdisasm{}", env::consts::EXE_SUFFIX));
+        let disassembler = Some(neighbour).filter(|path| path.is_file());
         Some(Assembler { ptxas, disassembler })
     }
 

@@ -14,7 +14,7 @@ use crate::error::CheckError;
 use crate::landmarks::streamed;
 use crate::profile::{conflicts, counting_on, instructions, loads, main_cost, multiply_adds, tiles};
 
-/// Blocks that share the K-tiles of a tile by stream-K: as few as can share.
+/// Blocks that share the K-tiles of a tile by stream-K: the fewest possible.
 const WAVE: u32 = 2;
 
 /// The cost of the main loop for each multiply-add of a warp.
@@ -36,19 +36,19 @@ pub struct MainLoop {
 
 impl MainLoop {
     /// Counts the main loop of an entry for whole tiles. `gemm` is its kernel, loaded by [`counting`](profile::counting)
-    /// without checks, which have seen it on the product that is counted as a whole. The results are not compared for the
-    /// same reason.
+    /// without checks: these ran on the product that is counted as a whole. The results are not compared for the same
+    /// reason.
     pub(super) fn of(kernel: &Arc<Kernel>, gemm: &CompiledGemm, entry: &str) -> Result<MainLoop, CheckError> {
         let program = kernel.programs().entries.iter().find(|program| program.name == entry);
         let rings = program.map(|program| program.rings.as_slice()).unwrap_or_default();
         let slots = rings.iter().map(|ring| ring.depth as usize).max().unwrap_or(1);
         let streamed = program.and_then(|program| streamed(program, WAVE));
-        // Every block more needs K-tiles of its own, and takes as long.
+        // Every additional block needs K-tiles of its own, and takes as long.
         let few = streamed.map(|_| counting_on(kernel, Checks::Off, WAVE)).transpose()?;
         let gemm = few.as_ref().unwrap_or(gemm);
         let parts = streamed
             .map_or_else(|| program.map_or(1, |program| program.scheduler.parts() as usize), |(blocks, _)| blocks);
-        // The pipeline is full in both, in each part of k. Where blocks share the K-tiles, they are equally many in both.
+        // The pipeline is full in both, in each part of k. Where blocks share the K-tiles, both have the same number of blocks.
         let shared = streamed
             .zip(program)
             .map_or(0, |((blocks, depth), program)| (blocks * depth).div_ceil(program.block.k.max(1) as usize));
@@ -61,14 +61,14 @@ impl MainLoop {
         let fma = (long_fma - short_fma).max(1) as f64;
         let more = |figure: fn(&Cost) -> u64| (figure(&long) as f64 - figure(&short) as f64) / fma;
         let warps = program.map_or(1, |program| program.threads().div_ceil(32)).max(1);
-        let turns = f64::from(warps) * (k_tiles[1] - k_tiles[0]) as f64;
+        let warp_k_tiles = f64::from(warps) * (k_tiles[1] - k_tiles[0]) as f64;
         Ok(MainLoop {
             k_tiles,
             instructions_per_fma: more(instructions),
             loads_per_fma: more(loads),
             shared_passes_per_fma: more(|cost| cost.shared_loads.wavefronts + cost.shared_stores.wavefronts),
             conflicts_per_fma: more(conflicts),
-            barriers_per_k_tile: more(Cost::barriers) * fma / turns,
+            barriers_per_k_tile: more(Cost::barriers) * fma / warp_k_tiles,
         })
     }
 }
@@ -80,7 +80,7 @@ mod tests {
     use super::MainLoop;
     use crate::profile::{WATCHED, counting};
 
-    /// What packing costs is not the main loop's: there it is the same with the operand as it must be.
+    /// The main loop does not include packing: it costs the same with an operand that needs none.
     #[test]
     fn packing_is_not_part_of_the_loop() {
         let of = |clauses: &str| {

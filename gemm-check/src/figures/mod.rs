@@ -40,7 +40,7 @@ use crate::error::CheckError;
 use crate::profile::{Profile, WATCHED, counting, instructions, sample_size};
 use crate::size::Size;
 
-/// How long to wait for ptxas by default: a thread with thousands of accumulators takes it most of a minute.
+/// The default time to wait for ptxas, which takes most of a minute for a thread with thousands of accumulators.
 pub const PATIENCE: Duration = Duration::from_millis(2500);
 
 /// What to count, and which other tools to use.
@@ -90,7 +90,7 @@ pub struct Figures {
     pub main_loop: MainLoop,
     /// Loads from shared and global memory for each multiply-add.
     pub loads_per_fma: f64,
-    /// Different words of shared memory that warps read for each multiply-add.
+    /// Distinct words of shared memory that warps read for each multiply-add.
     pub shared_words_per_fma: f64,
     /// Each buffer in shared memory.
     pub buffers: Vec<BufferFigures>,
@@ -98,7 +98,7 @@ pub struct Figures {
     pub bank_conflicts: u64,
     /// Each matrix in global memory.
     pub operands: Vec<OperandFigures>,
-    /// Each kernel of a product that takes several, in the order of launches; none if there is one.
+    /// Each kernel of a product that takes several, in launch order; empty for a single kernel.
     pub kernels: Vec<KernelFigures>,
     /// Sectors of 32 bytes that loads from global memory touched, relative to the number that the same bytes would fill
     /// contiguously.
@@ -113,7 +113,7 @@ pub struct Figures {
     pub formula_intensity: f64,
     /// The figures of NVIDIA's assembler.
     pub assembled: Option<Assembled>,
-    /// Why there are none, if the assembler was run.
+    /// Why they are missing, if the assembler was run.
     pub not_assembled: Option<String>,
     /// The largest error, in units of its bound.
     pub max_error: f64,
@@ -121,7 +121,7 @@ pub struct Figures {
     pub relative_error: Option<f64>,
     /// Whether the result was compared, and is right.
     pub ok: bool,
-    /// What the comparison says.
+    /// The verdict of the comparison.
     pub verdict: Verdict,
     /// Advice on bad figures, with the clauses to look at.
     pub advice: Vec<Advice>,
@@ -398,7 +398,7 @@ mod tests {
         assert_eq!(found.entry, "gemm_v1", "33 rows of 7 elements suit scalar accesses alone");
     }
 
-    /// The kernels that split the operands have figures of their own: a sum of all hides what they cost.
+    /// The kernels that split the operands have figures of their own: one total would hide their cost.
     #[test]
     fn each_kernel_of_a_product_has_its_part() {
         let planes = "target(sm_80); types(f32); emulate(f16x3); tile(64, 64, 32); warp(32, 32); atom(mma(16, 8, 16));";

@@ -37,7 +37,7 @@ impl Occupancy {
         let room = target.residency(threads, shared, registers);
         let (blocks, limit) = match registers {
             Some(_) => (room.blocks, room.limit),
-            // Compiled for fewer blocks than fit, so that threads may have more registers.
+            // Compiled for fewer blocks than fit, so that each thread gets more registers.
             None if program.blocks_per_sm < room.blocks => (program.blocks_per_sm, Resource::Registers),
             None => (program.blocks_per_sm.min(room.blocks), room.limit),
         };

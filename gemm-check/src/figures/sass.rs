@@ -18,7 +18,7 @@ pub struct Loop {
     pub matrix: bool,
     /// Loads from shared, global and local memory.
     pub loads: u32,
-    /// Multiply-adds with an operand that the one before left in the reuse cache, which spares a bank of registers a read.
+    /// Multiply-adds with an operand from the reuse cache, which saves a register bank read.
     pub reusing: u32,
 }
 
@@ -72,7 +72,7 @@ pub(super) fn main_loop(listing: &str, entry: &str, acc: DType) -> Option<Loop> 
     let multiplies = |opcode: &str| match acc {
         _ if matrix => product(opcode),
         DType::F64 => opcode.starts_with("DFMA"),
-        // With a modifier it computes an address, a move or a shift.
+        // With a modifier it is an address computation, a move or a shift.
         DType::I32 => opcode == "IMAD",
         _ => opcode.starts_with("FFMA"),
     };
@@ -137,7 +137,7 @@ mod tests {
         );
         assert_eq!(main_loop(LISTING, "gemm", DType::F64), None);
         assert_eq!(main_loop(LISTING, "none", DType::F32), None);
-        // Scalar multiply-adds next to products of tensor cores are those of the epilogue.
+        // Scalar multiply-adds next to tensor core products belong to the epilogue.
         let tensor = LISTING.replace("LDS R4, [R8]", "HGMMA.64x256x16.F32.BF16 R24, gdesc[UR8]");
         let expected = Loop { instructions: 7, fma: 1, matrix: true, loads: 1, reusing: 0 };
         assert_eq!(main_loop(&tensor, "gemm", DType::F32), Some(expected));

@@ -12,7 +12,7 @@ use ptx_gemm_runtime::ptx::print;
 use ptx_gemm_runtime::ptx::types::Type;
 
 use self::order::is_synchronisation;
-use super::{Mutant, MutantKind};
+use super::{Mutant, MutantKind, instruction};
 
 /// Register families for the temporaries of an edit, appended to those of the mutated entry.
 pub(super) fn scratch() -> [RegisterFamily; 3] {
@@ -82,27 +82,22 @@ impl Maker<'_> {
             }
             _ => (told(old), told(&by)),
         };
-        let op = old.iter().find_map(|statement| match statement {
-            Statement::Instruction(instruction) => Some(instruction.op.clone()),
-            _ => None,
-        });
-        let note = old.iter().find_map(|statement| match statement {
-            Statement::Instruction(instruction) => instruction.note.as_ref(),
-            _ => None,
-        });
-        let note = note.map_or_else(String::new, |note| format!("{}: {}", note.clause, note.what));
+        let Some(was) = old.iter().find_map(instruction).cloned() else { return };
+        let origin = old.iter().filter_map(instruction).find_map(|instruction| instruction.note.clone());
+        let note = origin.as_ref().map_or_else(String::new, |note| format!("{}: {}", note.clause, note.what));
         self.all.push(Mutant {
             kernel: 0,
             kind,
             entry: self.index,
             at: self.at,
             loops: loops(&self.entry.body, self.at),
-            op: op.unwrap_or(Opcode::Ret),
             before,
             after,
             note,
+            was,
             replaced,
             by,
+            origin,
         });
     }
 

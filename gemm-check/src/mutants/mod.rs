@@ -17,7 +17,8 @@ mod tile;
 pub use edits::{Edit, EditKind, token_edits};
 pub use judge::{Judge, Products, Verdict};
 pub use make::{mutants, mutants_of};
-use ptx_gemm_runtime::ptx::instruction::Opcode;
+use ptx_gemm_runtime::origin::Site;
+use ptx_gemm_runtime::ptx::instruction::{Instruction, Note};
 pub use ptx_gemm_runtime::ptx::module::Module;
 use ptx_gemm_runtime::ptx::module::Statement;
 use ptx_gemm_runtime::ptx::print::print;
@@ -165,20 +166,39 @@ pub struct Mutant {
     pub at: usize,
     /// Number of loops that this statement is in.
     pub loops: usize,
-    /// The opcode of that statement.
-    pub op: Opcode,
     /// The instruction as it was, or several.
     pub before: String,
     /// The instruction that replaces it.
     pub after: String,
     /// The clause and purpose of the instruction.
     pub note: String,
+    /// The first instruction that is replaced.
+    was: Instruction,
     /// Statements that are replaced, from `at`.
     replaced: usize,
     by: Vec<Statement>,
+    /// Where the first of them with a note is from.
+    origin: Option<Note>,
 }
 
 impl Mutant {
+    /// The first instruction that replaces others.
+    fn becomes(&self) -> Option<&Instruction> {
+        self.by.iter().find_map(instruction)
+    }
+
+    /// Whether it is in what a clause of this name asked for.
+    fn is_of(&self, clause: &str) -> bool {
+        let text = self.origin.as_ref().map_or("", |origin| &*origin.clause);
+        text.split('(').next() == Some(clause)
+    }
+
+    /// Whether one of these places wrote the instruction.
+    fn is_at(&self, sites: &[Site]) -> bool {
+        let site = self.origin.as_ref().and_then(|origin| origin.site);
+        sites.iter().any(|known| site == Some(*known as u16))
+    }
+
     /// The PTX text of the mutant of `module`.
     pub fn text(&self, module: &Module) -> String {
         let mut module = module.clone();
@@ -196,6 +216,13 @@ impl Mutant {
         let mut marked = module.clone();
         *marked.entries.get_mut(self.entry)?.body.get_mut(self.at)? = Statement::Comment(HERE.into());
         print(&marked).lines().position(|line| line.contains(HERE)).map(|line| line + 1)
+    }
+}
+
+fn instruction(statement: &Statement) -> Option<&Instruction> {
+    match statement {
+        Statement::Instruction(instruction) => Some(instruction),
+        _ => None,
     }
 }
 

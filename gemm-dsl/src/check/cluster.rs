@@ -135,6 +135,8 @@ fn boxes(settings: &Settings, input: &Input, findings: &mut Findings) {
     );
     let finding =
         findings.error("multicast-boxes", Key::Multicast, &[Key::Cluster, Key::Tile, Key::Shared, Key::Types], message);
-    finding.set("cluster(2, 1)", "two blocks do in more cases").set("cluster(1, 2)", "two blocks do in more cases");
+    for two in ["cluster(2, 1)", "cluster(1, 2)"] {
+        finding.set(two, format!("{two} has two blocks, for which more tiles are possible"));
+    }
     finding.remove("multicast", "leave multicast out");
 }

@@ -47,6 +47,7 @@ fn twice(schedule: &Schedule, findings: &mut Findings) {
             subject: String::new(),
             depends: KeySet::default(),
             candidates: Vec::new(),
+            last_resorts: Vec::new(),
         };
         finding.set(&first.clause, format!("keep one of them: {}", first.clause));
         finding.set(&item.clause, format!("keep one of them: {}", item.clause));
@@ -153,9 +154,10 @@ fn volatile_reads(settings: &Settings, findings: &mut Findings) {
         (Operands::Registers, _) => (Key::Shared, "shared(none): nothing is read from shared memory"),
     };
     let message = format!("{} conflicts with {why}", settings.text(Key::Prefetch, ""));
+    let movable = format!("prefetch({})", settings.prefetch.unwrap_or(0));
     findings
         .error("volatile", Key::Prefetch, &[other], message)
-        .set(format!("prefetch({})", settings.prefetch.unwrap_or(0)), "movable is the default");
+        .set(&movable, format!("{movable} lets the assembler move the reads"));
 }
 
 /// Tensor-core atoms determine the work of a thread, and those of a warp group read their operands themselves.
@@ -202,16 +204,14 @@ fn companions(settings: &Settings, findings: &mut Findings) {
     if let (Some(store), Some(SplitK { reduce: Reduce::Workspace, parts })) =
         (settings.get(Key::Store).filter(|_| settings.store != Store::Direct), settings.split_k)
     {
+        let serial = format!("split_k({parts}, reduce = serial)");
         let message = format!(
             "{store} conflicts with split_k({parts}, reduce = workspace): there each thread finishes what it finds complete, \
              and the threads of a block do not stage one tile together"
         );
         findings
             .error("store-split", Key::Store, &[Key::SplitK], message)
-            .set(
-                format!("split_k({parts}, reduce = serial)"),
-                "with reduce = serial the last block finishes the whole tile",
-            )
+            .set(&serial, format!("{serial} lets the last block finish the whole tile"))
             .set("store(direct)", "store(direct) needs no other thread");
     }
     grouped(settings, findings);

@@ -6,6 +6,7 @@ use crate::clause::{Clause, Expectation, Metric, Relation, SharedClause, Skew, S
 use crate::contract::Measured;
 use crate::figure::Figure;
 use crate::keys::KeySet;
+use crate::limits;
 use crate::plan::Plan;
 use crate::table::Key;
 use crate::target::Target;
@@ -27,7 +28,9 @@ pub(super) fn check(settings: &Settings, plan: &Plan, findings: &mut Findings) {
             Metric::Threads => KeySet::of(&[Key::Tile, Key::Thread, Key::Warp, Key::Specialize, Key::Expect]),
             _ => KeySet::all(),
         };
-        for (clause, help) in changes(settings, plan, &measured) {
+        for (clause, help) in
+            units(&settings.expect, &measured.contract).into_iter().chain(changes(settings, plan, &measured))
+        {
             finding.set(clause, help);
         }
         let figure = measured.figure;
@@ -43,6 +46,30 @@ pub(super) fn check(settings: &Settings, plan: &Plan, findings: &mut Findings) {
         let fixed = Clause::Expect(settings.expect.iter().map(repaired).collect());
         finding.set(&fixed, format!("{fixed} holds"));
     }
+}
+
+/// Smaller limits of bytes are meant in KiB, if these hold.
+const LEAST_BYTES: u64 = 1024;
+
+/// Larger numbers of blocks are meant as a share of the warps, if that holds: few kernels have as many.
+const MOST_BLOCKS: u64 = 16;
+
+/// The contracts with the unit that one of them was probably meant to have.
+pub(super) fn units(list: &[Expectation], contract: &Expectation) -> Option<(String, String)> {
+    let number = contract.limit.whole()?;
+    let (meant, unit) = match contract.metric {
+        Metric::Shared | Metric::CodeBytes if (1..LEAST_BYTES).contains(&number) => {
+            (Expectation { limit: (1024 * number).into(), ..*contract }, "bytes")
+        }
+        Metric::Occupancy if number > MOST_BLOCKS => {
+            (Expectation { metric: Metric::OccupancyPercent, ..*contract }, "blocks of a multiprocessor")
+        }
+        _ => return None,
+    };
+    let all = list.iter().map(|other| if other == contract { meant } else { *other }).collect();
+    let text = Clause::Expect(all).to_string();
+    let help = format!("{number} counts {unit}: write {text}");
+    Some((text, help))
 }
 
 /// Changes of one clause that may satisfy a contract; those that do not are weeded out when they are tried.
@@ -102,6 +129,12 @@ pub(super) fn nonsense(contract: &Expectation) -> Option<String> {
     let Expectation { metric, limit, .. } = contract;
     if !limit.is_number() {
         return Some(format!("the limit of {} is not a number from 0 up", metric.name()));
+    }
+    if *metric == Metric::Occupancy && *limit > Figure::from(u64::from(*limits::BLOCKS.end())) {
+        let most = limits::BLOCKS.end();
+        return Some(format!(
+            "occupancy counts blocks, and no multiprocessor holds more than {most}; `%` makes it a share of the warps"
+        ));
     }
     if *metric == Metric::OccupancyPercent && *limit > Figure::from(100) {
         return Some(format!("occupancy is at most 100 %, and {limit} % is not a share"));

@@ -154,5 +154,5 @@ fn refuse(
         _ => "vector-demand-d",
     };
     let finding = findings.error(rule, Key::Vector, &DEPENDS, message);
-    finding.set(Clause::Vector(fixed), format!("{name} = {possible} is the widest"));
+    finding.set(Clause::Vector(fixed), format!("{} is the widest", Clause::Vector(fixed)));
 }

@@ -1,7 +1,8 @@
 //! What a rule reports, before it is known which of its suggestions works.
 
-use crate::diagnostic::{Diagnostic, Fix};
+use crate::diagnostic::{Diagnostic, Edit};
 use crate::keys::KeySet;
+use crate::schedule::Schedule;
 use crate::table::{self, Key};
 
 /// A diagnostic in the making.
@@ -17,10 +18,26 @@ pub(super) struct Finding {
     /// Every kind of clause on whose value the finding depends, absent ones included.
     pub depends: KeySet,
     /// Changes that may repair it, best first, each with its help text.
-    pub candidates: Vec<(Fix, String)>,
+    pub candidates: Vec<(Edit, String)>,
+    /// The same where none of those does.
+    pub last_resorts: Vec<(Edit, String)>,
 }
 
 impl Finding {
+    /// The item that it is about, if the schedule has it.
+    pub fn place(&self, schedule: &Schedule) -> Option<usize> {
+        self.item.or_else(|| {
+            let key = self.anchor?;
+            schedule.items.iter().position(|item| item.clause.key() == key)
+        })
+    }
+
+    /// Where it is told among others: in the order of the source, what is missing last.
+    pub fn order(&self, schedule: &Schedule) -> u32 {
+        self.place(schedule)
+            .map_or(u32::MAX, |index| schedule.items[index].span.map_or(index as u32, |span| span.start))
+    }
+
     /// Says which part of the clause it is about; see [`Finding::subject`].
     pub fn about(&mut self, subject: &str) -> &mut Finding {
         self.subject = subject.into();
@@ -29,13 +46,19 @@ impl Finding {
 
     /// Proposes clauses that may repair it.
     pub fn set(&mut self, clauses: impl ToString, help: impl Into<String>) -> &mut Finding {
-        self.candidates.push((Fix::Set(clauses.to_string()), help.into()));
+        self.candidates.push((Edit::Set(clauses.to_string()), help.into()));
         self
     }
 
     /// Proposes to leave a clause out.
     pub fn remove(&mut self, clause: &str, help: impl Into<String>) -> &mut Finding {
-        self.candidates.push((Fix::Remove(clause.into()), help.into()));
+        self.candidates.push((Edit::Remove(clause.into()), help.into()));
+        self
+    }
+
+    /// Proposes clauses for the case that no other proposal works.
+    pub fn last_resort(&mut self, clauses: impl ToString, help: impl Into<String>) -> &mut Finding {
+        self.last_resorts.push((Edit::Set(clauses.to_string()), help.into()));
         self
     }
 
@@ -65,6 +88,7 @@ impl Findings {
             subject: String::new(),
             depends,
             candidates: Vec::new(),
+            last_resorts: Vec::new(),
         })
     }
 

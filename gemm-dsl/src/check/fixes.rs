@@ -1,11 +1,15 @@
-//! Chooses the first change that works from those that a rule proposes.
+//! Chooses from the changes that rules propose those that work, alone and together.
 //!
 //! A change works if, with it, the finding is gone and nothing new is found. Proposals may therefore be generous: what a
 //! rule cannot know (another clause that the change would break, a limit of the target) is found out here.
+//!
+//! A repair applies what diagnostics show. So the fix of each error is chosen for the schedule with the fixes of the errors
+//! before it, and works in the schedule as it is, too. What a user asks for is changed last, and where nothing else helps.
 
 use crate::check::finding::Finding;
 use crate::check::{Question, judge};
-use crate::diagnostic::{Fix, Severity};
+use crate::diagnostic::{Edit, Fix, Scope, Severity};
+use crate::keys::Group;
 use crate::schedule::Schedule;
 
 /// The maximum number of proposals that are tried for one finding.
@@ -14,40 +18,167 @@ const MAX_TRIES: usize = 48;
 /// The maximum number of findings that get a fix: with more, a schedule is not one mistake away from a legal one.
 const MAX_FIXED: usize = 16;
 
-/// Gives every finding the proposal that leaves the fewest errors (the first one on a tie), if any works.
+/// The order in which fixes are chosen. Some work only after those of later errors.
+const PASSES: [Scope; 3] = [Scope::Method, Scope::Method, Scope::All];
+
+/// Gives every finding the proposal that leaves the fewest errors (the first one on a tie), if any works. The findings are in
+/// the order in which they are shown.
 pub(super) fn choose(schedule: &Schedule, question: Question, mut findings: Vec<Finding>) -> Vec<Finding> {
-    let errors: Vec<Identity> = findings.iter().filter(|f| is_error(f)).map(identity).collect();
-    let unknown = question.unknown.union(schedule.unknown);
-    for finding in findings.iter_mut().filter(|finding| is_error(finding)).take(MAX_FIXED) {
-        let mut others = errors.clone();
-        if let Some(own) = others.iter().position(|id| *id == identity(finding)) {
-            others.swap_remove(own);
-        }
-        // A replacement for a clause that could not be read would be judged without that clause.
-        let known = |fix: &Fix| !fix.keys().is_some_and(|keys| keys.meets(unknown));
-        let candidates =
-            std::mem::take(&mut finding.candidates).into_iter().filter(|(fix, _)| known(fix)).take(MAX_TRIES);
-        let working = candidates.filter_map(|(fix, help)| Some((left(&fix, schedule, question, &others)?, fix, help)));
-        if let Some((_, fix, help)) = working.min_by_key(|(left, ..)| *left) {
-            finding.diagnostic.help = Some(help);
-            finding.diagnostic.fix = Some(fix);
-        }
+    let errors: Vec<Finding> = findings.iter().filter(|finding| is_error(finding)).cloned().collect();
+    let choices: Vec<Choice> = errors.iter().take(MAX_FIXED).map(|_| Choice::default()).collect();
+    let mut course = Course { start: State { schedule: schedule.clone(), errors }, now: None, choices, question };
+    for scope in PASSES {
+        (0..course.choices.len()).for_each(|place| course.advance(place, scope));
+    }
+    let told: Vec<(Option<Fix>, Option<String>)> = (0..course.choices.len()).map(|place| course.told(place)).collect();
+    for (finding, (fix, help)) in findings.iter_mut().filter(|finding| is_error(finding)).zip(told) {
+        finding.diagnostic.help = help.or(finding.diagnostic.help.take());
+        finding.diagnostic.fix = fix;
     }
     findings
 }
 
-/// The number of errors left after a change; `None` if one of them is new.
-fn left(fix: &Fix, schedule: &Schedule, question: Question, others: &[Identity]) -> Option<usize> {
-    let after = judge(&fix.apply(schedule)?, question).findings;
-    let mut others = others.to_vec();
-    let mut count = 0;
-    for error in after.iter().filter(|finding| is_error(finding)) {
-        // An error that occurred twice may still occur twice.
-        let known = others.iter().position(|id| *id == identity(error))?;
-        others.swap_remove(known);
-        count += 1;
+/// A schedule and what is wrong with it.
+struct State {
+    schedule: Schedule,
+    errors: Vec<Finding>,
+}
+
+/// The way from a schedule to one with fewer errors.
+struct Course<'q> {
+    start: State,
+    /// After the chosen fixes; `None` before the first one.
+    now: Option<State>,
+    /// What was chosen for each error of the first state.
+    choices: Vec<Choice>,
+    question: Question<'q>,
+}
+
+/// What was found out about the proposals for an error.
+#[derive(Default)]
+struct Choice {
+    /// The one to apply, with its help.
+    fix: Option<(Fix, String)>,
+    /// The help of one that works only after those of other errors: not yet a fix.
+    later: Option<String>,
+    /// How many fixes had been chosen when none that keeps what is given worked.
+    tried: Option<usize>,
+}
+
+/// What the proposals for an error come to.
+enum Found {
+    /// The state after the best one, and its help.
+    Fix(State, Fix, String),
+    /// The help of one that works only after the chosen fixes.
+    Later(String),
+    Nothing,
+}
+
+impl Course<'_> {
+    /// Chooses a fix for an error that is still there.
+    fn advance(&mut self, place: usize, scope: Scope) {
+        let choice = &self.choices[place];
+        if choice.fix.is_some() || (scope == Scope::All && choice.later.is_some()) {
+            return;
+        }
+        let id = identity(&self.start.errors[place]);
+        // Its proposals contain what was changed in the same clause before.
+        let Some(error) = self.now().errors.iter().find(|error| identity(error) == id) else { return };
+        let chosen = self.choices.iter().filter(|choice| choice.fix.is_some()).count();
+        let tried = choice.tried == Some(chosen);
+        let mut found = self.best(&error.candidates, &id, scope, tried);
+        if let Found::Nothing = found {
+            found = self.best(&error.last_resorts, &id, scope, tried);
+        }
+        let choice = &mut self.choices[place];
+        match found {
+            Found::Fix(after, fix, help) => {
+                choice.fix = Some((fix, help));
+                self.now = Some(after);
+            }
+            Found::Later(help) => (choice.tried, choice.later) = (Some(chosen), Some(help)),
+            Found::Nothing => choice.tried = Some(chosen),
+        }
     }
-    Some(count)
+
+    /// The state after the chosen fixes.
+    fn now(&self) -> &State {
+        self.now.as_ref().unwrap_or(&self.start)
+    }
+
+    /// The proposal for an error that leaves the fewest errors, of those that `scope` permits; without those that keep what is
+    /// given if these have been tried.
+    fn best(&self, proposals: &[(Edit, String)], id: &Identity, scope: Scope, tried: bool) -> Found {
+        let now = self.now();
+        let unknown = self.question.unknown.union(now.schedule.unknown);
+        // A replacement for a clause that could not be read would be judged without that clause.
+        let known = |edit: &Edit| !edit.sets().meets(unknown);
+        let mut found = Found::Nothing;
+        for (edit, help) in proposals.iter().filter(|(edit, _)| known(edit)).take(MAX_TRIES) {
+            let changes = edit.changes(&self.start.schedule, self.question.guessed);
+            let fix = Fix { edit: edit.clone(), changes };
+            let keeps = fix.given().is_empty();
+            if !scope.permits(&fix) || keeps && tried {
+                continue;
+            }
+            let after = edit.apply(&now.schedule).and_then(|after| now.without(id, after, self.question));
+            let Some(after) = after else { continue };
+            match &found {
+                Found::Fix(best, ..) if best.errors.len() <= after.errors.len() => {}
+                _ if self.now.is_none() || self.start.repaired_by(id, edit, self.question) => {
+                    let last = after.errors.is_empty();
+                    found = Found::Fix(after, fix, help.clone());
+                    if last {
+                        break;
+                    }
+                }
+                Found::Nothing if keeps => found = Found::Later(format!("{help}, after the other fixes")),
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// The fix and the help of an error: its own, or that of another one that repairs both.
+    fn told(&self, place: usize) -> (Option<Fix>, Option<String>) {
+        let (error, choice) = (&self.start.errors[place], &self.choices[place]);
+        let id = identity(error);
+        let other = || {
+            // One that repairs both alone may leave this one after those before it.
+            if self.now.as_ref().is_none_or(|now| now.errors.iter().any(|left| identity(left) == id)) {
+                return None;
+            }
+            let fixes = self.choices.iter().filter_map(|choice| choice.fix.as_ref());
+            let (fix, _) = fixes.into_iter().find(|(fix, _)| self.start.repaired_by(&id, &fix.edit, self.question))?;
+            let own = error.candidates.iter().chain(&error.last_resorts).find(|(edit, _)| *edit == fix.edit);
+            let several = matches!(&fix.edit, Edit::Set(clauses) if clauses.contains(';'));
+            let also = || format!("{} {} this, too", fix.edit, if several { "repair" } else { "repairs" });
+            Some((fix.clone(), own.map_or_else(also, |(_, help)| help.clone())))
+        };
+        let Some((fix, help)) = choice.fix.clone().or_else(other) else { return (None, choice.later.clone()) };
+        let subjects: Vec<&str> = fix.given().into_iter().map(Group::subject).collect();
+        let help = if subjects.is_empty() { help } else { format!("{help} (changes {})", subjects.join(" and ")) };
+        (Some(fix), Some(help))
+    }
+}
+
+impl State {
+    /// The state of a changed schedule, if the change repairs an error and adds none.
+    fn without(&self, id: &Identity, schedule: Schedule, question: Question) -> Option<State> {
+        let mut others: Vec<Identity> = self.errors.iter().map(identity).collect();
+        others.swap_remove(others.iter().position(|other| other == id)?);
+        let errors: Vec<Finding> = judge(&schedule, question).findings.into_iter().filter(is_error).collect();
+        for error in &errors {
+            // An error that occurred twice may still occur twice.
+            let known = others.iter().position(|other| *other == identity(error))?;
+            others.swap_remove(known);
+        }
+        Some(State { schedule, errors })
+    }
+
+    fn repaired_by(&self, id: &Identity, edit: &Edit, question: Question) -> bool {
+        edit.apply(&self.schedule).is_some_and(|schedule| self.without(id, schedule, question).is_some())
+    }
 }
 
 fn is_error(finding: &Finding) -> bool {

@@ -34,10 +34,10 @@ mod tma;
 mod values;
 
 use crate::clause::Clause;
-use crate::diagnostic::{Diagnostic, Kind, Severity};
+use crate::diagnostic::{Change, Diagnostic, Kind, Severity};
 use crate::diagnostics::Diagnostics;
 use crate::implemented;
-use crate::keys::KeySet;
+use crate::keys::{Group, KeySet};
 use crate::plan::Plan;
 use crate::schedule::Schedule;
 use crate::table::Key;
@@ -59,10 +59,13 @@ struct Question<'p> {
     target: Option<Target>,
     /// The kinds of clauses about which nothing is known.
     unknown: KeySet,
+    /// The clauses that are read as what they probably mean.
+    guessed: &'p [Change],
 }
 
 /// What the rules say about one schedule.
 struct Verdict {
+    /// In the order of its clauses.
     findings: Vec<Finding>,
     plan: Option<Plan>,
 }
@@ -130,6 +133,7 @@ fn judge(schedule: &Schedule, question: Question) -> Verdict {
         registers::occupancy(&settings, plan, &mut broken);
     }
     own.list.extend(broken.list);
+    own.list.sort_by_key(|finding| finding.order(schedule));
     Verdict { findings: own.list, plan }
 }
 
@@ -144,31 +148,25 @@ fn not_implemented(schedule: &Schedule, findings: &mut Findings) {
             finding.remove(&name, format!("leave {name} out"));
         }
         for text in missing.instead {
-            let verb = if text.contains(';') { "are" } else { "is" };
-            finding.set(&text, format!("{text} {verb}"));
+            let verb = if text.contains(';') { "work" } else { "works" };
+            finding.set(&text, format!("{text} {verb} today"));
         }
     }
 }
 
 /// The verdict's findings as diagnostics in the order of the source, together with what is known already.
 fn diagnostics(schedule: &Schedule, findings: Vec<Finding>, before: Vec<Diagnostic>) -> Diagnostics {
-    let place = |finding: &Finding| {
-        finding.item.or_else(|| {
-            let key = finding.anchor?;
-            schedule.items.iter().position(|item| item.clause.key() == key)
-        })
-    };
     // Spelling errors come before errors of meaning.
     let told = |diagnostic: Diagnostic| (diagnostic.span.map_or(u32::MAX, |span| span.start), diagnostic);
     let mut list: Vec<(u32, Diagnostic)> = before.into_iter().map(told).collect();
     for finding in findings {
-        let item = place(&finding);
+        let order = finding.order(schedule);
+        let item = finding.place(schedule);
         let mut diagnostic = finding.diagnostic;
         if let Some(index) = item {
             diagnostic.span = schedule.items[index].span;
             diagnostic.clause = schedule.items[index].clause.name().into();
         }
-        let order = diagnostic.span.map_or(item.map_or(u32::MAX, |index| index as u32), |span| span.start);
         list.push((order, diagnostic));
     }
     list.sort_by_key(|(order, _)| *order);
@@ -209,7 +207,9 @@ pub(crate) fn report(
     unknown: KeySet,
     errors: Vec<Diagnostic>,
 ) -> Diagnostics {
-    let question = Question { target, unknown, ..Question::default() };
+    let spelled = errors.iter().filter_map(|error| error.fix.as_ref());
+    let guessed: Vec<Change> = spelled.flat_map(|fix| fix.changes.iter().copied()).collect();
+    let question = Question { target, unknown, guessed: &guessed, ..Question::default() };
     let findings = fixes::choose(schedule, question, judge(schedule, question).findings);
     let mut all = diagnostics(schedule, findings, errors);
     all.retain_errors();
@@ -218,10 +218,10 @@ pub(crate) fn report(
 
 /// What the schedule computes.
 pub(crate) fn problem(schedule: &Schedule) -> Result<Problem, Diagnostics> {
-    let keys = KeySet::of(&[Key::Types, Key::Layout, Key::Epilogue, Key::Batch]);
     let question = Question::default();
     let concerns = |finding: &Finding| {
-        finding.diagnostic.severity == Severity::Error && finding.anchor.is_some_and(|key| keys.contains(key))
+        let of_problem = finding.anchor.is_some_and(|key| key.group() == Group::Problem);
+        finding.diagnostic.severity == Severity::Error && of_problem
     };
     let findings = judge(schedule, question).findings;
     if !findings.iter().any(concerns) && schedule.errors.is_empty() {

@@ -1,9 +1,10 @@
 //! Types and epilogue: which types go together, and what the expression may do in the accumulator's type.
 
-use crate::check::finding::Findings;
+use crate::check::finding::{Finding, Findings};
 use crate::check::settings::Settings;
 use crate::clause::{Atom, Clause, TypesClause};
 use crate::epilogue::{Expr, Function};
+use crate::instead;
 use crate::print::literal;
 use crate::table::Key;
 use crate::token::abridged;
@@ -31,7 +32,10 @@ fn inputs(settings: &Settings, findings: &mut Findings) {
         let finding = findings.error("types-mixed", Key::Types, &[], message);
         propose(finding, settings, |types| TypesClause { b: Some(a), ..types });
         propose(finding, settings, |types| TypesClause { a: Some(b), ..types });
-        finding.set(Clause::Types(all(a)), format!("{} is legal", Clause::Types(all(a))));
+        for dtype in [a, b] {
+            finding.set(Clause::Types(all(dtype)), format!("{} is legal", Clause::Types(all(dtype))));
+        }
+        plain_types(finding, settings);
     } else if settings.atom == Atom::Fma && (a == DType::Tf32 || b == DType::Tf32) {
         let message = "tf32 is a type of the tensor cores, atom(fma) multiplies f32";
         let finding = findings.error("types-tf32", Key::Types, &[Key::Atom], message);
@@ -85,6 +89,15 @@ fn accumulator(settings: &Settings, findings: &mut Findings) {
     };
     let finding = findings.error("types-acc", Key::Types, &[Key::Atom], problem);
     propose(finding, settings, |types| TypesClause { acc: Some(natural), ..types });
+    // Also where C and D are of the other kind.
+    let fits = |output: &DType| output.is_integer() == natural.is_integer();
+    propose(finding, settings, |types| TypesClause {
+        acc: Some(natural),
+        c: types.c.filter(fits),
+        d: types.d.filter(fits),
+        ..types
+    });
+    plain_types(finding, settings);
 }
 
 /// C and D are of the accumulator's kind.
@@ -102,6 +115,7 @@ fn outputs(settings: &Settings, findings: &mut Findings) {
             "d" => TypesClause { d: Some(acc), c: types.c.filter(|c| c.is_integer() == acc.is_integer()), ..types },
             _ => TypesClause { c: Some(d), ..types },
         });
+        plain_types(finding, settings);
     }
 }
 
@@ -109,17 +123,22 @@ fn all(dtype: DType) -> TypesClause {
     TypesClause { all: Some(dtype), ..TypesClause::default() }
 }
 
-fn propose(
-    finding: &mut crate::check::finding::Finding,
-    settings: &Settings,
-    change: impl Fn(TypesClause) -> TypesClause,
-) {
+fn propose(finding: &mut Finding, settings: &Settings, change: impl Fn(TypesClause) -> TypesClause) {
     let written = match settings.get(Key::Types) {
         Some(Clause::Types(types)) => *types,
         _ => TypesClause::default(),
     };
     let text = Clause::Types(change(written)).to_string();
     finding.set(&text, format!("{text} is legal"));
+}
+
+/// Proposes types that go with every epilogue.
+fn plain_types(finding: &mut Finding, settings: &Settings) {
+    for dtype in [DType::F32, DType::Bf16] {
+        for text in instead::with_type(dtype, settings.atom, settings.tile) {
+            finding.last_resort(&text, format!("{text} {} legal", if text.contains(';') { "are" } else { "is" }));
+        }
+    }
 }
 
 /// Bits that a value of the type can need, sign and exponent apart.
@@ -143,9 +162,13 @@ fn epilogue(settings: &Settings, types_are_fine: bool, findings: &mut Findings) 
         if acc.is_integer() {
             for function in Function::TABLE.iter().filter(|(_, function)| function.is_transcendental()) {
                 if epilogue.expr.any(&|e| matches!(e, Expr::Call(called, _) if *called == function.1)) {
-                    let message = format!("epilogue: {} has no meaning in {acc}, the accumulator's type", function.0);
+                    let message = format!(
+                        "epilogue: {} has no meaning in {acc}, the accumulator's type, which has relu, abs, min, max and clamp",
+                        function.0
+                    );
                     let finding = findings.error("epilogue-type", Key::Epilogue, &[Key::Types], message);
-                    finding.otherwise(format!("{acc} has relu, abs, min, max and clamp"));
+                    finding.set("types(f32)", format!("types(f32) has {}", function.0));
+                    finding.remove("epilogue", "leave epilogue out");
                 }
             }
         }

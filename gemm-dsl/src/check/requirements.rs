@@ -2,14 +2,11 @@
 
 use crate::check::settings::Settings;
 use crate::clause::Atom;
+use crate::instead;
 use crate::table::Key;
 use crate::target::Target;
 use crate::terms::{Load, Pace, Reduce, Side, SplitK, Store};
 use crate::types::DType;
-
-/// The replacements that every target can multiply with; a schedule for tensor cores may lack the work of a thread, or
-/// use types that only tensor cores have.
-const PLAIN: [&str; 3] = ["atom(fma)", "atom(fma); thread(8, 8)", "types(f32); atom(fma); thread(8, 8)"];
 
 /// A clause that needs more than the oldest target.
 pub(super) struct Requirement {
@@ -45,28 +42,37 @@ pub(super) fn all(settings: &Settings) -> Vec<Requirement> {
             need(Key::Types, format!("{dtype}"), Target::SM_89, &["types(f16)", "types(f32)"]);
         }
     }
+    // What every target can multiply with. A schedule may use types that only tensor cores have.
+    let by_threads = instead::by_threads(settings.warp);
+    let other_types = by_threads.iter().map(|text| format!("types(f32); {text}"));
+    let plain: Vec<String> = by_threads.iter().cloned().chain(other_types).collect();
+    let plain: Vec<&str> = plain.iter().map(String::as_str).collect();
     match settings.atom {
         Atom::Fma => {}
         Atom::Mma(_, _, 8) if settings.factor(Side::A) == DType::F16 => {
-            need(Key::Atom, "mma".into(), Target::SM_75, &PLAIN)
+            need(Key::Atom, "mma".into(), Target::SM_75, &plain)
         }
         // Half as deep a product, which Turing has for f16.
         Atom::Mma(m, n, k) => {
             let shallow: &[&str] = if settings.factor(Side::A) == DType::F16 { &["atom(mma(16, 8, 8))"] } else { &[] };
-            need(Key::Atom, format!("mma({m}, {n}, {k})"), Target::SM_80, &[shallow, &PLAIN].concat());
+            need(Key::Atom, format!("mma({m}, {n}, {k})"), Target::SM_80, &[shallow, &plain].concat());
         }
         Atom::Wgmma(..) => {
-            let k = mma_depth(settings.factor(Side::A));
-            let smaller = format!("atom(mma(16, 8, {k}))");
-            let of_warps = format!("{smaller}; warp(64, 64)");
-            let instead: Vec<&str> = [smaller.as_str(), of_warps.as_str()].into_iter().chain(PLAIN).collect();
+            let of_warps = by_warps(settings);
+            let instead: Vec<&str> = of_warps.iter().map(String::as_str).chain(plain).collect();
             need(Key::Atom, "wgmma".into(), Target::SM_90A, &instead);
         }
     }
     match settings.load {
         Load::Registers => {}
         Load::CpAsync => need(Key::Load, "cp_async".into(), Target::SM_80, &["load(registers)"]),
-        Load::Tma => need(Key::Load, "tma".into(), Target::SM_90, &["load(cp_async)", "load(registers)"]),
+        Load::Tma => {
+            // `wgmma` reads what TMA has copied, so a target without the one has no use for the other.
+            let of_warps = if let Atom::Wgmma(..) = settings.atom { by_warps(settings) } else { Vec::new() };
+            let others = ["load(cp_async)", "load(registers)"].into_iter();
+            let instead: Vec<&str> = others.chain(of_warps.iter().map(String::as_str)).collect();
+            need(Key::Load, "tma".into(), Target::SM_90, &instead);
+        }
     }
     if settings.pace == Pace::Free {
         need(Key::Pace, "pace(free)".into(), Target::SM_80, &["pace(tile)"]);
@@ -87,12 +93,18 @@ pub(super) fn all(settings: &Settings) -> Vec<Requirement> {
     list
 }
 
-/// The k of the largest `mma.sync.m16n8` for an element type (PTX ISA, matrix shapes).
-pub(super) fn mma_depth(dtype: DType) -> u32 {
-    match dtype {
-        DType::Tf32 | DType::F32 => 8,
-        DType::F64 => 4,
-        DType::F16 | DType::Bf16 => 16,
-        _ => 32,
+/// What multiplies in place of `wgmma`: the instructions of a warp, with what a warp computes and with copies that every target
+/// with them has.
+fn by_warps(settings: &Settings) -> Vec<String> {
+    const REGISTERS: [&str; 2] = ["; load(registers)", "; load(registers); stages(2)"];
+    let dtype = settings.factor(Side::A);
+    let copies = ["", "; load(cp_async)", "; load(cp_async); stages(2)"].into_iter().chain(REGISTERS);
+    let mut loads: Vec<(u32, &str)> = copies.map(|load| (dtype.mma_depth(), load)).collect();
+    if dtype == DType::F16 {
+        // Turing has products that are half as deep.
+        loads.extend(REGISTERS.map(|load| (8, load)));
     }
+    let warps = ["", "; warp(64, 64)", "; warp(64, 32)", "; warp(32, 32)", "; warp(16, 8)"];
+    let of_warp = |(depth, load)| warps.map(|warp| format!("atom(mma(16, 8, {depth})){warp}{load}"));
+    loads.into_iter().flat_map(of_warp).collect()
 }

@@ -65,12 +65,12 @@ fn body(settings: &Settings, unroll: u32, findings: &mut Findings) {
             }
         }
         for size in [32, 16, 8] {
-            finding.set(format!("thread({size}, {size})"), format!("such as thread({size}, {size})"));
+            finding.set(format!("thread({size}, {size})"), format!("write thread({size}, {size}), for example"));
         }
         // Only up to what a thread can also hold.
         let fits = |part: &Extent2| part.m * part.n < MAX_REGISTERS;
         for Extent2 { m, n } in parts(thread).into_iter().filter(fits).take(12) {
-            finding.set(format!("thread({m}, {n})"), format!("such as thread({m}, {n})"));
+            finding.set(format!("thread({m}, {n})"), format!("write thread({m}, {n}), for example"));
         }
     }
     let (Some(_), Some(depth)) = (settings.shared, tile.k) else { return };
@@ -91,7 +91,7 @@ fn body(settings: &Settings, unroll: u32, findings: &mut Findings) {
         let finding = findings.error("copies", Key::Tile, &depends, message);
         finding.depends.insert(Key::Specialize);
         for size in [8, 4, 2, 1] {
-            finding.set(format!("thread({size}, {size})"), format!("such as thread({size}, {size})"));
+            finding.set(format!("thread({size}, {size})"), format!("write thread({size}, {size}), for example"));
         }
         finding.remove("specialize", "leave specialize out");
     }

@@ -3,9 +3,9 @@
 use std::ops::RangeInclusive;
 
 use crate::check::finding::Findings;
-use crate::check::requirements::mma_depth;
 use crate::check::settings::Settings;
 use crate::clause::{Atom, Clause, SharedClause, Skew, StagedOrder, TileClause};
+use crate::instead;
 use crate::table::Key;
 use crate::target::MAX_ACCESS_BYTES;
 use crate::terms::{Fast, Load, Side};
@@ -13,6 +13,9 @@ use crate::types::DType;
 
 /// Columns of a `wgmma`, in steps of 8 or 16.
 pub(super) const WGMMA_COLUMNS: RangeInclusive<u32> = 8..=256;
+
+/// The maximum number of other tiles that are tried for a shape.
+const MAX_TILES: usize = 12;
 
 pub(super) fn check(settings: &Settings, findings: &mut Findings) {
     match settings.atom {
@@ -37,15 +40,21 @@ fn mma(settings: &Settings, shape: (u32, u32, u32), findings: &mut Findings) {
     if !multiplies("mma", settings, findings) {
         return;
     }
-    let (m, n, deepest) = if dtype == DType::F64 { (8, 8, 4) } else { (16, 8, mma_depth(dtype)) };
+    let (m, n, deepest) = if dtype == DType::F64 { (8, 8, 4) } else { (16, 8, dtype.mma_depth()) };
     // The half-depth shapes exist in addition to the full ones.
     let legal = (shape.0, shape.1) == (m, n) && (shape.2 == deepest || (m == 16 && shape.2 == deepest / 2));
     if !legal {
         let half = if m == 16 { format!(" or {m} x {n} x {}", deepest / 2) } else { String::new() };
         let atom = settings.text(Key::Atom, "");
         let message = format!("{atom}: no such shape for {dtype}; it is {m} x {n} x {deepest}{half}");
-        let text = format!("atom(mma({m}, {n}, {deepest}))");
-        findings.error("atom-shape", Key::Atom, &[Key::Types], message).set(&text, format!("{text} exists"));
+        let finding = findings.error("atom-shape", Key::Atom, &[Key::Types], message);
+        for depth in [Some(deepest), (m == 16).then_some(deepest / 2)].into_iter().flatten() {
+            let text = format!("atom(mma({m}, {n}, {depth}))");
+            finding.set(&text, format!("{text} exists"));
+        }
+        for text in instead::by_threads(settings.warp) {
+            finding.last_resort(&text, format!("threads multiply {dtype}: {text}"));
+        }
     }
 }
 
@@ -67,14 +76,31 @@ fn wgmma(settings: &Settings, shape: (u32, u32, u32), findings: &mut Findings) -
         WGMMA_COLUMNS.end()
     );
     let finding = findings.error("atom-shape", Key::Atom, &[Key::Types], message);
-    // Near what is written, or what divides the tile.
-    let near = (shape.1.clamp(8, 256) / 16 * 16).max(8);
-    let of_tile = settings.tile.and_then(|tile| {
-        (8..=256).rev().step_by(16).map(|n| n / 16 * 16).find(|n| *n > 0 && tile.n.is_multiple_of(*n))
-    });
-    for columns in [Some(near), of_tile, Some(8)].into_iter().flatten() {
+    // The nearest ones first, in the tile as it is if they divide it.
+    let mut columns: Vec<u32> = WGMMA_COLUMNS.step_by(8).filter(|n| *n <= 32 || n.is_multiple_of(16)).collect();
+    columns.sort_by_key(|n| (n.abs_diff(shape.1), std::cmp::Reverse(*n)));
+    let divides = |n: &u32| settings.tile.is_none_or(|tile| tile.n.is_multiple_of(*n));
+    for columns in columns.iter().filter(|n| divides(n)) {
         let text = format!("atom(wgmma(64, {columns}, {depth}))");
         finding.set(&text, format!("{text} exists"));
+    }
+    if let Some(tile) = settings.tile {
+        let k = tile.k.map(|k| k.next_multiple_of(depth));
+        let of = |columns: &u32| {
+            [tile.n.next_multiple_of(*columns), *columns].map(|n| (*columns, TileClause { n, k, ..tile }))
+        };
+        let mut both: Vec<(u32, TileClause)> = columns.iter().flat_map(of).collect();
+        both.sort_by_key(|(_, changed)| changed.n.abs_diff(tile.n));
+        // Wider tiles than any instruction may have too many accumulators.
+        let narrow = [256, 128, 64].map(|n| (n, TileClause { n, k, ..tile }));
+        let others = both.into_iter().filter(|(_, changed)| *changed != tile).take(MAX_TILES);
+        for (columns, tile) in others.chain(narrow) {
+            let text = format!("atom(wgmma(64, {columns}, {depth})); {}", Clause::Tile(tile));
+            finding.set(&text, format!("{text} exist"));
+        }
+    }
+    for text in instead::by_threads(settings.warp) {
+        finding.last_resort(&text, format!("threads multiply {dtype}: {text}"));
     }
     false
 }
@@ -210,10 +236,48 @@ fn multiplies(atom: &str, settings: &Settings, findings: &mut Findings) -> bool 
     let names: Vec<&str> = of_atom.iter().map(|dtype| dtype.name()).collect();
     let message = format!("{atom} does not multiply {other}: it has {}", names.join(", "));
     let finding = findings.error("atom-types", Key::Atom, &[Key::Types, Key::Emulate], message);
-    for text in ["types(tf32)", "types(bf16)", "types(f16)", "types(i8)", "atom(fma)", "atom(fma); thread(8, 8)"] {
-        finding.set(text, format!("such as {text}"));
+    if types.a == DType::F32 && types.b == DType::F32 {
+        for text in emulated(settings) {
+            let verb = if text.contains(';') { "multiply" } else { "multiplies" };
+            finding.set(&text, format!("{text} {verb} f32 on tensor cores, as several products of bf16"));
+        }
+    }
+    let types = [DType::Tf32, DType::Bf16, DType::F16, DType::I8].into_iter();
+    let types = types.flat_map(|dtype| instead::with_type(dtype, settings.atom, settings.tile));
+    for text in types.chain(instead::by_threads(settings.warp)) {
+        finding.set(&text, format!("write {text}, for example"));
     }
     false
+}
+
+/// What makes a schedule for tensor cores multiply f32, the least change first: `emulate`, with instructions that multiply
+/// planes of 16 bits, a tile whose depth these divide, and sums that leave registers for those that are promoted.
+fn emulated(settings: &Settings) -> Vec<String> {
+    let atom = |columns: u32| match settings.atom {
+        Atom::Wgmma(..) => Clause::Atom(Atom::Wgmma(64, columns, 16)),
+        _ => Clause::Atom(Atom::Mma(16, 8, 16)),
+    };
+    let of_tile = |tile: TileClause| {
+        let columns = if let Atom::Wgmma(_, n, _) = settings.atom { n.min(tile.n) } else { 8 };
+        let atom = atom(columns);
+        if atom == Clause::Atom(settings.atom) { String::new() } else { format!("; {atom}") }
+    };
+    let mut changes = vec![String::new()];
+    if let Some(tile) = settings.tile {
+        let deeper = [tile.k.unwrap_or(0), 16, 32, 64].map(|k| TileClause { k: Some(k), ..tile });
+        let smaller =
+            [(128, 128), (64, 64)].map(|(m, n)| TileClause { m: tile.m.min(m), n: tile.n.min(n), k: Some(32) });
+        for changed in deeper.into_iter().chain(smaller) {
+            let text = if changed == tile { String::new() } else { format!("; {}", Clause::Tile(changed)) };
+            changes.push(format!("{}{text}", of_tile(changed)));
+        }
+    }
+    // What else the instructions need: `mma` the work of a warp, `wgmma` the copies of TMA.
+    let needs: &[&str] = match settings.atom {
+        Atom::Wgmma(..) => &["", "; load(tma)"],
+        _ => &["", "; warp(64, 32)", "; warp(32, 32)"],
+    };
+    changes.iter().flat_map(|change| needs.iter().map(move |more| format!("emulate(bf16x6){change}{more}"))).collect()
 }
 
 /// Both operands are of one width and family.
@@ -226,7 +290,9 @@ fn pairs(atom: &str, settings: &Settings, findings: &mut Findings) -> bool {
         let message = format!("{atom} does not multiply {} by {}", types.a, types.b);
         let finding = findings.error("atom-types", Key::Atom, &[Key::Types], message);
         for dtype in [types.a, types.b] {
-            finding.set(format!("types({dtype})"), format!("types({dtype}) is legal"));
+            for text in instead::with_type(dtype, settings.atom, settings.tile) {
+                finding.set(&text, format!("{text} {} legal", if text.contains(';') { "are" } else { "is" }));
+            }
         }
     }
     together

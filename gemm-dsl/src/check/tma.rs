@@ -140,7 +140,7 @@ fn words(side: Side, fast: Fast) -> (&'static str, &'static str) {
 fn transposed(settings: &Settings, input: &Input, both: Option<&[Input; 2]>, findings: &mut Findings) {
     let Some((a, b)) = settings.shared else { return };
     let order = if input.side == Side::A { a } else { b };
-    let (wanted, along) = words(input.side, input.global_fast);
+    let (_, along) = words(input.side, input.global_fast);
     let (written, _) = words(input.side, order.fast);
     let name = letter(input.side);
     let lower = name.to_lowercase();
@@ -162,7 +162,7 @@ fn transposed(settings: &Settings, input: &Input, both: Option<&[Input; 2]>, fin
     // Without the skew as well: a span that fits one order rarely fits the other.
     for skew in [order.skew, Skew::None] {
         if let Some(text) = shared(settings, input.side, StagedOrder { fast: input.global_fast, skew }) {
-            finding.set(&text, format!("{lower} = {wanted} is the order in memory"));
+            finding.set(&text, format!("{text} has {name} in its order in memory"));
         }
     }
     let pack = match input.side {

@@ -10,6 +10,7 @@ use crate::clause::{
 };
 use crate::limits;
 use crate::schedule::Schedule;
+use crate::suggest;
 use crate::target::Target;
 use crate::terms::{Along, Extent2};
 
@@ -103,7 +104,7 @@ impl Values<'_> {
         }
         for n in near {
             let text = rebuild(n).to_string();
-            finding.set(&text, format!("such as {text}"));
+            finding.set(&text, format!("write {text}, for example"));
         }
     }
 
@@ -128,7 +129,17 @@ impl Values<'_> {
             let message = format!("{}: {blocks} blocks, a cluster has at most {most}", self.clause);
             let finding = self.findings.error("range", self.clause.key(), &[], message);
             finding.item = Some(self.index);
-            finding.set("cluster(2, 1)", "such as cluster(2, 1)").remove("cluster", "leave cluster out");
+            // Of as many blocks as there may be, in the given proportions or others; `multicast` needs several along one.
+            let powers = || (0..=most.ilog2()).rev().map(|shift| 1 << shift).filter(|n| *n <= most);
+            let shapes = powers().flat_map(|m| powers().map(move |n| Extent2 { m, n }));
+            let mut smaller: Vec<Extent2> =
+                shapes.filter(|s| s.m <= e.m && s.n <= e.n && (2..=most).contains(&(s.m * s.n))).collect();
+            smaller.sort_by_key(|s| std::cmp::Reverse(s.m * s.n));
+            for shape in smaller {
+                let text = Clause::Cluster(shape).to_string();
+                finding.set(&text, format!("{text} has {}", suggest::count(shape.m * shape.n, "block")));
+            }
+            finding.remove("cluster", "leave cluster out");
         }
     }
 
@@ -163,7 +174,7 @@ impl Values<'_> {
         }
         // A named width is a demand, which other clauses may not allow.
         for n in [below, above].into_iter().chain((0..width.ilog2()).rev().map(|shift| 1 << shift)) {
-            finding.set(rebuild(n), format!("such as {}", rebuild(n)));
+            finding.set(rebuild(n), format!("write {}, for example", rebuild(n)));
         }
     }
 
@@ -174,10 +185,14 @@ impl Values<'_> {
             let message = format!("expect {contract}: {problem}");
             let finding = self.findings.error("limit", self.clause.key(), &[], message);
             finding.item = Some(self.index);
+            if let Some((text, help)) = contracts::units(list, contract) {
+                finding.set(text, help);
+            }
             let rest: Vec<Expectation> = list.iter().filter(|other| *other != contract).copied().collect();
+            let kept = Clause::Expect(rest.clone());
             match rest.is_empty() {
-                true => finding.remove("expect", "leave it out"),
-                false => finding.set(Clause::Expect(rest), "leave it out"),
+                true => finding.remove("expect", "leave expect out"),
+                false => finding.set(&kept, format!("leave it out: {kept}")),
             };
         }
     }
@@ -199,7 +214,7 @@ impl Values<'_> {
                 let finding = self.findings.error("range", self.clause.key(), &[], message);
                 finding.item = Some(self.index);
                 let text = rebuild(Skew::Swizzle(128)).to_string();
-                finding.set(&text, format!("such as {text}"));
+                finding.set(&text, format!("write {text}, for example"));
             }
             _ => {}
         }
@@ -217,10 +232,10 @@ impl Values<'_> {
             let valid = |n: u32| n.clamp(*limits::REGISTERS.start(), *limits::REGISTERS.end()) / 8 * 8;
             let fixed = RegistersClause { producer: valid(r.producer), consumer: valid(r.consumer) };
             let text = Clause::Registers(fixed).to_string();
-            finding.set(&text, format!("such as {text}"));
+            finding.set(&text, format!("write {text}, for example"));
             // The largest may be more than a multiprocessor has.
             let text = Clause::Registers(RegistersClause { consumer: fixed.consumer.min(240), ..fixed }).to_string();
-            finding.set(&text, format!("such as {text}"));
+            finding.set(&text, format!("write {text}, for example"));
         }
     }
 
@@ -230,7 +245,7 @@ impl Values<'_> {
         finding.item = Some(self.index);
         for every in [128, 64, 32, 16, 256] {
             let text = Clause::Promote(PromoteClause { every, ..promote }).to_string();
-            finding.set(&text, format!("such as {text}"));
+            finding.set(&text, format!("write {text}, for example"));
         }
     }
 

@@ -1,6 +1,6 @@
 //! Argument lists: positional and `name = value`, taken one by one by the clause that owns them.
 
-use crate::diagnostic::{Diagnostic, Fix};
+use crate::diagnostic::Diagnostic;
 use crate::grammar::Origin;
 use crate::grammar::number::{self, TOO_LARGE, integer};
 use crate::implemented;
@@ -248,7 +248,7 @@ impl<'t> Args<'t> {
                     let diagnostic = diagnostic.at(span_of(value));
                     if let Some(meant) = meant {
                         let value = meant.parse().unwrap_or(stand_in);
-                        self.slip(diagnostic.help(format!("write {meant}")).fix(Fix::Spell(meant)));
+                        self.slip(diagnostic.help(format!("write {meant}")).spell(meant));
                         return value;
                     }
                     self.push(diagnostic.help(format!("write {}", self.info.signature)));
@@ -278,9 +278,7 @@ impl<'t> Args<'t> {
             let message =
                 format!("{clause}: {name} = {} is an expression, and a clause takes numbers", abridged(&written));
             let spelling = number.to_string();
-            return Diagnostic::error("integer", clause, message)
-                .help(format!("write {spelling}"))
-                .fix(Fix::Spell(spelling));
+            return Diagnostic::error("integer", clause, message).help(format!("write {spelling}")).spell(spelling);
         }
         let got = match value {
             [one] => one.describe(),
@@ -292,7 +290,7 @@ impl<'t> Args<'t> {
             (false, _) => diagnostic.help(format!("write {}", self.info.signature)),
             (true, Origin::Macro) => {
                 let hole = format!("{{{written}}}");
-                diagnostic.help(format!("write `{hole}` for its value in Rust")).fix(Fix::Spell(hole))
+                diagnostic.help(format!("write `{hole}` for its value in Rust")).spell(hole)
             }
             (true, Origin::Text) => diagnostic.help("write the number itself: only gemm! takes values from Rust"),
         }
@@ -399,7 +397,7 @@ fn unknown_argument(info: &Info, name: &str) -> Diagnostic {
 }
 
 /// From the first to the last of these tokens.
-fn span_of(tokens: &[Token]) -> Span {
+pub(super) fn span_of(tokens: &[Token]) -> Span {
     let nowhere = Span { start: 0, end: 0, line: 0, column: 0 };
     tokens.first().zip(tokens.last()).map_or(nowhere, |(first, last)| first.span.to(last.span))
 }

@@ -5,7 +5,7 @@ use crate::clause::{
     RasterClause, RegistersClause, SharedClause, Skew, SpecializeClause, SplitKClause, StagedOrder, StoreClause,
     TileClause, TypesClause, VectorClause, WarpCount,
 };
-use crate::diagnostic::{Diagnostic, Fix};
+use crate::diagnostic::Diagnostic;
 use crate::grammar::args::Args;
 use crate::limits;
 use crate::span::Span;
@@ -82,7 +82,7 @@ fn bare(args: &mut Args, parentheses: bool, clause: Clause) -> Option<Clause> {
     if parentheses {
         let name = args.info.name;
         let diagnostic = Diagnostic::error("argument-extra", name, format!("{name} takes no arguments"));
-        args.slip(diagnostic.help(format!("write `{name};`")).fix(Fix::Spell(name.into())).at(args.span));
+        args.slip(diagnostic.help(format!("write `{name};`")).spell(name).at(args.span));
         args.ignore_rest();
     }
     Some(clause)

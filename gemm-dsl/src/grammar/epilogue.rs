@@ -1,6 +1,8 @@
 //! `|acc, c, alpha, bias| relu(alpha * acc + bias[n])`: declared names, then an expression with the usual precedence.
 
-use crate::diagnostic::{Diagnostic, Fix};
+mod declarations;
+
+use crate::diagnostic::{Diagnostic, Edit, Fix};
 use crate::epilogue::{Axis, BinaryOp, Epilogue, Expr, Function, Vector};
 use crate::grammar::args::Args;
 use crate::span::Span;
@@ -8,17 +10,14 @@ use crate::suggest;
 use crate::token::{Delimiter, Token, TokenKind, abridged};
 use crate::words::Word;
 
+use declarations::{CONTROL, Declarations, Indexed, axis, declarations, undeclarable};
+
 /// The maximum number of nodes in an expression: far more than anyone writes, few enough for every recursive walk.
 const MAX_NODES: u32 = 256;
-
-const OPERATORS: &str = "the operators are + - * /";
 
 const OPERANDS: &str = "an operand is a declared name, a number, a function call or an expression in parentheses";
 
 const DECLARE: &str = "declare it between the bars";
-
-/// Words that begin a conditional or a loop in Rust and have no meaning here.
-const CONTROL: [&str; 6] = ["if", "else", "match", "while", "for", "loop"];
 
 /// The stand-in for anything with an error, so that the rest of the expression is read; the clause is dropped.
 const STAND_IN: Expr = Expr::Literal(1.0);
@@ -47,62 +46,40 @@ pub(super) fn parse(args: &mut Args, tokens: &[Token]) -> Option<Epilogue> {
         return None;
     }
     let sound = args.is_clear();
-    let mut parser = Parser { args, uses: vec![Use::None; declared.len()], declared, nodes: 0, undeclared: Vec::new() };
+    let Declarations { names: declared, indexed } = declared;
+    let mut uses = vec![Use::None; declared.len()];
+    indexed.iter().for_each(|indexed| uses[indexed.name] = Use::Vector(indexed.axis));
+    let mut parser = Parser { args, uses, declared, indexed, nodes: 0, undeclared: Vec::new() };
     let mut cursor = Cursor::new(body, span);
     let expr = parser.sum(&mut cursor);
     if let Some(extra) = cursor.rest.first().filter(|_| expr.is_some()) {
         let message = format!("epilogue: expected an operator or the end, got {}", extra.describe());
-        parser.args.fail_with("epilogue", message, OPERATORS, extra.span);
+        parser.args.fail_with("epilogue", message, operators(extra), extra.span);
     }
-    let Parser { declared, uses, undeclared, .. } = parser;
+    let Parser { declared, uses, undeclared, indexed, .. } = parser;
     let epilogue = expr.map(|expr| resolve(declared.clone(), &uses, expr));
     let help = if sound { format!("declare it: |{}|", declared.join(", ")) } else { DECLARE.into() };
     // As data, if nothing else in the epilogue is unclear.
-    let whole = epilogue.as_ref().filter(|_| args.is_clear()).map(|epilogue| Fix::Set(format!("epilogue({epilogue})")));
+    let whole = epilogue.as_ref().filter(|_| args.is_clear()).map(|epilogue| format!("epilogue({epilogue})"));
+    let written = whole.as_ref().map_or(String::new(), |text| format!(": {text}"));
+    let whole = whole.map(|text| Fix::of(Some(args.info.key), Edit::Set(text)));
     // One fix for all these errors.
     for (name, span) in undeclared {
         let diagnostic = undeclared_name(&name).help(help.clone()).at(span);
         args.slip(Diagnostic { fix: whole.clone(), ..diagnostic });
     }
+    for Indexed { name, axis, span } in indexed {
+        let name = &declared[name];
+        let indexed = format!("{}[{}]", abridged(name), axis.word());
+        let message = format!("epilogue: a name is declared without its index, got `{indexed}`");
+        let help = format!("declare `{}`, and write `{indexed}` where it is used{written}", abridged(name));
+        args.slip(
+            Diagnostic { fix: whole.clone(), ..Diagnostic::error("declared-index", "epilogue", message) }
+                .help(help)
+                .at(span),
+        );
+    }
     epilogue
-}
-
-/// Why a name cannot be declared.
-fn undeclarable(name: &str) -> Option<&'static str> {
-    if Function::TABLE.iter().any(|(function, _)| *function == name) {
-        Some("is a function")
-    } else if CONTROL.contains(&name) {
-        Some("is a word of Rust")
-    } else {
-        (!name.is_ascii()).then_some("is not plain ASCII")
-    }
-}
-
-/// The names between the bars. One that cannot be declared is reported, and counts as declared in the expression.
-fn declarations(args: &mut Args, tokens: &[Token]) -> Option<Vec<String>> {
-    let mut names: Vec<String> = Vec::new();
-    let pieces: Vec<&[Token]> = tokens.split(|token| token.is_punct(',')).collect();
-    let last = pieces.len() - 1;
-    for (index, piece) in pieces.into_iter().enumerate() {
-        match piece {
-            [] if index == last => {}
-            [Token { kind: TokenKind::Ident(name), span }] => {
-                let twice = names.contains(name).then_some("is declared twice");
-                let problem = undeclarable(name).or(twice);
-                if let Some(problem) = problem {
-                    let message = format!("epilogue: `{}` {problem}", abridged(name));
-                    args.fail_with("epilogue-name", message, "declare another name", *span);
-                }
-                names.push(name.clone());
-            }
-            other => {
-                let (got, span) = other.first().map_or(("nothing".into(), args.span), |t| (t.describe(), t.span));
-                args.fail("epilogue", format!("epilogue: expected a name to declare, got {got}"), span);
-                return None;
-            }
-        }
-    }
-    Some(names)
 }
 
 /// What a declared name turned out to be.
@@ -154,6 +131,8 @@ struct Parser<'a, 't> {
     args: &'a mut Args<'t>,
     /// The names between the bars, then the undeclared ones.
     declared: Vec<String>,
+    /// Names that were declared with an index.
+    indexed: Vec<Indexed>,
     uses: Vec<Use>,
     nodes: u32,
     /// Names that are not declared and do not resemble a declared one, with the first span of each.
@@ -236,7 +215,7 @@ impl Parser<'_, '_> {
                     None => Some(expr),
                     Some(extra) => self.fail(
                         format!("epilogue: expected an operator or `)`, got {}", extra.describe()),
-                        OPERATORS,
+                        operators(extra),
                         extra.span,
                     ),
                 }
@@ -249,7 +228,7 @@ impl Parser<'_, '_> {
         let digits: String = text.chars().filter(|&c| c != '_').collect();
         let text = abridged(text);
         match digits.parse::<f64>() {
-            Ok(value) if value.is_finite() && digits.starts_with(|c: char| c.is_ascii_digit()) => {
+            Ok(value) if value.is_finite() && digits.starts_with(|c: char| c == '.' || c.is_ascii_digit()) => {
                 Some(Expr::Literal(value))
             }
             Ok(_) => self.wrong(format!("epilogue: {text} is too large for f64"), "write a smaller number", span),
@@ -262,7 +241,10 @@ impl Parser<'_, '_> {
     fn name(&mut self, name: &str, span: Span, cursor: &mut Cursor) -> Option<Expr> {
         if CONTROL.contains(&name) {
             let choosing = Function::TABLE.iter().filter(|(_, function)| function.chooses()).map(|(name, _)| *name);
-            let help = format!("write {} to choose between values", suggest::list(choosing));
+            let help = match name {
+                "let" | "return" => "write the value alone".into(),
+                _ => format!("write {} to choose between values", suggest::list(choosing)),
+            };
             let message = format!("epilogue: `{name}` does not exist here, an epilogue is one expression");
             return self.fail(message, help, span);
         }
@@ -281,11 +263,14 @@ impl Parser<'_, '_> {
         let (usage, expr) = match index {
             None if name == "acc" => return Some(Expr::Acc),
             None if name == "c" => return Some(Expr::C),
-            None => (Use::Scalar, Expr::Scalar(declared)),
+            None => match self.indexed.iter().find(|indexed| indexed.name == declared) {
+                Some(indexed) => (Use::Vector(indexed.axis), Expr::Vector(declared)),
+                None => (Use::Scalar, Expr::Scalar(declared)),
+            },
             Some((_, at)) if name == "acc" || name == "c" => {
                 let message = format!("epilogue: {name} is one element and takes no index");
                 let diagnostic = Diagnostic::error("epilogue", "epilogue", message).help(format!("write {name}"));
-                self.args.slip(diagnostic.fix(Fix::Spell(String::new())).at(at));
+                self.args.slip(diagnostic.spell("").at(at));
                 return Some(if name == "acc" { Expr::Acc } else { Expr::C });
             }
             Some((index, at)) => match axis(index) {
@@ -318,6 +303,13 @@ impl Parser<'_, '_> {
             self.args.slip(undeclared_name(name).meant(near).at(span));
             return at;
         }
+        if let Some((function, usage)) =
+            Function::TABLE.iter().find(|(known, _)| *known == name).map(|(name, f)| (name, usage(*f)))
+        {
+            let message = format!("epilogue: {function} is a function");
+            self.args.fail_with("epilogue", message, format!("write {usage}"), span);
+            return None;
+        }
         // A name that is too long to be shown was not meant as a declaration.
         if undeclarable(name).is_some() || abridged(name) != name {
             self.args.push(undeclared_name(name).help(DECLARE).at(span));
@@ -339,6 +331,11 @@ impl Parser<'_, '_> {
         let takes = |function: &Function| function.arity() == pieces.len();
         let some = Function::TABLE.iter().any(|(_, function)| takes(function));
         let takes_them = |function: &Function| !some || takes(function);
+        if known.is_none() && self.declared.iter().any(|declared| declared == name) {
+            let shown = abridged(name);
+            let message = format!("epilogue: {shown} is not a function, and an operator is missing after it");
+            return self.wrong(message, format!("write {shown} * (...) for a product"), span.to(group));
+        }
         let Some(function) = known.or_else(|| self.args.unknown_word_of(name, span, takes_them)) else {
             // Its arguments have errors of their own.
             for piece in inner.split(|token| token.is_punct(',')).filter(|piece| !piece.is_empty()) {
@@ -349,9 +346,8 @@ impl Parser<'_, '_> {
         if pieces.len() != function.arity() {
             let (wanted, got) = (function.arity(), pieces.len());
             let plural = if wanted == 1 { "argument" } else { "arguments" };
-            let usage = format!("write {name}({})", ["x", "y", "z"][..wanted.min(3)].join(", "));
             let message = format!("epilogue: {name} takes {wanted} {plural}, got {got}");
-            return self.wrong(message, usage, span.to(group));
+            return self.wrong(message, format!("write {}", usage(function)), span.to(group));
         }
         let mut values = Vec::with_capacity(pieces.len());
         for piece in pieces {
@@ -368,16 +364,23 @@ impl Parser<'_, '_> {
             None => Some(value),
             Some(extra) => {
                 let message = format!("epilogue: expected an operator or `,`, got {}", extra.describe());
-                self.fail(message, OPERATORS, extra.span)
+                self.fail(message, operators(extra), extra.span)
             }
         }
     }
 }
 
-/// `m` or `n`, between the brackets of a vector.
-fn axis(index: &[Token]) -> Option<Axis> {
-    let [axis] = index else { return None };
-    Axis::TABLE.iter().find(|(word, _)| axis.ident() == Some(word)).map(|(_, axis)| *axis)
+/// What may be in the place of a token after an operand.
+fn operators(found: &Token) -> &'static str {
+    match found.is_punct('.') {
+        true => "a function takes all of its operands in parentheses: max(acc, 0)",
+        false => "the operators are + - * /",
+    }
+}
+
+/// A call of a function.
+fn usage(function: Function) -> String {
+    format!("{}({})", function.word(), ["x", "y", "z"][..function.arity().min(3)].join(", "))
 }
 
 fn undeclared_name(name: &str) -> Diagnostic {

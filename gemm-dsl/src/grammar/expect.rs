@@ -1,15 +1,18 @@
 //! `expect { spills = 0; shared <= 48 KiB }`: figures, comparisons, limits.
 
 use crate::clause::{Clause, Expectation, Metric, Relation};
-use crate::diagnostic::{Diagnostic, Fix};
+use crate::diagnostic::Diagnostic;
 use crate::figure::Figure;
-use crate::grammar::args::Args;
-use crate::grammar::number::integer;
-use crate::token::{Token, TokenKind};
+use crate::grammar::args::{Args, span_of};
+use crate::grammar::number::{self, integer};
+use crate::suggest;
+use crate::token::{Token, TokenKind, abridged};
 use crate::words::Word;
 
 /// Units of bytes.
 const UNITS: [(&str, u64); 3] = [("B", 1), ("KiB", 1024), ("MiB", 1024 * 1024)];
+
+const UNITS_OF_BYTES: &str = "write B, KiB or MiB";
 
 /// Reads the inside of the braces; `None` if there are none.
 pub(super) fn parse(args: &mut Args, group: Option<&[Token]>) -> Option<Clause> {
@@ -18,8 +21,13 @@ pub(super) fn parse(args: &mut Args, group: Option<&[Token]>) -> Option<Clause> 
         return None;
     };
     let mut list: Vec<Expectation> = Vec::new();
+    let mut unknown = false;
     for piece in tokens.split(|token| token.is_punct(';') || token.is_punct(',')) {
-        if let [first, ..] = piece
+        if let [Token { kind: TokenKind::Hole(_), .. }, ..] = piece {
+            // The unit and the limits are those of a figure that is known at run time.
+            args.hole();
+            unknown = true;
+        } else if let [first, ..] = piece
             && let Some(contract) = contract(args, piece)
         {
             if list.iter().any(|earlier| earlier.metric == contract.metric) {
@@ -28,7 +36,7 @@ pub(super) fn parse(args: &mut Args, group: Option<&[Token]>) -> Option<Clause> 
             list.push(contract);
         }
     }
-    if list.is_empty() {
+    if list.is_empty() && !unknown {
         args.missing("at least one contract");
     }
     Some(Clause::Expect(list))
@@ -49,47 +57,64 @@ fn contract(args: &mut Args, piece: &[Token]) -> Option<Expectation> {
         args.fail("relation", format!("expect: {} needs one of = <= < >= > and a limit", metric.name()), span);
         return None;
     };
-    let (value, unit) = match &rest[signs..] {
-        [value] => (value, 1),
-        [minus, number, ..] if minus.is_punct('-') => {
-            args.int_value(metric.name(), &rest[signs..signs + 2], minus.span.to(number.span), 0);
-            return None;
-        }
-        [value, percent] if metric == Metric::Occupancy && percent.is_punct('%') => {
-            let limit = fraction(args, metric, value);
-            return Some(Expectation { metric: Metric::OccupancyPercent, relation: *relation, limit });
-        }
-        [value, unit] if metric.is_bytes() => match UNITS.iter().find(|(known, _)| unit.ident() == Some(known)) {
-            Some((_, bytes)) => (value, *bytes),
-            None => {
-                args.fail(
-                    "unit",
-                    format!("expect: {} is not a unit of bytes: B, KiB, MiB", unit.describe()),
-                    unit.span,
-                );
+    let (value, unit) = limit(&rest[signs..]);
+    if value.is_empty() {
+        args.fail("relation", format!("expect: {} needs a limit", metric.name()), span);
+        return None;
+    }
+    let (metric, unit) = match unit {
+        None => (metric, 1),
+        Some(percent) if metric == Metric::Occupancy && percent.is_punct('%') => (Metric::OccupancyPercent, 1),
+        Some(unit) if metric.is_bytes() => match bytes_of(unit.ident().unwrap_or_default()) {
+            Ok((_, bytes)) => (metric, bytes),
+            Err(near) => {
+                let diagnostic = not_a_unit(&unit.describe()).at(unit.span);
+                match near {
+                    Some(near) => args.push(diagnostic.meant(near)),
+                    None => args.push(diagnostic.help(UNITS_OF_BYTES)),
+                }
                 return None;
             }
         },
-        [_, unit, ..] => {
+        Some(unit) => {
             let message = format!("expect: {} has no unit, got {}", metric.name(), unit.describe());
             args.fail("unit", message, unit.span);
             return None;
         }
-        [] => {
-            args.fail("relation", format!("expect: {} needs a limit", metric.name()), span);
-            return None;
-        }
     };
-    if let Some(Slip { message, spelling, metric, limit }) = misspelled(metric, value) {
-        let diagnostic = Diagnostic::error("unit", "expect", message).at(value.span);
-        args.slip(diagnostic.help(format!("write {spelling}")).fix(Fix::Spell(spelling)));
+    if let [Token { kind: TokenKind::Number(text), span }] = value
+        && let Some((_, unit)) = glued(text).filter(|_| metric.is_bytes())
+        && let Err(None) = bytes_of(unit)
+    {
+        args.push(not_a_unit(&format!("`{}`", abridged(unit))).help(UNITS_OF_BYTES).at(*span));
+        return None;
+    }
+    if let ([token], 1) = (value, unit)
+        && let Some(Slip { message, spelling, metric, limit }) = misspelled(metric, token)
+    {
+        let diagnostic = Diagnostic::error("unit", "expect", message).at(token.span);
+        args.slip(diagnostic.help(format!("write {spelling}")).spell(spelling));
         return Some(Expectation { metric, relation: *relation, limit });
     }
-    if metric.is_fraction() {
-        return Some(Expectation { metric, relation: *relation, limit: fraction(args, metric, value) });
+    let limit = if metric.is_fraction() {
+        fraction(args, metric, value)
+    } else {
+        let number = args.int_value(metric.name(), value, span_of(value), 0);
+        (u64::from(number) * unit).into()
+    };
+    Some(Expectation { metric, relation: *relation, limit })
+}
+
+/// A limit and its unit: a word or a percent sign after a number or an expression.
+fn limit(tokens: &[Token]) -> (&[Token], Option<&Token>) {
+    match tokens {
+        [value @ .., before, unit]
+            if !matches!(before.kind, TokenKind::Punct(_)) && (unit.ident().is_some() || unit.is_punct('%')) =>
+        {
+            (&tokens[..=value.len()], Some(unit))
+        }
+        _ => (tokens, None),
     }
-    let number = args.int_up_to(Some(u32::MAX), metric.name(), std::slice::from_ref(value), value.span, 0);
-    Some(Expectation { metric, relation: *relation, limit: (u64::from(number) * unit).into() })
 }
 
 /// Reads a limit whose notation is wrong but whose meaning is clear.
@@ -110,24 +135,46 @@ fn misspelled(metric: Metric, value: &Token) -> Option<Slip> {
         let (metric, spelling) = (Metric::OccupancyPercent, format!("{percent} %"));
         return (share <= Figure::from(1)).then_some(Slip { message, spelling, metric, limit: percent });
     }
-    let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic())?);
-    let (_, bytes) = UNITS.iter().find(|(known, _)| *known == unit).filter(|_| metric.is_bytes())?;
+    let (number, unit) = glued(text).filter(|_| metric.is_bytes())?;
+    let (unit, bytes) = bytes_of(unit).or_else(|near| bytes_of(near.unwrap_or_default())).ok()?;
     let message = format!("expect: {text} needs a space before its unit");
     let limit = (u64::from(integer(number).ok()?) * bytes).into();
     Some(Slip { message, spelling: format!("{number} {unit}"), metric, limit })
 }
 
+/// The unit of this name and its bytes, or else the name that was probably meant.
+fn bytes_of(name: &str) -> Result<(&'static str, u64), Option<&'static str>> {
+    let known = UNITS.iter().find(|(known, _)| *known == name).copied();
+    known.ok_or_else(|| suggest::nearest(name, UNITS.iter().map(|(known, _)| *known)))
+}
+
+/// `48KiB` as a number and a word: neither an exponent nor a prefix is one.
+fn glued(text: &str) -> Option<(&str, &str)> {
+    let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic())?);
+    unit.chars().all(|c| c.is_ascii_alphabetic()).then_some((number, unit))
+}
+
+fn not_a_unit(shown: &str) -> Diagnostic {
+    Diagnostic::error("unit", "expect", format!("expect: {shown} is not a unit of bytes"))
+}
+
 /// A limit that need not be whole.
-fn fraction(args: &mut Args, metric: Metric, value: &Token) -> Figure {
-    match &value.kind {
-        TokenKind::Number(text) if text.contains(['.', 'e', 'E']) => Figure::parse(text).unwrap_or_else(|| {
-            let message = format!("expect: {} = {text} is not a number with at most eighteen decimals", metric.name());
-            args.fail("decimal", message, value.span);
-            Figure::from(0)
-        }),
-        _ => {
-            let value = std::slice::from_ref(value);
-            u64::from(args.int_up_to(Some(u32::MAX), metric.name(), value, value[0].span, 0)).into()
-        }
-    }
+fn fraction(args: &mut Args, metric: Metric, value: &[Token]) -> Figure {
+    let name = metric.name();
+    let problem = match value {
+        [Token { kind: TokenKind::Number(text), .. }] if text.contains(['.', 'e', 'E']) => match Figure::parse(text) {
+            Some(figure) => return figure,
+            None => format!("expect: {name} = {text} is not a number with at most eighteen decimals"),
+        },
+        [_] | [_, Token { kind: TokenKind::Number(_), .. }] => return whole(args, metric, value),
+        _ if number::value(value).is_some() => return whole(args, metric, value),
+        _ => format!("expect: {name} must be a number, got `{}`", abridged(&number::text(value))),
+    };
+    args.fail("decimal", problem, span_of(value));
+    Figure::from(0)
+}
+
+/// A limit that is a whole number.
+fn whole(args: &mut Args, metric: Metric, value: &[Token]) -> Figure {
+    u64::from(args.int_value(metric.name(), value, span_of(value), 0)).into()
 }

@@ -21,7 +21,7 @@ mod number;
 use std::ops::Range;
 
 use crate::clause::Clause;
-use crate::diagnostic::{Diagnostic, Fix};
+use crate::diagnostic::{Diagnostic, Edit, Fix};
 use crate::implemented;
 use crate::keys::KeySet;
 use crate::span::Span;
@@ -134,7 +134,11 @@ fn enclosed(tokens: &[Token]) -> Option<(&[Token], Span)> {
         [before @ .., semicolon] if semicolon.is_punct(';') => before.split_last()?,
         _ => tokens.split_last()?,
     };
-    let named = matches!(before, [name, bang] if name.ident() == Some("gemm") && bang.is_punct('!'));
+    let named = match before {
+        [name] => name.ident() == Some("gemm"),
+        [name, bang] => name.ident() == Some("gemm") && bang.is_punct('!'),
+        _ => false,
+    };
     match &group.kind {
         TokenKind::Group(_, inner) if before.is_empty() || named => Some((inner, tokens[0].span.to(group.span))),
         _ => None,
@@ -187,17 +191,33 @@ impl Parsed {
             }
             let message = format!("expected the name of a clause, got {}", head.describe());
             self.error(Diagnostic::error("clause-name", "schedule", message).at(head.span));
-            if matches!(&head.kind, TokenKind::Group(_, inner) if next_clause(inner, 0) < inner.len()) {
+            let extends =
+                |inner: &[Token]| matches!(inner, [first, second, ..] if first.is_punct('.') && second.is_punct('.'));
+            if matches!(&head.kind, TokenKind::Group(_, inner) if extends(inner) || next_clause(inner, 0) < inner.len())
+            {
                 // Whatever is missing may be in there.
                 self.unknown = KeySet::all();
             }
             return next_clause(tokens, 1);
         };
-        let (group, taken) = match tokens.get(1).map(|token| &token.kind) {
-            Some(TokenKind::Group(Delimiter::Paren | Delimiter::Brace, inner)) => (Some(inner.as_slice()), 2),
+        let (group, taken) = match &tokens[1..] {
+            [Token { kind: TokenKind::Group(Delimiter::Paren | Delimiter::Brace, inner), .. }, ..] => {
+                (Some(inner.as_slice()), 2)
+            }
+            // `stages = 3` and `tile = (64, 64, 8)`: read as `stages(3)` and `tile(64, 64, 8)`.
+            [equals, Token { kind: TokenKind::Group(Delimiter::Paren, inner), .. }] if equals.is_punct('=') => {
+                (Some(inner.as_slice()), tokens.len())
+            }
+            [equals, value @ ..] if equals.is_punct('=') && !value.is_empty() => (Some(value), tokens.len()),
             _ => (None, 1),
         };
         let span = head.span.to(tokens[taken - 1].span);
+        if let (Some(info), Some(value)) = (find(name), group.filter(|_| taken > 2)) {
+            let message = format!("{} takes its arguments in parentheses", info.name);
+            let spelling = format!("{}({})", info.name, number::text(value));
+            let diagnostic = Diagnostic::error("brackets", info.name, message).help(format!("write {spelling}"));
+            self.error(diagnostic.spell(spelling).at(span));
+        }
         let braces = matches!(tokens.get(1).map(|t| &t.kind), Some(TokenKind::Group(Delimiter::Brace, _)));
         self.written.push(Written { name: name.into(), key: find(name).map(|info| info.key), span });
         match find(name) {
@@ -218,7 +238,7 @@ impl Parsed {
                 let mut diagnostic = diagnostic.help("a schedule is clauses, each ended by a semicolon");
                 let after = next_clause(tokens, taken);
                 if let Some(clause) = next.ident().filter(|_| after == taken) {
-                    diagnostic = diagnostic.fix(Fix::Spell(format!("; {clause}")));
+                    diagnostic = diagnostic.fix(Fix::of(None, Edit::Spell(format!("; {clause}"))));
                 }
                 self.error(diagnostic);
                 after
@@ -253,14 +273,16 @@ impl Parsed {
         if !implemented::has(near.key) {
             // The rules would suggest the same: to leave it out.
             let help = format!("did you mean `{}`? it is not implemented yet: leave it out", near.name);
-            return self.error(diagnostic.help(help).fix(Fix::Remove(name.into())));
+            return self.error(diagnostic.help(help).fix(Fix::of(Some(near.key), Edit::Remove(name.into()))));
         }
         let (clause, outcome) = read(near, span, self.origin, group, braces);
         if outcome.lost || clause.is_none() {
+            // Under another name the arguments are others as well.
             self.meant.push(near.key);
-            return self.error(diagnostic.help(format!("did you mean `{}`?", near.name)));
+            return self.error(diagnostic.help(format!("did you mean `{}`? write {}", near.name, near.signature)));
         }
-        self.error(diagnostic.meant(near.name));
+        let fix = Fix::of(Some(near.key), Edit::Spell(near.name.into()));
+        self.error(diagnostic.meant(near.name).fix(fix));
         if let Some(written) = self.written.last_mut() {
             (written.name, written.key) = (near.name.into(), Some(near.key));
         }

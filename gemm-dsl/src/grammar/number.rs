@@ -85,7 +85,9 @@ fn operator(rest: &mut &[Token], wanted: [char; 2]) -> Option<char> {
 
 /// Whether these tokens may be a Rust expression that names something.
 pub(super) fn is_rust(tokens: &[Token]) -> bool {
-    tokens.len() <= MAX_TOKENS && tokens.iter().any(named) && !tokens.iter().any(|token| token.is_punct('='))
+    // An assignment has no value, and `'` begins a lifetime.
+    let foreign = |token: &Token| token.is_punct('=') || token.is_punct('\'');
+    tokens.len() <= MAX_TOKENS && tokens.iter().any(named) && !tokens.iter().any(foreign)
 }
 
 fn named(token: &Token) -> bool {
@@ -98,12 +100,16 @@ fn named(token: &Token) -> bool {
 
 /// The tokens as text.
 pub(super) fn text(tokens: &[Token]) -> String {
+    let is_word = |token: &Token| matches!(token.kind, TokenKind::Ident(_) | TokenKind::Number(_));
     let mut text = String::new();
-    for (index, token) in tokens.iter().enumerate() {
-        let between = |token: &Token| matches!(token.kind, TokenKind::Punct('+' | '-' | '*' | '/'));
-        let word = |token: &Token| matches!(token.kind, TokenKind::Ident(_) | TokenKind::Number(_));
-        if index > 0 && (between(token) || between(&tokens[index - 1]) || (word(token) && word(&tokens[index - 1]))) {
-            text.push(' ');
+    let mut before: Option<&Token> = None;
+    for token in tokens {
+        let operator = matches!(token.kind, TokenKind::Punct('+' | '-' | '*' | '/'));
+        match before {
+            // Without an operand before it, it is a sign.
+            Some(_) if operator => text.push(' '),
+            Some(before) if is_word(before) && is_word(token) => text.push(' '),
+            _ => {}
         }
         match &token.kind {
             TokenKind::Ident(word) | TokenKind::Number(word) | TokenKind::Other(word) => text.push_str(word),
@@ -116,6 +122,10 @@ pub(super) fn text(tokens: &[Token]) -> String {
             }
             TokenKind::Hole(_) => text.push_str("{...}"),
         }
+        if operator && before.is_some() {
+            text.push(' ');
+        }
+        before = (!operator).then_some(token);
     }
     text
 }

@@ -77,7 +77,7 @@ pub static TOPICS: &[Topic] = &[
     },
     Topic {
         name: "emulation",
-        summary: "the errors of f32 products from narrower ones, and what becomes of tiny and of infinite elements",
+        summary: "the errors of f32 products from narrower ones, and what happens to tiny and infinite elements",
         title: "Errors of emulated products",
         clause: "emulate",
         text: emulation,
@@ -129,16 +129,17 @@ fn costs_of_emulation() -> String {
 }
 
 const COSTS: &str = "\
-What a mode costs: products of narrow elements for one of f32; the workspace for each element of A and B; what the kernels move
-that split them, and with f16 scale them first; and what it leaves of the error of a product of two elements, relative to it:
+The table shows what a mode costs: the products of narrow elements for one of f32, the workspace for each element of A and B, and
+the traffic of the kernels that split them (with f16 they scale them first). The last column is the error that remains of a
+product of two elements, relative to it:
 ";
 
 const BUYS: &str = "
-Tensor cores of an H200 multiply 14.8 times as many elements of 16 bits as its cores multiply and add in f32 (989 and 67
-TFLOP/s, by its data sheet), so that three products are at best 4.9 times as fast as one, and six 2.5 times. Splitting takes time in
-proportion to m k + k n, and products to m n k: the smallest extent decides what it costs. Weights are split once and kept by
-`Prepared::keeping`. `gemmc profile SCHEDULE` counts the kernels one by one and states the error, `--device cuda:0` adds the
-time; `gemmc ablate` tries the other modes and promotions.
+By the data sheet of an H200, its tensor cores multiply 14.8 times as many elements of 16 bits as its cores multiply and add in
+f32 (989 and 67 TFLOP/s). So three products are at best 4.9 times as fast as one, and six 2.5 times. Splitting takes time in
+proportion to m k + k n, and products to m n k: the smallest extent decides what splitting costs. `Prepared::keeping` splits
+weights once and keeps them. `gemmc profile SCHEDULE` counts the kernels one by one and states the error, `--device cuda:0` adds
+the time; `gemmc ablate` tries the other modes and promotions.
 ";
 
 const OF_SUMS: &str = "\
@@ -147,15 +148,16 @@ magnitudes of elements of A and of B:
 ";
 
 const MIXED: &str = "
-u_A and u_B are the unit roundoffs of the types of A and B, whose quadrants are added in these types, and u is that of the
-accumulator (2^-24 of f32 and tf32, 2^-53 of f64, 2^-11 of f16, 2^-8 of bf16, 0 of i32, whose results are exact as ever). For
-multiply-adds in f32 this is about 4.5^l times the largest bound without the clause, relative to the largest elements of A and B
-(normwise) instead of to `|A| |B|`: elements of D that are much smaller than K a b can have no correct digit. On random data
-errors grow by a factor of two to three a level. Sums of elements of f16 can exceed its range.
+u_A and u_B are the unit roundoffs of the types of A and B; quadrants are added in these types. u is the unit roundoff of the
+accumulator: 2^-24 for f32 and tf32, 2^-53 for f64, 2^-11 for f16, 2^-8 for bf16, and 0 for i32, which stays exact.
 
-An infinity or NaN in A or B makes every element of D infinite or NaN that it would make so without the clause, and others too:
-those in the same row of another quadrant, or in the same column. Infinities may become NaN. A scalar of 0 in the epilogue that
-drops the product drops these as well. Results are the same bits in each run.
+For multiply-adds in f32 this is about 4.5^l times the largest bound without the clause. It is relative to the largest elements
+of A and B (normwise) instead of to `|A| |B|`: elements of D that are much smaller than K a b can have no correct digit. On
+random data, errors grow by a factor of two to three a level. Sums of elements of f16 can exceed its range.
+
+An infinity or NaN in A or B makes every element of D infinite or NaN that it would make so without the clause. It also affects
+others in the same row of another quadrant, or in the same column. Infinities may become NaN. If a scalar of 0 in the epilogue
+drops the product, it drops these as well. Every run gives the same bits.
 ";
 
 const BOUND: &str = "\
@@ -163,25 +165,30 @@ With `emulate`, an element of A B differs from the exact one by at most
 ";
 
 const LETTERS: &str = "
-where S is the element of |A| |B|; S_a and S_b are the sums of the magnitudes in its row of A and its column of B, and L_a and
-L_b the largest of them; c is the number of elements of k between two promotions, or K if that is smaller; and
-gamma(n) = n 2^-24 / (1 - n 2^-24), the error of n additions in f32. r is what is missing of the products of elements, whose
-planes are left out or not multiplied, and a = e L_a + t and b = e L_b + t are what is missing of an element because a plane has
-no smaller numbers. u is the unit roundoff of the planes' type.
+where
+
+- S is the element of |A| |B|. S_a and S_b are the sums of the magnitudes in its row of A and its column of B, and L_a and L_b
+  the largest of them;
+- c is the number of elements of k between two promotions, or K if that is smaller;
+- gamma(n) = n 2^-24 / (1 - n 2^-24) is the error of n additions in f32;
+- r is what a product of elements lacks, because planes are left out or not multiplied;
+- a = e L_a + t and b = e L_b + t are what an element lacks, because a plane has no smaller numbers;
+- u is the unit roundoff of the planes' type.
 ";
 
 const SPECIAL: &str = "
-So the modes of bf16 promise a small error of each element relative to |A| |B| (componentwise), over the whole range of f32: only
-what is below t of an element is lost, the part of it that bf16 cannot express at all, which matters for elements below 2^-110.
-f16x3 promises that of elements which are not much smaller than the largest of their row or column, and otherwise a small error
-relative to that one (normwise in each row of A and column of B): elements below 2^-17 of the largest lose bits, and those below
-2^-40 of it vanish. The scales are powers of two, and exact: to multiply a row of A or a column of B by a power of two multiplies
-D by it, bit for bit, as long as no element leaves the normal numbers of f32.
+So the modes of bf16 promise a small error of each element relative to |A| |B| (componentwise), over the whole range of f32. An
+element loses only what is below t, which bf16 cannot express at all; that matters for elements below 2^-110.
+
+f16x3 promises the same for elements that are not much smaller than the largest of their row or column. For the others it
+promises a small error relative to that largest one (normwise in each row of A and column of B): elements below 2^-17 of it lose
+bits, and those below 2^-40 vanish. The scales are powers of two, and exact. Multiplying a row of A or a column of B by a power of
+two multiplies D by it, bit for bit, as long as no element leaves the normal numbers of f32.
 
 Infinity and NaN give what multiply-adds in f32 give: infinity times an element is infinity, however small that is. Elements that
 bf16 would round to infinity are finite, and their products as large as in f32. Where a sum of finite products exceeds f32, D is
-infinite or NaN; with planes of bf16 the sign of that infinity says nothing, since the products of small planes, of either sign,
-are the first to exceed it. `docs/performance.md` has plots of errors over K.
+infinite or NaN. With planes of bf16 the sign of that infinity has no meaning: the products of small planes, of either sign,
+are the first to exceed f32. `docs/performance.md` has plots of errors over K.
 ";
 
 fn state(works: bool) -> String {
@@ -199,12 +206,12 @@ fn types() -> String {
     });
     let mut text = table_of(["type", "size", "what it is", "state"], rows);
     text.push_str(
-        "\nA and B are of types that one multiply instruction takes; the accumulator is at least as wide as they are. Sums of \
-         integers wrap around. With tensor cores products of f16 can be added up in f16, `acc = f16`: in half as many registers, \
-         rounded to nearest after each instruction's products, and infinite beyond 65504. The epilogue, its scalars and its \
-         vectors are f32 then.\n\nWith `atom(fma)` each operand is converted to the accumulator's type in registers, so A and B \
-         may have different floating-point types; bf16 and f16 are converted exactly. What D stores is rounded once, from the \
-         accumulator's type to nearest even; what an f16 cannot hold becomes infinite. C is read in its own type.\n",
+        "\nA and B have types that one multiply instruction takes. The accumulator is at least as wide as they are. Sums of \
+         integers wrap around. Tensor cores can accumulate products of f16 in f16 (`acc = f16`): in half as many registers, \
+         rounded to nearest after each instruction, and infinite beyond 65504. The epilogue, its scalars and its vectors are then \
+         f32.\n\nWith `atom(fma)` each operand is converted to the accumulator's type in registers, so A and B may have different \
+         floating-point types. bf16 and f16 are converted exactly. D is rounded once, from the accumulator's type to nearest \
+         even; what an f16 cannot hold becomes infinite. C is read in its own type.\n",
     );
     text
 }
@@ -225,13 +232,13 @@ fn meaning(dtype: DType) -> &'static str {
 }
 
 const LAYOUT: &str = "\
-A is m x k, B is k x n, C and D are m x n. A matrix is row major (`row`) if the elements of a row are neighbours in memory, and
-column major (`col`) if those of a column are. The leading dimension of a call is the distance, in elements, from one row
-(column) to the next; it may be larger than the row is long.
+A is m x k, B is k x n, C and D are m x n. In a row-major matrix (`row`) the elements of a row are neighbours in memory, in a
+column-major one (`col`) those of a column. The leading dimension of a call is the distance, in elements, from one row (column)
+to the next; it may be larger than the length of a row.
 
-Which dimension of A and B is contiguous decides what a wide load takes: a row-major A and a column-major B are contiguous along
-k, the others along m and n. `shared` says how the tiles then lie in shared memory; where the two differ, a copy transposes.
-`gemmc explain shared` and `gemmc explain vector` say more.
+The contiguous dimension of A and B decides what a wide load takes: a row-major A and a column-major B are contiguous along k, the
+others along m and n. `shared` says how the tiles lie in shared memory; where the two differ, a copy transposes. `gemmc explain
+shared` and `gemmc explain vector` say more.
 ";
 
 fn epilogue() -> String {
@@ -265,7 +272,7 @@ fn value(function: Function) -> &'static str {
 }
 
 const EPILOGUE: &str = "\
-`epilogue(|names| expression)`: every name is declared between the bars, and the expression is what is stored in an element of D.
+`epilogue(|names| expression)` declares every name between the bars; the expression is what an element of D stores.
 
 | operand            | what it is                                   |
 |--------------------|----------------------------------------------|
@@ -277,8 +284,8 @@ const EPILOGUE: &str = "\
 | `2`, `0.5`, `1e-3` | a number                                     |
 
 The operators are `+ - * /` and parentheses with their usual precedence, and a sign before an operand. All are of the
-accumulator's type, or of f32 where that is f16; `x * y + z` is one fused multiply-add. A scalar that is 0 in a call and multiplies `acc` or `c` drops that
-operand: it is not read and counts as 0, as BLAS has it. Every other 0 times NaN is NaN.
+accumulator's type, or of f32 where that is f16. `x * y + z` is one fused multiply-add. If a scalar multiplies `acc` or `c` and
+is 0 in a call, it drops that operand: the operand is not read and counts as 0, as in BLAS. Every other 0 times NaN is NaN.
 
 ";
 
@@ -297,10 +304,9 @@ fn targets() -> String {
     let head = ["target", "GPUs", "shared memory of a block", "of a multiprocessor", "its threads", "its blocks"];
     let mut text = table_of(head, rows);
     text.push_str(&format!(
-        "\nOn every target a block has at most {MAX_THREADS} threads in warps of {WARP}, a thread at most {MAX_REGISTERS} \
-         registers, a multiprocessor {REGISTER_FILE} registers, and a block {} of shared memory without asking for more. Code for \
-         a target runs on later GPUs, too, but for `sm_90a`, which runs on exactly that generation. `load(cp_async)` needs \
-         `sm_80`.\n",
+        "\nOn every target a block has at most {MAX_THREADS} threads in warps of {WARP}, a thread at most {MAX_REGISTERS} registers, a \
+         multiprocessor {REGISTER_FILE} registers, and a block {} of shared memory unless it asks for more. Code for a target also \
+         runs on later GPUs, except for `sm_90a`, which runs on exactly that generation. `load(cp_async)` needs `sm_80`.\n",
         kib(STATIC_SHARED_BYTES)
     ));
     text

@@ -15,11 +15,15 @@ enum Part {
     /// Bytes of the source, copied unchanged.
     Text(Range<usize>),
     Choice(Choice),
+    /// What the choice of this name chose, in the place of these bytes.
+    Name(String, Range<usize>),
 }
 
 /// One brace.
 #[derive(Clone, Debug)]
 pub(super) struct Choice {
+    /// By which later text refers to what is chosen.
+    pub name: Option<String>,
     pub alternatives: Vec<Alternative>,
     /// What follows the alternative, where the source may lack it: a clause needs a semicolon.
     pub end: &'static str,
@@ -40,6 +44,10 @@ impl Sequence {
         }
     }
 
+    pub fn push_name(&mut self, name: &str, range: Range<usize>) {
+        self.parts.push(Part::Name(name.into(), range));
+    }
+
     pub fn push_choice(&mut self, choice: Choice) {
         self.parts.push(Part::Choice(choice));
     }
@@ -52,18 +60,25 @@ impl Sequence {
     fn choices(&self) -> impl Iterator<Item = &Choice> {
         self.parts.iter().filter_map(|part| match part {
             Part::Choice(choice) => Some(choice),
-            Part::Text(_) => None,
+            Part::Text(_) | Part::Name(..) => None,
         })
     }
 
     /// The text of a combination, and the places of its bytes in the source.
     pub fn text(&self, source: &str, index: u128) -> (String, Places) {
         let mut out = (String::new(), Places::default());
-        self.write(source, index, &mut out);
+        self.write(source, index, &mut out, &mut Vec::new());
         out
     }
 
-    fn write(&self, source: &str, mut index: u128, out: &mut (String, Places)) {
+    /// `chosen` has what each name stands for so far.
+    fn write(
+        &self,
+        source: &str,
+        mut index: u128,
+        out: &mut (String, Places),
+        chosen: &mut Vec<(String, Range<usize>)>,
+    ) {
         let mut weight = self.len();
         for part in &self.parts {
             match part {
@@ -73,8 +88,18 @@ impl Sequence {
                 }
                 Part::Choice(choice) => {
                     weight /= choice.len();
-                    choice.write(source, index / weight, out);
+                    let before = out.0.len();
+                    choice.write(source, index / weight, out, chosen);
+                    if let Some(name) = &choice.name {
+                        chosen.push((name.clone(), before..out.0.len()));
+                    }
                     index %= weight;
+                }
+                Part::Name(name, range) => {
+                    let value = chosen.iter().rev().find(|(chosen, _)| chosen == name);
+                    let value = value.map(|(_, at)| out.0[at.clone()].to_owned()).unwrap_or_default();
+                    out.1.replaced(out.0.len(), range.clone());
+                    out.0.push_str(&value);
                 }
             }
         }
@@ -97,11 +122,17 @@ impl Choice {
         self.alternatives.iter().map(Alternative::len).fold(0, u128::saturating_add)
     }
 
-    fn write(&self, source: &str, mut index: u128, out: &mut (String, Places)) {
+    fn write(
+        &self,
+        source: &str,
+        mut index: u128,
+        out: &mut (String, Places),
+        chosen: &mut Vec<(String, Range<usize>)>,
+    ) {
         for alternative in &self.alternatives {
             if index < alternative.len() {
                 let before = out.0.len();
-                alternative.write(source, index, out);
+                alternative.write(source, index, out, chosen);
                 if out.0.len() > before {
                     out.0.push_str(self.end);
                 }
@@ -141,9 +172,13 @@ impl Alternative {
         }
     }
 
-    fn write(&self, source: &str, index: u128, out: &mut (String, Places)) {
+    fn write(&self, source: &str, index: u128, out: &mut (String, Places), chosen: &mut Vec<(String, Range<usize>)>) {
         match self {
-            Alternative::Written(sequence) => sequence.write(source, index, out),
+            Alternative::Written(sequence) => {
+                let outer = chosen.len();
+                sequence.write(source, index, out, chosen);
+                chosen.truncate(outer);
+            }
             Alternative::Number(number, range) => {
                 out.1.replaced(out.0.len(), range.clone());
                 out.0.push_str(&number.to_string());

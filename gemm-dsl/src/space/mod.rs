@@ -13,12 +13,15 @@
 //! | `{8..=32}`, `{8..=32 step 8}` | 8, 9, … 32; 8, 16, 24, 32 |
 //! | `{8..=32 step *2}` | 8, 16, 32: each is twice the one before it |
 //! | `{8..32 step 8}` | 8, 16, 24: as in Rust, without the end |
+//! | `{bm: 64, 128}`, later `{bm}` | a choice with a name; the name stands for what it chose |
 //! | `{one; two \| three \| }` in the place of a clause | these clauses, or that one, or none |
 //!
 //! Braces are free for this: text cannot take values from Rust, and `expect { … }` is the only other place for them. A brace
 //! with a single alternative is an error, since it is more likely a value for `gemm!` than a choice. Alternatives of clauses may
-//! hold alternatives of values. Each brace is chosen independently of the others; what belongs together is written as
-//! clauses: `{tile(64, 64, 8); thread(4, 4) | tile(128, 128, 8); thread(8, 8)}`.
+//! hold alternatives of values. Each brace is chosen independently of the others. What belongs together has a name,
+//! `tile(128, {bn: 64..=256 step 8}, 64); atom(wgmma(64, {bn}, 16))`, or is written as clauses:
+//! `{tile(64, 64, 8); thread(4, 4) | tile(128, 128, 8); thread(8, 8)}`. A name is used after the brace that it names, in the same
+//! alternative or in one within it.
 //!
 //! Combinations are numbered from 0 with the last brace varying fastest, and made one by one from their numbers: a space takes
 //! no more memory than its text.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::diagnostic::{Diagnostic, Fix};
+use crate::diagnostic::Diagnostic;
 use crate::diagnostics::Diagnostics;
 use crate::lexer;
 use crate::schedule::Schedule;
@@ -20,7 +20,7 @@ pub(super) fn parse(text: &str) -> Result<Space, Diagnostics> {
     let source: Arc<str> = text.into();
     let told = |errors: Vec<Diagnostic>| Diagnostics::new(errors).in_text(Some(source.clone()));
     let (tokens, errors) = lexer::tokens(text).map_err(|error| told(vec![*error]))?;
-    let mut reader = Reader { text, errors, alternatives: 0 };
+    let mut reader = Reader { text, errors, alternatives: 0, names: Vec::new() };
     let sequence = reader.clauses(&tokens, 0..text.len());
     reader.count(&sequence, &tokens);
     if reader.errors.is_empty() {
@@ -57,6 +57,8 @@ struct Reader<'t> {
     text: &'t str,
     errors: Vec<Diagnostic>,
     alternatives: usize,
+    /// Of the choices so far, in this alternative and around it.
+    names: Vec<String>,
 }
 
 impl Reader<'_> {
@@ -114,8 +116,20 @@ impl Reader<'_> {
             match &token.kind {
                 TokenKind::Group(Delimiter::Brace, inner) => {
                     sequence.push_text(at..token.span.start as usize);
-                    let choice = self.value_choice(inner, token, clause);
-                    sequence.push_choice(choice);
+                    match inner.as_slice() {
+                        [name] if name.ident().is_some_and(|name| self.names.iter().any(|known| known == name)) => {
+                            sequence.push_name(name.ident().unwrap_or_default(), bytes(std::slice::from_ref(token)));
+                        }
+                        [name, colon, rest @ ..] if colon.is_punct(':') && name.ident().is_some() => {
+                            let name = self.name(name, clause);
+                            let choice = self.value_choice(rest, token, clause);
+                            sequence.push_choice(Choice { name: Some(name), ..choice });
+                        }
+                        _ => {
+                            let choice = self.value_choice(inner, token, clause);
+                            sequence.push_choice(choice);
+                        }
+                    }
                     at = token.span.end as usize;
                 }
                 TokenKind::Group(_, inner) => at = self.values(inner, at, clause, sequence),
@@ -125,9 +139,21 @@ impl Reader<'_> {
         at
     }
 
+    /// The name of a choice, known from here on.
+    fn name(&mut self, token: &Token, clause: &str) -> String {
+        let name = token.ident().unwrap_or_default().to_owned();
+        if self.names.contains(&name) {
+            let message = format!("{clause}: `{name}` is the name of another choice");
+            let help = format!("write `{{{name}}}` for what that chose, or take another name");
+            self.error(Diagnostic::error("alternatives", clause, message).help(help).at(token.span));
+        }
+        self.names.push(name.clone());
+        name
+    }
+
     /// `{64, 128, 8..=32 step 8}`.
     fn value_choice(&mut self, tokens: &[Token], group: &Token, clause: &str) -> Choice {
-        let mut choice = Choice { alternatives: Vec::new(), end: "" };
+        let mut choice = Choice { name: None, alternatives: Vec::new(), end: "" };
         if tokens.is_empty() {
             let message = format!("{clause}: there are no alternatives in `{{}}`");
             let help = "write several, such as `{64, 128}`";
@@ -150,7 +176,7 @@ impl Reader<'_> {
                 let diagnostic =
                     Diagnostic::error("alternatives", clause, format!("{clause}: alternatives in alternatives"));
                 let diagnostic = diagnostic.help(format!("write `{}` without its braces", inside.trim()));
-                self.error(diagnostic.fix(Fix::Spell(inside.trim().into())).at(span));
+                self.error(diagnostic.spell(inside.trim()).at(span));
                 continue;
             }
             match values::range(piece, clause) {
@@ -164,7 +190,9 @@ impl Reader<'_> {
                 None => {
                     self.note(spelling(self.text, bytes(piece)), span, clause, &mut seen);
                     let mut written = Sequence::default();
+                    let outer = self.names.len();
                     let at = self.values(piece, bytes(piece).start, clause, &mut written);
+                    self.names.truncate(outer);
                     written.push_text(at..bytes(piece).end);
                     choice.alternatives.push(Alternative::Written(written));
                 }
@@ -178,7 +206,7 @@ impl Reader<'_> {
 
     /// `{double_buffer | stages(3); pace(free) | }`.
     fn clause_choice(&mut self, tokens: &[Token], group: &Token) -> Choice {
-        let mut choice = Choice { alternatives: Vec::new(), end: "; " };
+        let mut choice = Choice { name: None, alternatives: Vec::new(), end: "; " };
         let error = |message: String| Diagnostic::error("alternatives", "schedule", message).at(group.span);
         let pieces: Vec<&[Token]> = tokens.split(|token| token.is_punct('|')).collect();
         if pieces.len() == 1 {
@@ -193,12 +221,12 @@ impl Reader<'_> {
                     let with = format!("{{{} | }}", written.trim_end_matches(';'));
                     error(format!("`{{{written}}}` has one alternative, and is not a choice"))
                         .help(format!("write `{written}`, or `{with}` for schedules with and without it"))
-                        .fix(Fix::Spell(format!("{};", written.trim_end_matches(';'))))
+                        .spell(format!("{};", written.trim_end_matches(';')))
                 }
                 _ => {
                     let spelling = format!("{{{}}}", clauses.join(" | "));
                     let diagnostic = error("`,` separates values, and these are clauses".into());
-                    diagnostic.help(format!("write `{spelling}`")).fix(Fix::Spell(spelling))
+                    diagnostic.help(format!("write `{spelling}`")).spell(spelling)
                 }
             };
             self.error(diagnostic);
@@ -210,7 +238,9 @@ impl Reader<'_> {
             let span = if piece.is_empty() { group.span } else { enclosing(piece) };
             let written = spelling(self.text, range.clone());
             self.note(written.trim_end_matches([';', ' ']).into(), span, "schedule", &mut seen);
+            let outer = self.names.len();
             choice.alternatives.push(Alternative::Written(self.clauses(piece, range)));
+            self.names.truncate(outer);
         }
         choice
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::diagnostic::{Diagnostic, Fix};
+use crate::diagnostic::Diagnostic;
 use crate::grammar::whole_number;
 use crate::token::{Delimiter, Token, TokenKind};
 
@@ -81,7 +81,7 @@ pub(super) fn single(text: &str, tokens: &[Token], group: &Token, clause: &str) 
         [inner] if matches!(inner.kind, TokenKind::Group(Delimiter::Brace, _)) => {
             error("alternatives in alternatives".into())
                 .help("write one pair of braces")
-                .fix(Fix::Spell(written.into()))
+                .spell(written)
         }
         _ if tokens.iter().any(|token| token.is_punct('|')) => {
             let pieces: Vec<&str> =
@@ -89,18 +89,18 @@ pub(super) fn single(text: &str, tokens: &[Token], group: &Token, clause: &str) 
             let spelling = format!("{{{}}}", pieces.join(", "));
             error("`|` separates clauses, and these are values".into())
                 .help(format!("write `{spelling}`; alternatives of a whole epilogue are clauses: `{{epilogue(…) | epilogue(…)}}`"))
-                .fix(Fix::Spell(spelling))
+                .spell(spelling)
         }
         [Token { kind: TokenKind::Ident(name), .. }] => error(format!(
             "{{{name}}} has one alternative, and is not a choice"
         ))
         .help(format!(
-            "write several, such as `{{64, 128}}`; if `{name}` is a value of Rust code, write the number itself: only gemm! takes \
-             such values"
+            "write several, such as `{{64, 128}}`, or choose `{name}` before: `{{{name}: 64, 128}}`; if it is a value of Rust \
+             code, write the number itself: only gemm! takes such values"
         )),
         _ => error(format!("{{{written}}} has one alternative, and is not a choice"))
             .help(format!("write `{written}`, or several, such as `{{64, 128}}`"))
-            .fix(Fix::Spell(written.into())),
+            .spell(written),
     }
 }
 

@@ -10,8 +10,8 @@ use crate::terms::{Along, Edges, FmaOrder, Load, LoadC, Operands, Pace, Reads, R
 use crate::types::{DType, Layout};
 
 clauses! {
-    /// Element types. `types(T)` sets A, B and D. The accumulator is T's natural one, unless `acc` says otherwise: f64 for
-    /// f64, i32 for integers, else f32. C has the type of D, unless `c` says otherwise.
+    /// Element types. `types(T)` sets A, B and D. Without `acc`, the accumulator has T's natural type: f64 for f64, i32 for
+    /// integers, else f32. Without `c`, C has the type of D.
     types Types {
         syntax: "types(T) or types(a = f32, b = f32, acc = f32, c = f32, d = f32)",
         summary: "element types of the matrices and of the accumulator",
@@ -23,8 +23,8 @@ clauses! {
         ],
         example: "types(f64)" in "tile(32, 32, 8); thread(4, 4)",
     }
-    /// Row or column major, each matrix by itself: in a row-major matrix the elements of a row are neighbours. C has the
-    /// layout of D, unless `c` says otherwise.
+    /// Row or column major, each matrix by itself. In a row-major matrix the elements of a row are neighbours. Without `c`, C
+    /// has the layout of D.
     layout Layout {
         syntax: "layout(a = row | col, b = row | col, c = row | col, d = row | col)",
         summary: "row or column major, each matrix by itself",
@@ -34,9 +34,9 @@ clauses! {
         ],
         example: "layout(a = col)" in "tile(32, 32, 8); thread(4, 4)",
     }
-    /// What is stored: an expression over declared names. `acc` is the sum over k, `c` the element of C, a name indexed by
-    /// `[m]` or `[n]` a vector with an element per row or column of D, any other a run-time scalar. `gemmc explain
-    /// epilogue` has the functions.
+    /// What is stored: an expression over declared names. `acc` is the sum over k, and `c` is the element of C. A name
+    /// indexed by `[m]` or `[n]` is a vector with one element per row or column of D. Any other name is a run-time scalar.
+    /// `gemmc explain epilogue` has the functions.
     epilogue Epilogue {
         syntax: "epilogue(|acc, c, alpha, beta| alpha * acc + beta * c)",
         summary: "what is stored: an expression over the sum, C, scalars and vectors",
@@ -44,15 +44,15 @@ clauses! {
         arguments: [],
         example: "epilogue(|acc, c, alpha, beta| alpha * acc + beta * c)" in "tile(32, 32, 8); thread(4, 4)",
     }
-    /// Many products in one launch. `strided`: equal extents at equal distances. `grouped`: each product has extents,
-    /// addresses and leading dimensions of its own, which a list in device memory states. The blocks of one wave walk
-    /// through it, as with `persistent`; extents of 0 are legal, and each tile is summed by one block. With tensor maps
-    /// (`load(tma)`) the host writes the list; a kernel may write any other.
+    /// Many products in one launch. `strided`: equal extents at equal distances. `grouped`: each product has its own extents,
+    /// addresses and leading dimensions, from a list in device memory. The blocks of one wave walk the list, as with
+    /// `persistent`. Extents of 0 are legal, and one block sums each tile. With tensor maps (`load(tma)`) the host writes the
+    /// list; a kernel may write any other.
     ///
-    /// `transposed` suits products of few rows, with `atom(wgmma)` and `load(tma)`, an A whose rows are contiguous, and no
-    /// `stream_k`, `pingpong` or blocks of a cluster along n: the rows of a product are then divided evenly among its tiles, in
-    /// multiples of 16, and a tile loads, multiplies and stores no more than it has. The host lists the products whose tiles
-    /// take longest first.
+    /// `transposed` suits groups of skinny products. It takes `atom(wgmma)`, `load(tma)` and an A with contiguous rows,
+    /// without `stream_k`, `pingpong` or cluster blocks along n. The rows of a product are then divided evenly among its
+    /// tiles, in multiples of 16, and a tile loads, multiplies and stores only its own rows. The host lists the products with
+    /// the longest tiles first.
     batch Batch {
         syntax: "batch(strided | grouped)",
         summary: "many products in one launch",
@@ -66,37 +66,37 @@ clauses! {
     target Target {
         syntax: "target(sm_75 | sm_80 | sm_86 | sm_89 | sm_90 | sm_90a | sm_100 | sm_120)",
         summary: "the GPU to compile for",
-        default: "the newest that the GPU runs; without a GPU, the first whose instructions and limits suffice",
+        default: "the newest that the GPU runs; without a GPU, the first with sufficient instructions and limits",
         arguments: [
             "target" in "target({})" => Values::Words(words::<Target>),
         ],
         example: "target(sm_90)" in "tile(32, 32, 8); thread(4, 4)",
     }
-    /// Compute the product as its transpose, D^T = B^T A^T. `types`, `layout`, `epilogue` and `batch` are of D = A B as ever,
-    /// and so are arguments and launches. All other clauses are of the product that is computed: in them m counts columns of D
-    /// and n rows, a is B^T and b is A^T, row major where B and A are column major. So a D of few rows suits tensor cores,
-    /// whose instructions compute 64 rows or 16, and few columns as well: `tile(64, 8, 64)` is 64 columns and 8 rows of D.
+    /// Compute the product as its transpose, D^T = B^T A^T. `types`, `layout`, `epilogue` and `batch` still describe D = A B,
+    /// and so do arguments and launches. All other clauses describe the product that is computed: m counts columns of D and n
+    /// rows, a is B^T and b is A^T, row major where B and A are column major. So a D of few rows suits tensor cores: their
+    /// instructions compute 64 or 16 rows, and can compute few columns. `tile(64, 8, 64)` is 64 columns and 8 rows of D.
     transposed Transposed {
         syntax: "transposed",
-        summary: "the product computed as its transpose, for few rows of D",
+        summary: "the product computed as its transpose, for skinny products (small m)",
         default: "the product as it is",
         arguments: [],
         example: "transposed" in "types(bf16); layout(b = col); tile(64, 8, 64); load(tma); stages(4); atom(wgmma(64, 8, 16))",
     }
-    /// What one thread block computes: m x n elements of D. k is the depth of one K-tile that is staged in shared memory;
-    /// it is left out with `shared(none)` alone.
+    /// What one thread block computes: m x n elements of D. k is the depth of a K-tile in shared memory; only `shared(none)`
+    /// omits it.
     tile Tile {
         syntax: "tile(m, n, k)",
         summary: "what one thread block computes, and the depth of a staged K-tile",
-        default: "none: every schedule has one",
+        default: "none: every schedule needs one",
         arguments: [
             "m, n" in "tile({}, {}, 8)" => Values::Range(limits::EXTENT),
             "k" in "tile(64, 64, {})" => Values::Range(limits::EXTENT),
         ],
         example: "tile(32, 32, 16)" in "tile(32, 32, 8); thread(4, 4)",
     }
-    /// What one warp computes: m x n elements of the tile, in one piece, so that its lanes share fragments of A and B. It
-    /// holds 32 thread tiles and divides the tile. With `atom(mma)`, where it is required, it is a multiple of 16 x 8 instead.
+    /// What one warp computes: m x n elements of the tile, in one piece, so its lanes share fragments of A and B. It holds 32
+    /// thread tiles and divides the tile. `atom(mma)` requires the clause; there it is a multiple of 16 x 8 instead.
     warp Warp {
         syntax: "warp(m, n)",
         summary: "what one warp computes",
@@ -106,8 +106,8 @@ clauses! {
         ],
         example: "warp(16, 32)" in "tile(32, 32, 8); thread(4, 4)",
     }
-    /// What one thread computes: m x n elements of D, whose sums it keeps in registers. For `atom(fma)` alone, and required
-    /// there.
+    /// What one thread computes: m x n elements of D, with their sums in registers. `atom(fma)` requires the clause; no other
+    /// atom takes it.
     thread Thread {
         syntax: "thread(m, n)",
         summary: "what one thread computes",
@@ -128,8 +128,8 @@ clauses! {
         ],
         example: "fragment(2, 2)" in "tile(32, 32, 8); thread(4, 4)",
     }
-    /// The order of the threads within the tile, or within a warp's part of it. `n` or `m`: the dimension along which
-    /// neighbouring threads are neighbours. `z`: in a Z within groups of 4 x 8 lanes, which needs a `warp` clause.
+    /// The order of the threads within the tile, or within a warp's part of it. `n` or `m` is the dimension along which
+    /// neighbouring threads are neighbours. `z` is a Z order within groups of 4 x 8 lanes; it needs a `warp` clause.
     lanes Lanes {
         syntax: "lanes(along = n | m | z)",
         summary: "the order of the threads",
@@ -139,22 +139,22 @@ clauses! {
         ],
         example: "lanes(along = m)" in "tile(32, 32, 8); thread(4, 4)",
     }
-    /// The multiply instruction: one scalar fused multiply-add of a thread, an `mma` of a warp, or a `wgmma` of a warp
-    /// group, with its shape.
+    /// The multiply instruction, with its shape: a scalar fused multiply-add of a thread, an `mma` of a warp, or a `wgmma` of
+    /// a warp group.
     ///
-    /// With `mma` each warp computes what `warp` says, which is required: pieces of 16 x 8 of D, from fragments of bf16 or f16
-    /// that it reads from shared memory four matrices of 8 x 8 at a time (`ldmatrix`), and adds in f32, or those of f16 in f16
-    /// with `types(f16, acc = f16)`. So the tile's k is a multiple of the instruction's, 16 or 8, and rows in shared memory are
-    /// multiples of 16 bytes. It needs sm_80; for `mma(16, 8, 8)` of f16 sm_75 is enough. Clauses about the work of one thread
-    /// (`thread`, `fragment`, `lanes`, `operands`, `unroll`, `order`) do not go with it.
+    /// With `mma` each warp computes what `warp` says, in pieces of 16 x 8 of D; `warp` is required. It reads fragments of
+    /// bf16 or f16 from shared memory, four matrices of 8 x 8 at a time (`ldmatrix`), and accumulates in f32, or in f16 with
+    /// `types(f16, acc = f16)`. The tile's k is a multiple of the instruction's, 16 or 8, and rows in shared memory are
+    /// multiples of 16 bytes. It needs sm_80; for `mma(16, 8, 8)` of f16, sm_75 is enough. Clauses about the work of one
+    /// thread (`thread`, `fragment`, `lanes`, `operands`, `unroll`, `order`) do not go with it.
     ///
-    /// With `wgmma` the tensor cores read the tiles of A and B from shared memory themselves, and each warp group of four
-    /// warps computes 64 rows of the tile, or, with `specialize(consumers = n)`, several times 64. So the tile's m is a multiple of
-    /// 64, its n one of the instruction's n, and its k one of the instruction's k; `transposed` is for a D of few rows. It needs
-    /// `load(tma)` and takes bf16 or f16, which it adds in f32 or f16 as `mma` does. Both operands are staged as they are in
-    /// memory and swizzled, and packed where TMA cannot copy them: `shared` and `pack` may be left out. `pace(free)` is the
-    /// default. Clauses about the work of one thread and about its fragments (`thread`,
-    /// `fragment`, `lanes`, `warp`, `operands`, `unroll`, `order`, `prefetch`) do not go with it.
+    /// With `wgmma` the tensor cores read the tiles of A and B from shared memory themselves. Each warp group of four warps
+    /// computes 64 rows of the tile, or several times 64 with `specialize(consumers = n)`. So the tile's m is a multiple of
+    /// 64, its n of the instruction's n, and its k of the instruction's k; `transposed` serves a D of few rows. It needs
+    /// `load(tma)` and takes bf16 or f16, accumulated as with `mma`. Both operands are staged in their memory order and
+    /// swizzled, and packed where TMA cannot copy them, so `shared` and `pack` may be left out. `pace(free)` is the default.
+    /// Clauses about the work of one thread and about its fragments (`thread`, `fragment`, `lanes`, `warp`, `operands`,
+    /// `unroll`, `order`, `prefetch`) do not go with it.
     atom Atom {
         syntax: "atom(fma | mma(m, n, k) | wgmma(m, n, k))",
         summary: "the multiply instruction",
@@ -164,7 +164,7 @@ clauses! {
         ],
         example: "atom(wgmma(64, 128, 16))" in "types(bf16); tile(64, 128, 64); load(tma); atom(wgmma(64, 64, 16))",
     }
-    /// An upper bound, in elements, for the width of every access; each access is as wide as the bound, the layouts and the
+    /// An upper bound, in elements, for the width of every access. Each access is as wide as the bound, the layouts and the
     /// tile allow. A width by name is a demand on the global accesses to that matrix, and an error where it cannot be met.
     vector Vector {
         syntax: "vector(n) or vector(a = n, b = n, c = n, d = n)",
@@ -176,10 +176,13 @@ clauses! {
         ],
         example: "vector(4)" in "tile(32, 32, 8); thread(4, 4)",
     }
-    /// The order of each staged tile, slow to fast: `mk` has the elements of k next to each other. A pad, in elements, or a
-    /// swizzle, in bytes, keeps rows out of each other's banks. `none` stages nothing: fragments are read straight from
-    /// global memory. With `atom(mma)` and `atom(wgmma)` the default is the order of each matrix in memory, with the widest
-    /// swizzle that divides a row, instead of one of 32 bytes with one of 128 for part of a row, or for `mma`, where none keeps its rows apart, with a pad of 16 bytes.
+    /// The order of each staged tile, slow to fast: in `mk` the elements of k are contiguous. A pad (in elements) or a
+    /// swizzle (in bytes) keeps rows in different banks. `none` stages nothing: fragments are read straight from global
+    /// memory.
+    ///
+    /// With `atom(mma)` and `atom(wgmma)` the default is the order of each matrix in memory, with the widest swizzle that
+    /// divides a row. Instead of a swizzle of 32 bytes it is one of 128 bytes for part of a row. With `mma`, where no swizzle
+    /// keeps rows apart, it is a pad of 16 bytes.
     shared Shared {
         syntax: "shared(none) or shared(a = mk | km, b = kn | nk), each + pad(n) or + swizzle(32 | 64 | 128)",
         summary: "how A and B are staged in shared memory, or that they are not",
@@ -192,7 +195,7 @@ clauses! {
         ],
         example: "shared(a = km + pad(4))" in "tile(32, 32, 8); thread(4, 4)",
     }
-    /// Hold a step's fragments of A and B in registers, or write each product as reading them from shared memory again.
+    /// Hold a step's fragments of A and B in registers, or let each product read them from shared memory again.
     operands Operands {
         syntax: "operands(registers | shared)",
         summary: "whether a step's operands are held in registers",
@@ -202,18 +205,18 @@ clauses! {
         ],
         example: "operands(shared)" in "tile(32, 32, 8); thread(4, 4)",
     }
-    /// How tiles travel from global to shared memory: through registers, by `cp.async`, or by the tensor memory
-    /// accelerator (TMA).
+    /// How tiles travel from global to shared memory: through registers, by `cp.async`, or by the tensor memory accelerator
+    /// (TMA).
     ///
     /// With `load(tma)` one thread starts the copies of whole K-tiles, and mbarriers count their bytes. TMA does not
-    /// transpose or pad: `shared` must name the orders that the matrices have in memory, and a swizzle must span one row
-    /// of the tile, or, with `atom(wgmma)`, divide it into panels, the last of which rows along n may fill in part. Rows have at most 256 elements and whole pieces of 16
-    /// bytes. Where an address or leading dimension is not a multiple of 16 bytes, an entry that copies by `cp.async` runs, or, with
-    /// `pack`, a kernel copies the operand first.
+    /// transpose or pad, so `shared` must name the orders of the matrices in memory. A swizzle must span one row of the tile.
+    /// With `atom(wgmma)` it may also divide the row into panels, and rows along n may fill the last panel in part. Rows have
+    /// at most 256 elements and whole pieces of 16 bytes. If an address or leading dimension is not a multiple of 16 bytes,
+    /// an entry that copies by `cp.async` runs, or, with `pack`, a kernel copies the operand first.
     ///
-    /// With `c = tma`, one thread starts the copies of C's tile to where D's will be put together, before the tile's products
-    /// are computed, so that no thread waits for C at their end. It needs `store(tma)` and `specialize`, elements of C as large
-    /// as those of D, and the same layout. Where C or D is not aligned for TMA, threads read C.
+    /// With `c = tma`, one thread starts the copies of C's tile before the mainloop, to where D's tile will be assembled. So
+    /// no thread waits for C after it. It needs `store(tma)` and `specialize`, and C with the layout and the element size of
+    /// D. If C or D is not aligned for TMA, threads read C.
     load Load {
         syntax: "load(registers | cp_async | tma) or load(tma, c = registers | tma)",
         summary: "how tiles travel from global to shared memory",
@@ -224,10 +227,9 @@ clauses! {
         ],
         example: "load(cp_async)" in "target(sm_80); tile(32, 32, 8); thread(4, 4)",
     }
-    /// Operands that a kernel of its own copies into the workspace first, in the same launch call: transposed, if
-    /// `shared` has them in another order than memory, and with rows that begin at multiples of 128 bytes. Where TMA can
-    /// copy an operand as it is, that kernel does not run; in a group it runs once for each product that needs it. It needs
-    /// `load(tma)`.
+    /// Operands that a separate kernel first copies into the workspace, in the same launch call. It transposes an operand if
+    /// `shared` has another order than memory, and begins rows at multiples of 128 bytes. If TMA can copy an operand as it
+    /// is, the kernel does not run. In a group it runs once for each product that needs it. `pack` needs `load(tma)`.
     pack Pack {
         syntax: "pack(a, b)",
         summary: "operands that are transposed or aligned first",
@@ -237,7 +239,7 @@ clauses! {
         ],
         example: "pack(b)" in "target(sm_90); tile(32, 32, 8); thread(4, 4); load(tma)",
     }
-    /// The depth of the pipeline: how many K-tiles have a place in shared memory. With `load(registers)` at most 2.
+    /// The depth of the pipeline: how many K-tiles shared memory holds. With `load(registers)` at most 2.
     stages Stages {
         syntax: "stages(n)",
         summary: "the depth of the pipeline",
@@ -255,18 +257,18 @@ clauses! {
         arguments: [],
         example: "double_buffer" in "tile(32, 32, 8); thread(4, 4)",
     }
-    /// How many steps of k the body of the inner loop has; it divides the depth of the tile.
+    /// How many steps of k the body of the inner loop has. It divides the depth of the tile.
     unroll Unroll {
         syntax: "unroll(n)",
         summary: "how many steps of k are unrolled",
-        default: "the tile's k; with `shared(none)` 4, 8 or 16, the more the smaller the thread tile",
+        default: "the tile's k; with `shared(none)` 4, 8 or 16, more for a smaller thread tile",
         arguments: [
             "n" in "unroll({})" => Values::Range(limits::UNROLL),
         ],
         example: "unroll(2)" in "tile(32, 32, 8); thread(4, 4)",
     }
-    /// The order of the multiply-adds of one step of k. NVIDIA's assembler keeps it, and it decides which operands are still at
-    /// hand: along rows or columns, back and forth (a snake), along diagonals, or in blocks of 4 x 4. Results are the same.
+    /// The order of the multiply-adds in one step of k: along rows or columns, back and forth (a snake), along diagonals, or
+    /// in blocks of 4 x 4. ptxas keeps it, and it decides which operands are still at hand. Results are the same.
     order Order {
         syntax: "order(row | snake | column | column_snake | diagonal | blocks)",
         summary: "the order of the multiply-adds of a step",
@@ -276,9 +278,8 @@ clauses! {
         ],
         example: "order(snake)" in "tile(32, 32, 8); thread(4, 4)",
     }
-    /// How many steps of k ahead fragments are read from shared memory, or, with `shared(none)`, from global memory.
-    /// NVIDIA's assembler moves a read down to its first product, wherever the PTX has it; a `volatile` one it leaves
-    /// well before.
+    /// How many steps of k ahead fragments are read from shared memory, or, with `shared(none)`, from global memory. ptxas
+    /// moves a read down to its first use, wherever the PTX has it. It leaves a `volatile` read early.
     prefetch Prefetch {
         syntax: "prefetch(n) or prefetch(n, movable | volatile)",
         summary: "how many steps ahead fragments are read",
@@ -289,8 +290,8 @@ clauses! {
         ],
         example: "prefetch(0)" in "tile(32, 32, 8); thread(4, 4)",
     }
-    /// `tile`: one barrier per staged tile of the warps that multiply (and copy, where none are specialized). `free`: a
-    /// ring with barriers of its own, in which warps run ahead of each other; the default with `atom(wgmma)`.
+    /// `tile`: one barrier per K-tile for the warps that multiply (and copy, if none are specialized). `free`: a pipeline
+    /// with its own barriers, in which warps run ahead of each other; the default with `atom(wgmma)`.
     pace Pace {
         syntax: "pace(tile | free)",
         summary: "whether consumers keep step with each other",
@@ -300,7 +301,7 @@ clauses! {
         ],
         example: "pace(free)" in "target(sm_80); tile(32, 32, 8); thread(4, 4); load(cp_async); stages(3)",
     }
-    /// How many blocks share a multiprocessor: the registers of a thread are limited accordingly.
+    /// How many blocks share a multiprocessor. The registers of a thread are limited accordingly.
     blocks_per_sm BlocksPerSm {
         syntax: "blocks_per_sm(n)",
         summary: "the occupancy to compile for",
@@ -310,22 +311,22 @@ clauses! {
         ],
         example: "blocks_per_sm(4)" in "tile(32, 32, 8); thread(4, 4)",
     }
-    /// Whether a schedule is accepted whose accumulators alone exceed the registers of a thread, so that ptxas keeps some
-    /// of them in memory. A few bytes besides them are a note, or break `expect { spills = 0 }`.
+    /// Whether to accept a schedule if its accumulators alone exceed the registers of a thread, so that ptxas keeps some of
+    /// them in memory. A few bytes of other spills are a note, or break `expect { spills = 0 }`.
     spills Spills {
         syntax: "spills(allow)",
-        summary: "whether registers may be kept in memory",
+        summary: "whether accumulators may spill to memory",
         default: "spills(refuse)",
         arguments: [
             "answer" in "spills({})" => Values::Words(words::<Spills>),
         ],
         example: "spills(allow)" in "tile(32, 32, 8); thread(4, 4)",
     }
-    /// The order in which blocks take the tiles of D: bands of `group` rows of tiles run along n, or bands of
-    /// columns along m. What is computed at the same time then shares A and B in the L2 cache.
+    /// The rasterisation of the tiles of D: bands of `group` rows of tiles run along n, or bands of columns along m. Tiles
+    /// that are computed at the same time then share A and B in L2.
     raster Raster {
         syntax: "raster(group = n, along = n | m)",
-        summary: "the order of the tiles on the grid",
+        summary: "the rasterisation: the order of the tiles on the grid",
         default: "raster(group = 16, along = n)",
         arguments: [
             "group" in "raster(group = {})" => Values::Range(limits::GROUP),
@@ -333,23 +334,24 @@ clauses! {
         ],
         example: "raster(group = 4, along = m)" in "tile(32, 32, 8); thread(4, 4)",
     }
-    /// One wave of blocks, each of which takes tile after tile. Without a number as many blocks as the device holds at
-    /// once.
+    /// One wave of blocks, each of which takes tile after tile. Without a number, as many blocks as the device holds at once.
     persistent Persistent {
         syntax: "persistent or persistent(n)",
-        summary: "one wave of blocks that takes all tiles in turn",
+        summary: "one wave of blocks that takes all tiles",
         default: "one block a tile",
         arguments: [
             "n" in "persistent({})" => Values::Range(limits::WAVE),
         ],
         example: "persistent" in "tile(32, 32, 8); thread(4, 4)",
     }
-    /// K divided into n parts, each computed by a block of its own and summed in a fixed order. With `serial` a block
-    /// waits for the one before and adds its sums to those handed on; with `workspace` every block stores its sums, and
-    /// the one that ends last adds them up: nobody waits, but they take n times the memory. With `cluster` the n blocks, 2 to 8 of
-    /// them, are a cluster: each leaves its sums in its shared memory, and adds up those of all blocks for its share of the
-    /// tile's lines, which it stores. That takes no memory and no second pass over L2; it pays for few tiles with long k.
-    /// All threads take part in that, so that `registers` must leave enough of them to those that copied.
+    /// K divided into n parts. One block computes each part, and the sums are added in a fixed order.
+    ///
+    /// - `serial`: a block waits for the one before it and adds its sums to those that it receives.
+    /// - `workspace`: every block stores its sums, and the one that ends last adds them. Nobody waits, but the sums take n
+    ///   times the memory.
+    /// - `cluster`: the n blocks, 2 to 8, are a cluster. Each leaves its sums in its shared memory. It adds the sums of all
+    ///   blocks for its share of the tile's lines, and stores these lines. That takes no memory and no second pass over L2;
+    ///   it pays for few tiles with long k. All threads take part, so `registers` must leave enough of them to the producers.
     split_k SplitK {
         syntax: "split_k(n, reduce = serial | workspace | cluster)",
         summary: "K divided among blocks",
@@ -360,21 +362,21 @@ clauses! {
         ],
         example: "split_k(4)" in "tile(32, 32, 8); thread(4, 4)",
     }
-    /// The K-tiles of the last tiles divided evenly among a wave of blocks, which `persistent(n)` sizes. The last tiles are
-    /// those that do not fill a wave, together with one whole wave; the others are computed whole. Each block stores its
-    /// part of a tile that it does not finish, and the block with the tile's last K-tile adds these parts up, in a fixed
-    /// order: the same device gives the same bits each run. So no multiprocessor is idle in the last wave, and small
-    /// products with some depth occupy the whole device. In a group only the tiles that do not fill a wave are divided, and
-    /// none where the list is the device's, since the launch does not know how many there are.
+    /// The K-tiles of the last tiles, divided evenly among one wave of blocks (`persistent(n)` sets its size). The last tiles
+    /// are those that do not fill a wave, together with one whole wave; the others are computed whole. A block stores its
+    /// part of a tile that it does not finish. The block with the tile's last K-tile adds these parts in a fixed order, so
+    /// the same device gives the same bits in each run. No multiprocessor is idle in the last wave, and small products with
+    /// some depth occupy the whole device. In a group, only the tiles that do not fill a wave are divided, and none if the
+    /// list is the device's, because the launch does not know how many there are.
     stream_k StreamK {
         syntax: "stream_k",
-        summary: "K-tiles of the last tiles divided evenly among blocks",
+        summary: "the K-tiles of the last tiles, divided evenly among blocks",
         default: "whole tiles",
         arguments: [],
         example: "stream_k" in "tile(32, 32, 8); thread(4, 4)",
     }
-    /// Thread blocks that run together, and compute m x n neighbouring tiles: at most 8. With `multicast` they share loads.
-    /// It needs `load(tma)`; a block whose tile lies outside D takes part in the loads, and stores nothing.
+    /// Thread blocks that run together and compute m x n neighbouring tiles, at most 8. With `multicast` they share loads. It
+    /// needs `load(tma)`. A block with a tile outside D takes part in the loads and stores nothing.
     cluster Cluster {
         syntax: "cluster(m, n)",
         summary: "clusters of thread blocks",
@@ -384,9 +386,9 @@ clauses! {
         ],
         example: "cluster(2, 1)" in "target(sm_90a); tile(32, 32, 8); thread(4, 4); vector(4); load(tma); stages(3)",
     }
-    /// One load of A, of B or of both for all blocks of a cluster that need the same tile: of A those along n, of B those
-    /// along m. Each of them loads a part of the tile into the shared memory of all. It needs `cluster`, `load(tma)`, and a
-    /// ring with mbarriers, which `specialize` or `pace(free)` have.
+    /// One load of A, of B or of both for all blocks of a cluster that need the same tile: A for the blocks along n, B for
+    /// those along m. Each block loads a part of the tile into the shared memory of all. It needs `cluster`, `load(tma)`, and
+    /// a pipeline with mbarriers, from `specialize` or `pace(free)`.
     multicast Multicast {
         syntax: "multicast(a, b)",
         summary: "one load for several blocks of a cluster",
@@ -396,11 +398,13 @@ clauses! {
         ],
         example: "multicast(a, b)" in "target(sm_90a); tile(64, 64, 16); thread(8, 8); cluster(2, 2); load(tma); stages(3); specialize(producers = 1 warp)",
     }
-    /// Roles of warps: producers copy, consumers multiply. A count is of warp groups of four, or of `warps`. The consumers
-    /// are the warps that `tile` and `thread` make, or the warp groups of `atom(wgmma)`, and may be left out. They compute
-    /// each tile together (`cooperative`), or, with `pingpong`, one tile each: `tile` is then what one warp group computes,
-    /// and while one consumer stores its tile, the next one has the tensor cores. There are two unless their number is
-    /// given, and blocks are `persistent`, without `split_k` or `stream_k`. It pays where K is short or the epilogue long.
+    /// Roles of warps: producers copy, consumers multiply. A count is in warp groups of four warps, or in `warps`. The
+    /// consumers are the warps that `tile` and `thread` make, or the warp groups of `atom(wgmma)`, so they may be left out.
+    ///
+    /// `cooperative` consumers compute each tile together. `pingpong` consumers compute one tile each: `tile` is then what
+    /// one warp group computes, and while one consumer stores its tile, the next one uses the tensor cores. There are two
+    /// unless their number is given, and blocks are `persistent`, without `split_k` or `stream_k`. Ping-pong pays where K is
+    /// short or the epilogue long.
     specialize Specialize {
         syntax: "specialize(producers = 1 warp) or specialize(producers = 1 warp, consumers = 2, cooperative | pingpong)",
         summary: "roles of warps: producers copy, consumers multiply",
@@ -412,7 +416,7 @@ clauses! {
         ],
         example: "specialize(producers = 1 warp)" in "target(sm_80); tile(32, 32, 8); thread(4, 4); load(cp_async); stages(3)",
     }
-    /// Registers per thread of each role: what producers do not need, consumers get. It needs `specialize`.
+    /// Registers per thread of each role: consumers get what producers do not need. It needs `specialize`.
     registers Registers {
         syntax: "registers(producer = n, consumer = n)",
         summary: "registers per thread of each role",
@@ -422,19 +426,22 @@ clauses! {
         ],
         example: "registers(producer = 40, consumer = 232)" in "target(sm_90a); tile(128, 128, 16); thread(8, 8); load(cp_async); stages(3); specialize(producers = 1)",
     }
-    /// How D leaves. From registers (`direct`), a warp's accesses reach as many lines of D as its lanes do. Through shared
-    /// memory (`staged`), the threads of a block first put their tile together, and then copy whole lines with the widest
-    /// accesses, whatever the shape of a thread's part. With `tma`, one thread copies the assembled tile in boxes, of which
-    /// what is outside D is left out, and nothing waits for D at an edge. TMA writes units of 16 bytes, also what follows a
-    /// row that ends within one; where D, its rows or its leading dimension are not multiples of that, another entry runs.
+    /// How D is stored.
     ///
-    /// The tile takes the memory of the K-tiles, or, with `specialize`, memory of its own (`memory = own`): producers go on
-    /// meanwhile. With `memory = ring` these lend slots for it when they have filled those of its K-tiles, as many as it
-    /// takes, and fill the others meanwhile: shared memory for more stages, or for a larger tile. Its lines are cut into
-    /// panels of up to 128 bytes, and a slot holds whole panels.
+    /// - `direct`: from registers. A warp's accesses reach as many lines of D as its lanes do.
+    /// - `staged`: through shared memory. The threads of a block assemble their tile there, and then copy whole lines with
+    ///   the widest accesses, whatever the shape of a thread's part.
+    /// - `tma`: one thread copies the assembled tile in boxes. TMA leaves out what is outside D, so nothing waits for D at an
+    ///   edge. TMA writes units of 16 bytes, including what follows a row that ends within one. If D, its rows or its leading
+    ///   dimension are not multiples of that, another entry runs.
+    ///
+    /// The tile takes the memory of the K-tiles. With `specialize` it takes its own memory (`memory = own`), and producers go
+    /// on meanwhile. With `memory = ring` it reuses pipeline stages: after its K-tiles, the producers hand over as many
+    /// stages as it takes, and fill the others meanwhile. That saves shared memory for more stages or a larger tile. The
+    /// tile's lines are cut into panels of up to 128 bytes, and a stage holds whole panels.
     store Store {
         syntax: "store(direct | staged | tma) or store(staged | tma, memory = own | ring)",
-        summary: "how D leaves",
+        summary: "how D is stored",
         default: "store(direct); memory = own with specialize, else ring",
         arguments: [
             "way" in "store({})" => Values::Words(words::<Store>),
@@ -442,20 +449,20 @@ clauses! {
         ],
         example: "store(staged)" in "tile(32, 32, 8); thread(4, 4)",
     }
-    /// With `emulate`, how many elements of k tensor cores add up before their sums are added to a second set of
-    /// accumulators. Tensor cores cut off what does not fit an accumulator, always towards zero, so that the error of one
-    /// long sum grows with K; the second set is added to in f32, rounded to nearest. It takes as many registers as the first.
+    /// With `emulate`: how many elements of k the tensor cores add up before their sums are added to a second set of
+    /// accumulators. Tensor cores truncate what does not fit an accumulator, always towards zero, so the error of one long
+    /// sum grows with K. The second set is added to in f32, rounded to nearest. It takes as many registers as the first.
     ///
-    /// With `compensated`, a third set of accumulators has the rounding errors of these additions, which are exact numbers
-    /// (D. E. Knuth's two-sum), and the store adds it to the second one: what is left are the tensor cores' own errors within
-    /// `every` elements of k. That costs seven additions instead of one for each element of D.
+    /// With `compensated`, a third set of accumulators holds the rounding errors of these additions, which are exact numbers
+    /// (D. E. Knuth's two-sum). The store adds it to the second set. Only the tensor cores' own errors within `every`
+    /// elements of k remain. That costs seven additions instead of one for each element of D.
     ///
-    /// Where `every` is the depth of a K-tile, and `load(tma)` fills slots for `atom(wgmma)`, a slot has all planes of its K-tile,
-    /// and is as many times larger: each plane is copied once for all its products. Otherwise each pair of planes has K-tiles
-    /// of its own, and a plane is copied for each of its products.
+    /// If `every` is the depth of a K-tile, and `load(tma)` fills stages for `atom(wgmma)`, a stage holds all planes of its
+    /// K-tile and is as many times larger. Each plane is then copied once for all its products. Otherwise each pair of planes
+    /// has its own K-tiles, and a plane is copied for each of its products.
     promote Promote {
         syntax: "promote(every = 16 | 32 | 64 | 128 | 256) or promote(every = n, plain | compensated)",
-        summary: "how often the tensor cores' sums are added to those in f32",
+        summary: "how often the tensor cores' sums are added to f32 accumulators",
         default: "promote(every = 128)",
         arguments: [
             "every" in "promote(every = {})" => Values::OneOf(limits::EVERY),
@@ -463,13 +470,15 @@ clauses! {
         ],
         example: "promote(every = 256)" in "target(sm_90a); tile(128, 128, 64); atom(wgmma(64, 128, 16)); load(tma); stages(3); emulate(bf16x6)",
     }
-    /// f32 products from several products of a 16-bit type on tensor cores, `atom(mma)` or `atom(wgmma)`, for `types(f32)`, every
-    /// layout and every alignment: copies of K-tiles find planes aligned, whichever way they `load`. Kernels of their own first write each operand as a sum of planes into the workspace, each of them what the ones before it leave, rounded:
-    /// two of bf16 for `bf16x3`; three for `bf16x6` and `bf16x9`, which have every bit of an f32; and for `f16x3` two of f16,
-    /// of rows of A and columns of B that are scaled by powers of two, which the store undoes. The products of planes are
-    /// added up from the smallest to the largest, and smaller ones are left out, except by `bf16x9`. Its last plane is
-    /// there twice, with and without infinities, so that these meet no zeros of other planes.
-    /// `gemmc explain emulation` says how large the error can be, and what becomes of tiny and of infinite elements.
+    /// f32 products from several products of a 16-bit type on tensor cores, `atom(mma)` or `atom(wgmma)`. It is for
+    /// `types(f32)`, every layout and every alignment: copies of K-tiles find aligned planes, whichever way they `load`.
+    ///
+    /// Separate kernels first write each operand into the workspace as a sum of planes. Each plane is the rounded remainder
+    /// of those before it. `bf16x3` has two planes of bf16. `bf16x6` and `bf16x9` have three, which hold every bit of an f32.
+    /// `f16x3` has two of f16, of rows of A and columns of B scaled by powers of two; the store undoes the scaling. The
+    /// products of planes are added from the smallest to the largest. All modes except `bf16x9` leave out the smaller ones.
+    /// `bf16x9` has its last plane twice, with and without infinities, so that infinities do not meet zeros of other planes.
+    /// `gemmc explain emulation` says how large the error can be, and what happens to tiny and infinite elements.
     emulate Emulate {
         syntax: "emulate(bf16x3 | bf16x6 | bf16x9 | f16x3)",
         summary: "f32 products from narrower ones",
@@ -479,13 +488,14 @@ clauses! {
         ],
         example: "types(f32); emulate(bf16x6)" in "target(sm_90a); types(bf16); tile(128, 128, 64); atom(wgmma(64, 128, 16)); load(tma); stages(3)",
     }
-    /// Strassen's algorithm in Winograd's form, above the kernel: seven products of half the size instead of eight, and 15 sums
-    /// of quadrants of A, B and D. A product becomes a plan of launches, which `gemmc plan` prints: the schedule's kernel
-    /// with epilogues that leave sums in the workspace, and small kernels that add. The schedule's own epilogue is applied
-    /// once, by the last launch that writes an element of D. With two levels each of the seven products is computed in the same
-    /// way. Rows, columns and k beyond the largest even part are computed by ordinary launches. It takes any schedule of
-    /// floating-point numbers or of i32, except for a group's, and pays from some size on, where what the sums read and write
-    /// takes less time than the products that they save. The error is larger: `gemmc explain strassen_errors` says how much.
+    /// Strassen's algorithm in Winograd's form, above the kernel: seven products of half the size instead of eight, and 15
+    /// sums of quadrants of A, B and D. A product becomes a plan of launches, which `gemmc plan` prints: the schedule's
+    /// kernel with epilogues that leave sums in the workspace, and small kernels that add. The last launch that writes an
+    /// element of D applies the schedule's own epilogue, once. With two levels, each of the seven products is computed in the
+    /// same way. Ordinary launches compute the rows, columns and k past the largest even part.
+    ///
+    /// It takes any schedule of floating-point numbers or of i32, except a group's. It pays from the size on where the sums
+    /// take less time than the products that they save. The error is larger: `gemmc explain strassen_errors` says how much.
     strassen Strassen {
         syntax: "strassen(levels = 1 | 2)",
         summary: "seven products of half the size instead of eight",
@@ -495,14 +505,14 @@ clauses! {
         ],
         example: "strassen(levels = 1)" in "tile(32, 32, 8); thread(4, 4)",
     }
-    /// Guard the edges, so that every size is right, or leave the guards out and require sizes that are multiples of the
-    /// tile.
+    /// `predicate` guards the edges, so every size is right. `none` leaves the guards out and requires sizes that are
+    /// multiples of the tile.
     ///
-    /// With `even` every size is right as well, and the columns of D are divided evenly among the tiles of a row, in multiples of
-    /// 8 (16, 32 with blocks of a cluster that share B). `tile` says how many a tile has at most. With `transposed` these are the
-    /// rows of the product that is asked for, so that one schedule serves 1 to 128 rows without padding: boxes copy the rows that
-    /// there are, while boxes that reach beyond a matrix take TMA longer than the data would. The loop over k exists once for
-    /// each number of columns. It needs `load(tma)`, a `wgmma` as wide as the tile, and B contiguous along k (`transposed`: A).
+    /// With `even` every size is right as well. The columns of D are divided evenly among the tiles of a row, in multiples of
+    /// 8 (16, 32 with cluster blocks that share B); `tile` says how many a tile has at most. With `transposed` these are the
+    /// rows of the requested product, so one schedule serves 1 to 128 rows without padding. Boxes copy only the rows that
+    /// exist, because TMA takes longer for what is past a matrix than for data. The mainloop exists once for each number of
+    /// columns. It needs `load(tma)`, a `wgmma` as wide as the tile, and B contiguous along k (`transposed`: A).
     tail Tail {
         syntax: "tail(predicate | even | none)",
         summary: "what happens at the edges",
@@ -512,15 +522,18 @@ clauses! {
         ],
         example: "tail(none)" in "tile(32, 32, 8); thread(4, 4)",
     }
-    /// Contracts, each checked at the first place that knows its figure. The plan, and so `gemm!` while a crate is built,
-    /// knows `shared` and `threads` of a block; `occupancy`, in blocks of a multiprocessor or in percent of its warps; and,
-    /// counted over 2 x 2 tiles and 4 K-tiles, `bank_conflicts` (passes lost), `sectors_per_load` and `loads_per_fma`.
-    /// ptxas, or the driver of a GPU, knows `spills`, `registers` and `code_bytes`.
+    /// Contracts, each checked at the first place that knows its figure.
     ///
-    /// A device that runs the kernel knows `max_error`: the largest `|D - A B|` of an element relative to the same element of
-    /// `|A| |B|`, without the epilogue. It is measured where the kernel is loaded, on random data: A is `Matrix::random` with
-    /// seed 1, B with seed 2, in their own types (uniform in [-1, 1); integers from -10 to 10), K is 1024, and D has 64 rows
-    /// and columns, each rounded up to whole tiles. `A B` is exact, to twice the precision of f64.
+    /// - The plan, and so `gemm!` while a crate is built, knows `shared` and `threads` of a block, and `occupancy`, in blocks
+    ///   of a multiprocessor or in percent of its warps. Counted over 2 x 2 tiles and 4 K-tiles, it knows `bank_conflicts`
+    ///   (passes lost), `sectors_per_load` and `loads_per_fma`.
+    /// - ptxas, or the driver of a GPU, knows `spills`, `registers` and `code_bytes`.
+    /// - A device that runs the kernel knows `max_error`: the largest `|D - A B|` of an element relative to the same element
+    ///   of `|A| |B|`, without the epilogue.
+    ///
+    /// `max_error` is measured where the kernel is loaded, on random data. A is `Matrix::random` with seed 1, B with seed 2,
+    /// in their own types (uniform in [-1, 1); integers from -10 to 10). K is 1024, and D has 64 rows and columns, each
+    /// rounded up to whole tiles. `A B` is exact, to twice the precision of f64.
     expect Expect {
         syntax: "expect { spills = 0; bank_conflicts = 0; shared <= 48 KiB; loads_per_fma <= 0.25; occupancy >= 50 %; max_error <= 1e-6 }",
         summary: "contracts, each checked at the first place that knows its figure",

@@ -80,11 +80,11 @@ fn widths_that_no_access_has_are_refused_in_every_spelling() {
         (text("vector(3)"), "vector(3): no access moves 3 elements, only powers of two; vector(2) or vector(4)"),
         (
             good().vector_of(VectorClause { a: Some(3), ..VectorClause::default() }),
-            "vector(a = 3): no access moves 3 elements, only powers of two: a = 2 or a = 4; such as vector(a = 2)",
+            "vector(a = 3): no access moves 3 elements, only powers of two: a = 2 or a = 4; write vector(a = 2), for example",
         ),
         (
             text("vector(4, d = 3)"),
-            "vector(4, d = 3): no access moves 3 elements, only powers of two: d = 2 or d = 4; such as vector(4, d = 2)",
+            "vector(4, d = 3): no access moves 3 elements, only powers of two: d = 2 or d = 4; write vector(4, d = 2), for example",
         ),
     ] {
         let errors = schedule.check().unwrap_err();

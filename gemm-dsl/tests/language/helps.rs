@@ -1,7 +1,8 @@
 //! Help texts: following one leads to a legal schedule, or at least to fewer errors.
 
+use ptx_gemm_dsl::diagnostic::Edit;
 use ptx_gemm_dsl::token::{Token, TokenKind};
-use ptx_gemm_dsl::{Diagnostic, Diagnostics, Fix, Schedule, Span, tokens};
+use ptx_gemm_dsl::{Diagnostic, Diagnostics, Schedule, Span, tokens};
 
 const GOOD: &str = "tile(128, 128, 8); thread(8, 8);";
 
@@ -65,6 +66,20 @@ fn undeclared_names_are_declared_at_once() {
     );
 }
 
+/// Rust has `1.` and no `.5`, other languages have both.
+#[test]
+fn a_point_has_digits_on_one_side() {
+    let read = |text: &str| Schedule::parse(&format!("{GOOD} {text}")).unwrap();
+    assert_eq!(read("epilogue(|acc| acc*.5+1.-.5e-1*2.)"), read("epilogue(|acc| acc * 0.5 + 1 - 0.05 * 2)"));
+    assert_eq!(
+        read("expect { loads_per_fma <= .5; max_error <= 1. }"),
+        read("expect { loads_per_fma <= 0.5; max_error <= 1 }")
+    );
+    for wrong in ["acc * .", "acc * . 5", "acc * .x", "acc..5", "acc.5"] {
+        assert!(Schedule::parse(&format!("{GOOD} epilogue(|acc| {wrong})")).is_err(), "{wrong}");
+    }
+}
+
 /// Only words that work are suggested.
 #[test]
 fn functions_that_are_suggested_work() {
@@ -73,8 +88,8 @@ fn functions_that_are_suggested_work() {
         let unknown = |error: &&Diagnostic| error.rule == "unknown-word";
         let [error] = said.errors().filter(unknown).collect::<Vec<_>>()[..] else { panic!("{name}: {said}") };
         let help = error.help.as_deref().unwrap_or_default();
-        let advised = match &error.fix {
-            Some(Fix::Spell(spelling)) => vec![spelling.clone()],
+        let advised = match error.fix.as_ref().map(|fix| &fix.edit) {
+            Some(Edit::Spell(spelling)) => vec![spelling.clone()],
             _ => {
                 let (_, list) = help.split_once("write ").unwrap_or_else(|| panic!("{name}: {help}"));
                 list.replace(" or ", ", ").split(", ").map(str::to_string).collect()
@@ -88,6 +103,16 @@ fn functions_that_are_suggested_work() {
             };
             legal(&format!("{GOOD} epilogue(|acc| {function}({args}))"));
         }
+    }
+}
+
+/// Shapes that exist and do not work are not suggested either.
+#[test]
+fn shapes_that_are_suggested_work() {
+    for shape in ["8, 8, 4", "8, 8, 8", "16, 8, 4", "16, 8, 8", "16, 8, 16"] {
+        let said = said(&format!("types(f64); tile(64, 64, 16); warp(32, 32); atom(mma({shape}))"));
+        let helps: Vec<&str> = said.errors().filter_map(|error| error.help.as_deref()).collect();
+        assert!(!helps.is_empty() && helps.iter().all(|help| help.contains("atom(fma); thread(8, 4)")), "{said}");
     }
 }
 
@@ -109,12 +134,12 @@ fn a_name_of_rust_gets_braces_in_the_macro() {
         let tile = vec![ident("tile", 0), Token { kind: group, span: own }];
         tokens::read(&tile).errors
     };
-    let advice = |errors: &Diagnostics| errors.errors().find_map(|error| error.fix.clone());
+    let advice = |errors: &Diagnostics| errors.errors().find_map(|error| error.fix.clone().map(|fix| fix.edit));
     let named = read(vec![ident("BM", 1)]);
-    assert_eq!(advice(&named), Some(Fix::Spell("{BM}".into())), "{named}");
+    assert_eq!(advice(&named), Some(Edit::Spell("{BM}".into())), "{named}");
     assert!(named.to_string().contains("write `{BM}`"), "{named}");
     let twice = vec![size(TokenKind::Number("2".into()), 1), size(TokenKind::Punct('*'), 2), ident("BM", 3)];
-    assert_eq!(advice(&read(twice)), Some(Fix::Spell("{2 * BM}".into())));
+    assert_eq!(advice(&read(twice)), Some(Edit::Spell("{2 * BM}".into())));
     let hole = read(vec![size(TokenKind::Hole(0), 1)]);
     assert!(hole.errors().all(|error| error.clause != "tile"), "{hole}");
 }

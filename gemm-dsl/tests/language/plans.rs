@@ -1,7 +1,14 @@
 //! Figures of plans.
 
-use ptx_gemm_dsl::terms::{Operand, Param, Swizzle};
-use ptx_gemm_dsl::{Diagnostics, Plan, Problem, Schedule, Target};
+use ptx_gemm_dsl::clause::{Emulation, Metric, Relation};
+use ptx_gemm_dsl::diagnostic::Edit;
+use ptx_gemm_dsl::terms::{
+    Along, Edges, FmaOrder, Load, LoadC, Operand, Operands, Pace, Param, Reads, Reduce, Rounding, StageMemory, Store,
+    Swizzle, Tail,
+};
+use ptx_gemm_dsl::words::Word;
+use ptx_gemm_dsl::{DType, Diagnostics, Layout, Plan, Problem, Schedule, Target};
+use serde::Serialize;
 
 fn plan(text: &str) -> Plan {
     text.parse::<Schedule>().and_then(|schedule| schedule.plan(None)).unwrap_or_else(|errors| panic!("{errors}"))
@@ -13,6 +20,45 @@ fn a_plan_shows_every_figure() {
         "tile(128, 96, 8); warp(32, 48); thread(8, 6); fragment(4, 3); vector(4); shared(a = km + pad(4)); \
          double_buffer; epilogue(|acc, c, alpha, bias| alpha * acc + c + bias[n]); layout(c = col)"
     ));
+}
+
+/// A plan in JSON has the names that a schedule has.
+#[test]
+fn names_in_json_are_those_of_the_language() {
+    fn check<W: Word + Serialize>() {
+        for (word, value) in W::TABLE {
+            assert_eq!(serde_json::to_value(value).unwrap(), *word, "{}", W::WHAT);
+        }
+    }
+    let checks = [
+        check::<DType>,
+        check::<Layout>,
+        check::<Target>,
+        check::<Along>,
+        check::<Operands>,
+        check::<Load>,
+        check::<FmaOrder>,
+        check::<Reads>,
+        check::<Rounding>,
+        check::<Pace>,
+        check::<Reduce>,
+        check::<Store>,
+        check::<LoadC>,
+        check::<StageMemory>,
+        check::<Emulation>,
+        check::<Edges>,
+        check::<Tail>,
+        check::<Metric>,
+        check::<Relation>,
+    ];
+    checks.into_iter().for_each(|check| check());
+    let of_warps = "types(bf16); atom(mma(16, 8, 16)); tile(64, 64, 32); warp(32, 32); expect { occupancy >= 5 %; shared <= 48 KiB }";
+    let json = serde_json::to_value(plan(of_warps)).unwrap();
+    assert_eq!(json["atom"], "mma(16, 8, 16)");
+    assert_eq!(serde_json::to_value(plan("tile(32, 32, 8); thread(4, 4)")).unwrap()["atom"], "fma");
+    let contract = |metric, relation, limit, unit| serde_json::json!({ "metric": metric, "relation": relation, "limit": limit, "unit": unit });
+    let contracts = [contract("occupancy", ">=", 5, "%"), contract("shared", "<=", 48 * 1024, "B")];
+    assert_eq!(json["expect"], serde_json::json!(contracts));
 }
 
 #[test]
@@ -226,7 +272,7 @@ fn the_most_stages_that_fit_are_offered() {
     let with = |stages: u32| Schedule::parse(&format!("{text}; stages({stages})")).unwrap();
     let said = with(60).check().unwrap_err();
     let errors: Vec<_> = said.errors().collect();
-    assert_eq!(errors[0].fix, Some(ptx_gemm_dsl::Fix::Set("stages(3)".into())), "{said}");
+    assert_eq!(errors[0].fix.as_ref().map(|fix| &fix.edit), Some(&Edit::Set("stages(3)".into())), "{said}");
     assert!(with(3).check().is_ok() && with(4).check().is_err());
 }
 

@@ -3,9 +3,10 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 use ptx_gemm_dsl::clause::Atom;
+use ptx_gemm_dsl::diagnostic::Edit;
 use ptx_gemm_dsl::plan::Plan;
 use ptx_gemm_dsl::terms::{Fast, Load};
-use ptx_gemm_dsl::{Diagnostic, Diagnostics, Fix, Schedule, Severity, Target};
+use ptx_gemm_dsl::{Diagnostic, Diagnostics, Schedule, Severity, Target};
 
 use crate::generate;
 use crate::wrong::WRONG;
@@ -161,7 +162,10 @@ fn suggested_spellings_repair_what_they_are_suggested_for() {
     for text in WRONG {
         let Err(before) = Schedule::parse(text) else { continue };
         for error in before.errors() {
-            let (Some(Fix::Spell(spelling)), Some(span)) = (&error.fix, error.span) else { continue };
+            let (Some(Edit::Spell(spelling)), Some(span)) = (error.fix.as_ref().map(|fix| &fix.edit), error.span)
+            else {
+                continue;
+            };
             let mut repaired = text.to_string();
             repaired.replace_range(span.start as usize..span.end as usize, spelling);
             let after = Schedule::parse(&repaired).err().unwrap_or_default();

@@ -126,6 +126,11 @@ fn names_are_found_and_misspelt_ones_suggested() {
     assert!(matches!(reference::find("targets"), Ok(Entry::Topic(topic)) if topic.name == "targets"));
     assert!(matches!(reference::find("cp_async"), Ok(Entry::Clause(info)) if info.name == "load"));
     assert!(matches!(reference::find("producers"), Ok(Entry::Clause(info)) if info.name == "specialize"));
+    assert!(matches!(reference::find("wgmma"), Ok(Entry::Clause(info)) if info.name == "atom"));
+    assert!(matches!(reference::find("KiB"), Ok(Entry::Clause(info)) if info.name == "expect"));
+    assert!(matches!(reference::find("relu"), Ok(Entry::Topic(topic)) if topic.name == "epilogue"));
+    assert!(matches!(reference::find("fp8"), Err(Some("e4m3"))));
+    assert!(matches!(reference::find("WarpShape"), Err(Some("warp"))));
     // `store` has it as well.
     assert!(matches!(reference::find("tma"), Err(Some("load"))));
     assert!(matches!(reference::find("tiel"), Err(Some("tile"))));

@@ -1,11 +1,24 @@
 //! Fixes applied to text, and schedules in their canonical form: comments stay.
 
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use ptx_gemm_dsl::diagnostic::Edit;
 use ptx_gemm_dsl::format::format;
-use ptx_gemm_dsl::repair::{diagnose, repair};
+use ptx_gemm_dsl::repair::{Repair, Repaired, Scope, diagnose, repair};
+use ptx_gemm_dsl::{Diagnostic, Diagnostics, Target};
+
+use crate::generate;
+use crate::wrong::WRONG;
 
 #[track_caller]
 fn repaired(text: &str, wanted: &str) {
-    let repair = repair(text, None);
+    repaired_by(Scope::Method, text, wanted);
+}
+
+#[track_caller]
+fn repaired_by(scope: Scope, text: &str, wanted: &str) {
+    let repair = repair(text, None, scope);
     assert_eq!(repair.text, wanted, "{}", repair.left);
     assert!(repair.is_legal(), "{}", repair.left);
     assert!(!repair.changes.is_empty());
@@ -44,20 +57,70 @@ fn a_fix_changes_what_it_is_about_and_keeps_comments() {
     repaired("// nothing yet\n", "// nothing yet\ntile(128, 128, 8);\nthread(8, 8);\n");
     // An undeclared name, and one that is misspelt.
     let plain = "tile(64, 64, 8); thread(4, 4); ";
-    repaired(
+    repaired_by(
+        Scope::All,
         &format!("{plain}epilogue(|acc| gain * acc + b[n]);"),
         &format!("{plain}epilogue(|acc, gain, b| gain * acc + b[n]);"),
     );
-    repaired(
+    repaired_by(
+        Scope::All,
         &format!("{plain}epilogue(|acc, alpha| alhpa * acc);"),
         &format!("{plain}epilogue(|acc, alpha| alpha * acc);"),
     );
     // Two operands that TMA would have to transpose: both orders change, and not the kind of copy.
     let turned = "tile(128, 128, 16); thread(8, 8); shared(a = km, b = nk); load(tma); stages(3);";
     repaired(turned, &turned.replace("a = km, b = nk", "a = mk, b = kn"));
-    // What is not implemented is left out.
-    let doubles = "types(f64); tile(64, 64, 8); thread(4, 4); ";
-    repaired(&format!("{doubles}epilogue(|acc| tanh(acc));"), doubles.trim_end());
+}
+
+/// Where only another problem, contract or target would help, a repair leaves the text as it is, unless it is asked to change
+/// them, and then it tells what it changed.
+#[test]
+fn what_is_asked_for_changes_only_on_demand() {
+    const WGMMA: &str = "tile(128, 128, 64); atom(wgmma(64, 128, 16)); load(tma); ";
+    const FMA: &str = "tile(128, 128, 16); thread(8, 8); ";
+    for (how, clause, told) in [
+        (FMA, "types(f64); epilogue(|acc| gelu(acc));", "epilogue(|acc| gelu(acc)) is left out"),
+        (FMA, "types(i8, acc = i32);", "types(i8, acc = i32) became types(i32)"),
+        (FMA, "types(f16, acc = f16);", "types(f16, acc = f16) became types(f16, acc = f32)"),
+        (WGMMA, "types(a = bf16, b = f16);", "types(a = bf16, b = f16) became types(bf16)"),
+        (
+            "tile(128, 128, 64); thread(8, 8); ",
+            "target(sm_75); expect { occupancy >= 50 % }",
+            "expect { occupancy >= 50 % } became expect { occupancy >= 25 % }",
+        ),
+        (FMA, "expect { shared <= 1024 }", "expect { shared <= 1024 } became expect { shared <= 16 KiB }"),
+        (FMA, "expect { occupancy >= 150 % }", "expect { occupancy >= 150 % } is left out"),
+        // What was meant by a word is not certain.
+        (FMA, "types(double);", "types(double) became types(f64)"),
+        (FMA, "tpes(f64);", "tpes(f64) became types(f64)"),
+        (FMA, "target(sm_91);", "target(sm_91) became target(sm_90)"),
+        (FMA, "epilogue(|acc| rleu(acc));", "epilogue(|acc| rleu(acc)) became epilogue(|acc| relu(acc))"),
+        (FMA, "epilogue(|acc| gain * acc);", "epilogue(|acc| gain * acc) became epilogue(|acc, gain| gain * acc)"),
+        (FMA, "expect { spils = 0 }", "expect { spils = 0 } became expect { spills = 0 }"),
+        (FMA, "types(f32); types(f64);", "types(f32); types(f64) became types(f32)"),
+    ] {
+        let text = format!("{how}{clause}");
+        let plain = repair(&text, None, Scope::Method);
+        let all = repair(&text, None, Scope::All);
+        let said: Vec<String> = all.changes.iter().flat_map(|c| &c.given).map(ToString::to_string).collect();
+        assert_eq!((&plain.text, plain.changes.len(), plain.withheld().count()), (&text, 0, 1), "{}", plain.left);
+        assert_eq!(said, [told], "{}", all.text);
+        assert!(all.is_legal(), "{}", all.left);
+    }
+    let on_80 = "tile(64, 64, 8); thread(4, 4); target(sm_80);";
+    assert_eq!(repair(on_80, Some(Target::SM_90), Scope::Method).text, on_80);
+    let all = repair(on_80, Some(Target::SM_90), Scope::All);
+    assert_eq!(all.changes[0].given[0].to_string(), "target(sm_80) became target(sm_90)");
+    // Nor is it which of two clauses is meant, where one is misspelt.
+    let twice = "tile(64, 64, 8); thread(4, 4); target(sm_90a); target(sm_33a);";
+    assert_eq!(repair(twice, None, Scope::Method).text, twice);
+    // A clause that is repeated word for word says nothing new.
+    repaired("types(f64); tile(64, 64, 8); thread(4, 4); types(f64);", "types(f64); tile(64, 64, 8); thread(4, 4);");
+    // Where another way to compute the same helps, that is the fix.
+    let [on_120, f32] = [format!("{WGMMA}types(bf16); target(sm_120);"), WGMMA.trim_end().to_string()];
+    repaired(&on_120, &on_120.replace("wgmma(64, 128, 16)", "mma(16, 8, 16)").replace("120);", "120); warp(64, 64);"));
+    let kept = repair(&f32, None, Scope::Method);
+    assert!(kept.is_legal() && !kept.text.contains("types"), "{}", kept.text);
 }
 
 #[test]
@@ -67,7 +130,7 @@ fn what_has_no_fix_stays_as_it_is() {
         "tile(128, 128, 8",
         "tile(128, 128, 8); thread(8, 8); ..base",
     ] {
-        let repair = repair(text, None);
+        let repair = repair(text, None, Scope::All);
         assert_eq!((repair.text.as_str(), repair.changes.len(), repair.is_legal()), (text, 0, false));
     }
 }
@@ -107,4 +170,95 @@ fn the_canonical_form_keeps_comments_and_says_the_same() {
 #[test]
 fn what_cannot_be_read_has_no_canonical_form() {
     assert!(format("tile(64, 64, 8); tread(8, 8)").unwrap_err().to_string().contains("unknown clause"));
+}
+
+/// The clauses of a text that say what is computed, the contracts and the target, each once: found without the grammar.
+fn given(text: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let uncommented: String =
+        text.lines().map(|line| line.split("//").next().unwrap_or("").to_string() + "\n").collect();
+    for name in ["types", "layout", "epilogue", "batch", "target", "expect"] {
+        for (at, _) in uncommented.match_indices(name) {
+            let word = |c: char| c.is_alphanumeric() || c == '_';
+            let inside = uncommented[..at].chars().next_back().is_some_and(word);
+            let after = uncommented[at + name.len()..].trim_start();
+            if inside || !after.starts_with(['(', '{']) {
+                continue;
+            }
+            let mut depth = 0;
+            let closed = after.find(|c: char| {
+                depth += i32::from("([{".contains(c)) - i32::from(")]}".contains(c));
+                depth == 0
+            });
+            found.insert(format!("{name}{}", &after[..closed.map_or(after.len(), |at| at + 1)]));
+        }
+    }
+    found
+}
+
+/// What a repair does wrong: it changes what is given, unless asked to, or keeps silent about it; or it applies another fix
+/// than is shown.
+fn faults(text: &str) -> Vec<String> {
+    let shown = diagnose(text, None);
+    let mut faults = unnamed(&shown);
+    for scope in [Scope::Method, Scope::All] {
+        let repair = repair(text, None, scope);
+        let changes = given(&repair.text) != given(text);
+        if changes && scope == Scope::Method {
+            faults.push(format!("changes what is given: {}", repair.text));
+        }
+        if changes != repair.changes.iter().any(|change| !change.given.is_empty()) {
+            faults.push(format!("does not tell what it changes: {}\n{:?}", repair.text, repair.changes));
+        }
+        faults.extend(unlike(&shown, &repair));
+    }
+    faults.into_iter().map(|fault| format!("{text}\n  {fault}")).collect()
+}
+
+/// Fixes that are applied, where another one was shown for the same error.
+fn unlike(shown: &Diagnostics, repair: &Repair) -> Vec<String> {
+    let mut faults = Vec::new();
+    for Repaired { error, .. } in &repair.changes {
+        let same = |other: &&Diagnostic| (other.rule, &other.message) == (error.rule, &error.message);
+        let before: Vec<_> = shown.errors().filter(same).filter_map(|other| other.fix.as_ref()).collect();
+        if !before.is_empty() && !before.iter().any(|fix| Some(*fix) == error.fix.as_ref()) {
+            faults.push(format!("applies another fix than is shown: {before:?}, {error:?}"));
+        }
+    }
+    faults
+}
+
+/// Fixes that the help does not name.
+fn unnamed(shown: &Diagnostics) -> Vec<String> {
+    let names = |error: &Diagnostic| {
+        let (Some(fix), help) = (&error.fix, error.help.as_deref().unwrap_or_default()) else { return true };
+        match &fix.edit {
+            Edit::Spell(text) if text.starts_with("; ") => help.contains("semicolon"),
+            // The declared names are what changes.
+            Edit::Set(text) if error.rule == "undeclared" => {
+                help.rsplit("declare it: ").next().is_some_and(|n| text.contains(n))
+            }
+            Edit::Spell(text) | Edit::Set(text) => help.contains(text),
+            Edit::Remove(name) => ["leave", "leaving"].iter().any(|word| help.contains(&format!("{word} {name}"))),
+        }
+    };
+    shown.errors().filter(|error| !names(error)).map(|error| format!("help without the fix: {error:?}")).collect()
+}
+
+#[test]
+fn repairs_of_wrong_schedules_are_faithful() {
+    let faults: Vec<String> = WRONG.iter().flat_map(|text| faults(text)).collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    let changes: usize = WRONG.iter().map(|text| repair(text, None, Scope::Method).changes.len()).sum();
+    assert!(changes > 150, "only {changes} changes");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn repairs_of_any_clauses_are_faithful(schedule in generate::anything()) {
+        let faults = faults(&schedule.to_string());
+        assert!(faults.is_empty(), "{}", faults.join("\n"));
+    }
 }

@@ -44,6 +44,34 @@ fn values_are_numbers_words_and_names() {
 }
 
 #[test]
+fn a_name_stands_for_what_its_choice_chose() {
+    assert_eq!(
+        schedules("tile({bm: 64, 128}, {bn: 8..=16 step 8}, 64); atom(wgmma(64, {bn}, 16))"),
+        [
+            "tile(64, 8, 64); atom(wgmma(64, 8, 16));",
+            "tile(64, 16, 64); atom(wgmma(64, 16, 16));",
+            "tile(128, 8, 64); atom(wgmma(64, 8, 16));",
+            "tile(128, 16, 64); atom(wgmma(64, 16, 16));",
+        ]
+    );
+    // Words and whole arguments as well, also within alternatives of clauses, where a name ends with its alternative.
+    assert_eq!(schedules("shared(a = km + {skew: pad(4), swizzle(64)}, b = kn + {skew})").len(), 2);
+    let split = "stages({s: 2, 3}); {split_k({s}) | thread({t: 4, 8}, {t}) | }";
+    assert_eq!(schedules(split)[0], "stages(2); split_k(2);");
+    assert_eq!(schedules(split).len(), 8);
+    assert_eq!(schedules("{tile({b: 32, 64}, {b}, 8) | tile({b: 16, 8}, {b}, 4)}").len(), 4);
+    for (text, said) in [
+        ("tile({b: 32, 64}, {b: 8, 16}, 8)", "`b` is the name of another choice"),
+        ("tile({b}, {b: 8, 16}, 8)", "{b} has one alternative"),
+        ("{tile({b: 32, 64}, 8, 8) | }; stages({b})", "{b} has one alternative"),
+        ("tile({b: }, 8, 8)", "there are no alternatives"),
+    ] {
+        let errors = Space::parse(text).unwrap_err().to_string();
+        assert!(errors.contains(said), "{text}: {errors}");
+    }
+}
+
+#[test]
 fn ranges_add_or_multiply() {
     assert_eq!(schedules("stages({1..=3})"), ["stages(1);", "stages(2);", "stages(3);"]);
     assert_eq!(schedules("stages({8..=32 step 8})").len(), 4);
@@ -77,7 +105,7 @@ fn wrong(text: &str, expected: &[&str]) {
         .iter()
         .map(|error| {
             let place = error.span.map_or("nowhere", |span| &text[span.start as usize..span.end as usize]);
-            let fix = error.fix.as_ref().map_or(String::new(), |fix| format!(" [{fix:?}]"));
+            let fix = error.fix.as_ref().map_or(String::new(), |fix| format!(" [{:?}]", fix.edit));
             format!("`{place}`: {error}{fix}")
         })
         .collect();
@@ -89,8 +117,8 @@ fn what_is_no_choice_is_explained() {
     wrong(
         "tile({BM}, 64, 8)",
         &[
-            "`{BM}`: {BM} has one alternative, and is not a choice; write several, such as `{64, 128}`; if `BM` is a value of Rust \
-         code, write the number itself: only gemm! takes such values",
+            "`{BM}`: {BM} has one alternative, and is not a choice; write several, such as `{64, 128}`, or choose `BM` before: \
+             `{BM: 64, 128}`; if it is a value of Rust code, write the number itself: only gemm! takes such values",
         ],
     );
     wrong(

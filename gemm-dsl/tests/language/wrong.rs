@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use ptx_gemm_dsl::{Diagnostics, Fix, Schedule, Target};
+use ptx_gemm_dsl::diagnostic::Edit;
+use ptx_gemm_dsl::{Diagnostics, Schedule, Target};
 
 /// Schedules with at least one error or note each.
 pub const WRONG: &[&str] = &[
@@ -61,7 +62,23 @@ pub const WRONG: &[&str] = &[
     "gemm!{ tile(128, 128, 8); thread(8, 8) }",
     "(tile(128, 128, 8)); thread(8, 8)",
     "= tile(128, 128, 8); thread(8, 8)",
+    "tile(128, 128, 8); thread(8, 8); unroll = 4; vector = (4)",
+    "tile(128, 128, 8); thread(8, 8); epilogue(|acc, bias[n], s| s * acc + bias)",
+    "tile(128, 128, 8); thread(8, 8); epilogue(|acc, bias[m]| acc + bias[n])",
+    "tile(128, 128, 8); thread(8, 8); epilogue(|acc: f32| acc)",
+    "tile(128, 128, 8); thread(8, 8); epilogue(|acc, s| s (acc + relu))",
+    "tile(128, 128, 8); thread(8, 8); epilogue(|acc| acc.max(0))",
+    "tile(128, 128, 8); num_warps(4)",
+    "TileShape(128, 128, 8); thread(8, 8); wgmma(64, 128, 16)",
     // Numbers.
+    "tile(128, 128, 8); thread(8, .5); expect { occupancy >= .5 }",
+    "tile(128, 128, 8); thread(8, 8); expect { threads = 2 * 100; max_error <= 1e-3 + 1e-4; shared <= 2 * 4 KiB }",
+    "tile(128, 128, 8); thread(8, 8); expect { spills <= 4 KB; loads_per_fma <= 4 B; code_bytes <= 4 GB }",
+    "tile(128, 128, 8); thread(8, 8); expect { shared <= 48KB; spills <= 0GB; code_bytes <= 64k }",
+    "tile(128, 128, 8); thread(8, 8); epilogue(|acc| return acc); target(h100)",
+    "tile(128, 128, 8); thread(8, 8); expect { occupancy >= 50 }",
+    "tile(128, 128, 8); thread(8, 8); expect { occupancy >= 20 }",
+    "tile(128, 128, 8); thread(8, 8); expect { shared <= 48 }",
     "tile(2*64, 128, 8); thread(8, 8)",
     "tile(256 / 2, 2 * (60 + 4), 8 - 9); thread(8, 8)",
     "tile(BM, 2 * BN, 8); thread(8, 8)",
@@ -85,6 +102,7 @@ pub const WRONG: &[&str] = &[
     "tile(128, 128, 8); thread(8, 8); shared(a = km + pad(5000))",
     "tile(128, 128, 8); thread(8, 8); shared(b = kn + swizzle(48))",
     "tile(128, 128, 8); thread(8, 8); cluster(8, 4)",
+    "types(bf16); tile(128, 128, 64); atom(wgmma(64, 128, 16)); load(tma); stages(3); specialize(producers = 1); cluster(4, 4); multicast(a, b)",
     // Missing, twice, contradicting.
     "",
     "thread(8, 8)",
@@ -341,6 +359,13 @@ pub const WRONG: &[&str] = &[
     "emulate(f16x3); types(f64); atom(wgmma(64, 128, 16)); tile(128, 128, 64); load(tma); stages(3)",
     "emulate(bf16x6); atom(wgmma(64, 256, 16)); tile(128, 256, 64); load(tma); stages(3); specialize(producers = 1); \
      registers(producer = 24, consumer = 240)",
+    "atom(mma(16, 8, 8)); tile(128, 128, 32); warp(64, 64)",
+    "atom(wgmma(64, 128, 8)); tile(128, 128, 64); load(tma)",
+    "types(bf16); atom(wgmma(64, 12, 16)); tile(128, 128, 64); load(tma)",
+    "types(bf16); atom(wgmma(64, 12, 16)); tile(128, 12, 64); load(tma)",
+    "types(bf16); atom(wgmma(64, 512, 16)); tile(128, 512, 64); load(tma)",
+    "types(bf16); atom(wgmma(64, 128, 16)); tile(128, 128, 64); load(tma); target(sm_80)",
+    "types(f16); atom(wgmma(64, 128, 16)); tile(128, 128, 64); load(tma); stages(3); specialize(producers = 1); target(sm_86)",
     "types(bf16); atom(wgmma(64, 256, 32)); tile(128, 256, 64); load(tma)",
     "types(bf16); atom(wgmma(64, 100, 16)); tile(128, 96, 64); load(tma)",
     "types(bf16); atom(wgmma(4294967295, 4294967295, 4294967295)); tile(128, 128, 64); load(tma)",
@@ -432,6 +457,8 @@ pub const WRONG: &[&str] = &[
     // The parts of k are of the extents of one product.
     "tile(128, 128, 8); thread(8, 8); batch(grouped); split_k(4)",
     // Not implemented yet.
+    "types(f64); tile(64, 64, 8); warp(32, 32); atom(mma(8, 8, 4))",
+    "types(f64); tile(64, 64, 16); warp(32, 32); atom(mma(16, 8, 8))",
     "types(f64); tile(64, 64, 8); thread(4, 4); epilogue(|acc| tanh(acc))",
     // All at once.
     "tiles(128); thread(7, 8);\ntile(128, 128, 8); vector(d = 3);\nstages(9); types(f99)",
@@ -453,11 +480,11 @@ fn every_wrong_schedule_is_told_why() {
         writeln!(all, "{text}").unwrap();
         for diagnostic in &said {
             let at = diagnostic.span.map_or("-".into(), |span| format!("{}:{}", span.line, span.column));
-            let fix = match &diagnostic.fix {
+            let fix = match diagnostic.fix.as_ref().map(|fix| &fix.edit) {
                 None => String::new(),
-                Some(Fix::Spell(text)) => format!(" [write {text}]"),
-                Some(Fix::Set(text)) => format!(" [use {text}]"),
-                Some(Fix::Remove(name)) => format!(" [drop {name}]"),
+                Some(Edit::Spell(text)) => format!(" [write {text}]"),
+                Some(Edit::Set(text)) => format!(" [use {text}]"),
+                Some(Edit::Remove(name)) => format!(" [drop {name}]"),
             };
             let severity = if said.errors().any(|error| error == diagnostic) { "" } else { "note: " };
             writeln!(all, "  {at} {}: {severity}{diagnostic}{fix}", diagnostic.clause).unwrap();

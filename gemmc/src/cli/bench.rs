@@ -20,8 +20,8 @@ pub(crate) struct Bench {
     /// Products of these extents: M, MxNxK or MxNxKxBATCH; several are separated by commas
     #[arg(long, value_parser = Size::parse, value_delimiter = ',')]
     pub(crate) size: Vec<Size>,
-    /// Of the suites, or of --table, only products whose names or extents contain one of these texts, such as Mixtral or 512x
-    #[arg(long, value_name = "TEXT", value_delimiter = ',')]
+    /// Of the suites, or of --table, only products with one of these texts in their name or extents, such as Mixtral or 512x
+    #[arg(long, value_name = "TEXT", value_delimiter = ',', conflicts_with = "size")]
     pub(crate) only: Vec<String>,
     /// Type of the elements of A and B
     #[arg(long, default_value = "f32", value_parser = dtype)]
@@ -35,7 +35,7 @@ pub(crate) struct Bench {
     /// Clauses of one more schedule; may be given several times
     #[arg(short = 'e', long = "clauses", value_name = "CLAUSES", allow_hyphen_values = true)]
     pub(crate) clauses: Vec<String>,
-    /// One JSON object on standard output, and nothing else; also written to FILE if there is one
+    /// One JSON object on standard output, and nothing else; also written to FILE if there is one; with --table the rows shown
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub(crate) json: Option<PathBuf>,
     /// Draw the shares of cuBLAS and of the peak; with --table those of the file
@@ -63,7 +63,13 @@ pub(crate) struct Bench {
     /// Of that table only the fastest schedule of each product
     #[arg(long, requires = "table", conflicts_with_all = MEASURES)]
     pub(crate) best: bool,
-    /// Next to that table the speeds of another file of results, by schedule
+    /// Instead of that table a line for each number of rows: means over products of the fastest schedules
+    #[arg(long, requires = "table", conflicts_with = "beside")]
+    pub(crate) means: bool,
+    /// Add the rows of that file of results to a compact file of all of them
+    #[arg(long, requires = "table", value_name = "FILE.json")]
+    pub(crate) rows: Option<PathBuf>,
+    /// In that table, also the speeds of another file of results, by schedule
     #[arg(long, requires = "table", conflicts_with_all = MEASURES, value_name = "FILE.json")]
     pub(crate) beside: Option<PathBuf>,
 }
@@ -102,7 +108,7 @@ pub(crate) struct Ladder {
     pub(crate) plot: Option<PathBuf>,
 }
 
-/// The name of a picture, whose ending determines its format.
+/// The file of a picture; its ending determines the format.
 fn picture() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| match path.extension() {
         Some(extension) if extension.eq_ignore_ascii_case("svg") => Ok(path),

@@ -18,7 +18,7 @@ pub(crate) struct Exec {
     /// Where to run: interp or cuda:N
     #[arg(long, default_value = "interp", value_parser = DeviceName::parse)]
     pub(crate) device: DeviceName,
-    /// In which order warps take turns and copies land: forward, backward, random:SEED, late:SEED (a warp is held up), or all of these
+    /// The order of warps and of landing copies: forward, backward, random:SEED, late:SEED (one warp is delayed), or all of these
     #[arg(long, default_value = "forward")]
     pub(crate) order: Orders,
     /// What to watch for on the interpreter: all, none, or rules separated by commas

@@ -9,7 +9,7 @@ pub(super) fn size(text: &str) -> Result<usize, String> {
     within(text, 0..=MAX_EXTENT as usize)
 }
 
-/// Reads an extent of a product whose cost or time is asked for, which is not 0.
+/// Reads an extent of a product for a cost or a time; it must not be 0.
 pub(super) fn extent(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) => Err("a product with an extent of 0 costs nothing and takes no time".into()),

@@ -24,9 +24,27 @@ pub(crate) struct Check {
     pub(crate) gpu: Option<Gpu>,
     #[command(flatten)]
     pub(crate) plain: Plain,
-    /// Apply the offered fixes that lead to a legal schedule or to fewer errors: to the .gemm file, or printed
-    #[arg(long, conflicts_with = "gpu")]
-    pub(crate) fix: bool,
+    /// Apply the fixes that the diagnostics show and that leave fewer errors: to the .gemm file, or printed. What is computed
+    /// (types, layout, epilogue, batch), expect and target change only with --fix=all, which prints each such change
+    #[arg(
+        long,
+        value_name = "WHICH",
+        value_enum,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "method",
+        conflicts_with = "gpu"
+    )]
+    pub(crate) fix: Option<Fixes>,
+}
+
+/// Which fixes to apply.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Fixes {
+    /// Those that only change how the product is computed
+    Method,
+    /// Also those that change what is computed, the contracts or the target
+    All,
 }
 
 impl Check {

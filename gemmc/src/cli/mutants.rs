@@ -14,6 +14,9 @@ pub(crate) struct Mutants {
     /// The same for a case
     #[arg(long, value_name = "NAME", conflicts_with = "source")]
     pub(crate) case: Option<OsString>,
+    /// One kernel for each mechanism, as `.ci/full` does
+    #[arg(long, conflicts_with_all = ["source", "case"])]
+    pub(crate) mechanisms: bool,
     /// Where to plant faults
     #[arg(long, value_enum, default_value = "ptx")]
     pub(crate) level: Faults,

@@ -16,16 +16,16 @@ pub(crate) struct Selftest {
     /// Only a few sizes for each schedule
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Only rows whose names contain this text: schedules, or the claims below them
+    /// Only rows with this text in their name: schedules, or the claims below them
     #[arg(long, value_name = "TEXT")]
     pub(crate) only: Option<String>,
-    /// Leave out schedules whose plan of launches reads what TMA wrote, which initcheck does not see
+    /// Leave out schedules that read in one launch what TMA wrote in another, which initcheck does not see
     #[arg(long, hide = true, requires = "quick")]
     pub(crate) no_rereads: bool,
     /// The quick test under NVIDIA's compute-sanitizer, once for each of its tools
     ///
-    /// Memcheck counts all bytes of a `cp.async` whose source size is smaller, so that it reports the last vector of an allocation that
-    /// ends within it although nothing there is read. The quick test has no such matrices; `gemmc fuzz` has.
+    /// Memcheck counts all bytes of a `cp.async`, even if its source size is smaller. It therefore reports the last vector of an
+    /// allocation that ends within it, although nothing there is read. The quick test has no such matrices; `gemmc fuzz` has.
     #[arg(long)]
     pub(crate) sanitize: bool,
     /// Which of its tools
@@ -52,10 +52,11 @@ pub(crate) struct Fuzz {
     /// Draw for this long
     #[arg(long, value_name = "N", value_parser = whole_seconds)]
     pub(crate) seconds: Option<u64>,
-    /// Only schedules with this clause, or with a clause of this argument; the others are drawn, and not executed
+    /// Only schedules with this clause or argument; the others are drawn, but not executed
     #[arg(long, value_name = "CLAUSE")]
     pub(crate) with: Option<String>,
-    /// Execute each in this order of warps, blocks and landings, in the interpreter: forward, backward, random:SEED, late:SEED or all [default: one drawn with it]
+    /// Execute each draw in this order of warps, blocks and landing copies, in the interpreter: forward, backward, random:SEED,
+    /// late:SEED or all [default: one drawn with it]
     #[arg(long)]
     pub(crate) order: Option<Orders>,
     /// Instead break random schedules, and count what the offered fixes lead to

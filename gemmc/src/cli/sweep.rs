@@ -82,5 +82,6 @@ pub(crate) struct SweepWorker {
 }
 
 fn gpu(text: &str) -> Result<Gpu, String> {
-    Gpu::find(text).ok_or_else(|| format!("one of {}", Gpu::ALL.map(|gpu| gpu.name).join(", ")))
+    let names = || Gpu::all().iter().map(|gpu| gpu.name.as_str()).collect::<Vec<_>>().join(", ");
+    Gpu::find(text).cloned().ok_or_else(|| format!("one of {}", names()))
 }

@@ -5,8 +5,8 @@ use ptx_gemm_draw::{GPUS, Gpu};
 
 /// What `--target` is, and what is compiled for without it. The last two steps are `Schedule::target_on` and `plan`.
 pub(crate) const TARGET: &str = "Compile for this target, such as sm_90a [default: the one that the schedule or the \
-    .tile file names; else the newest that the GPU runs, if one is given; else the first whose instructions and limits \
-    suffice]";
+    .tile file names; else the newest that the GPU runs, if one is given; else the first with the instructions and \
+    limits that it needs]";
 
 /// What `--gpu` is.
 pub(crate) const GPU: &str = "Compile for this GPU, such as h200, unless the schedule or the .tile file names a target";

@@ -15,7 +15,7 @@ use crate::commands::profile::{assembler, opened, status_of};
 use crate::reply::{Failure, Reply, Status};
 use crate::source::{self, Loaded};
 
-/// Printed where a figure equals that of the unchanged schedule.
+/// Printed for a figure that equals the unchanged schedule's.
 const SAME: &str = "=";
 
 /// Times of the unchanged schedule and of its variants.

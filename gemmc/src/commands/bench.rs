@@ -1,5 +1,6 @@
 //! `gemmc bench`: schedules and tile programs next to cuBLAS on one GPU.
 
+mod collect;
 mod large;
 
 use std::fs;
@@ -106,6 +107,9 @@ fn table(path: &Path, args: &Bench) -> Result<Reply, Failure> {
             return Err(Failure::refused("usage", message));
         }
         are_there(path, &results, &args.schedules)?;
+        if let Some(all) = &args.rows {
+            collect::collect(all, path, &results)?;
+        }
         if let Some(picture) = &args.plot {
             let device = results["device"].as_str().unwrap_or_default();
             source::write(picture, ptx_gemm_bench::large::plot(device, &rows))?;
@@ -121,7 +125,8 @@ fn table(path: &Path, args: &Bench) -> Result<Reply, Failure> {
     {
         return Err(of(path));
     }
-    let text = markdown::table(&results, shown).ok_or_else(none)?;
+    let table = if args.means { markdown::means } else { markdown::table };
+    let text = table(&results, shown).ok_or_else(none)?;
     are_there(path, &results, &args.schedules)?;
     if let (Some(path), Some(beside)) = (&args.beside, &beside)
         && !markdown::has_common_rows(&results, shown, beside)
@@ -134,6 +139,10 @@ fn table(path: &Path, args: &Bench) -> Result<Reply, Failure> {
         let (rows, _) = report::read(&results).ok_or_else(none)?;
         draw(picture, rows.first().map_or("", |row| row.suite.as_str()), &results)?;
     }
+    if let Some(rows) = &args.rows {
+        collect::collect(rows, path, &results)?;
+    }
+    let results = markdown::shown(&results, shown).ok_or_else(none)?;
     if let Some(copy) = args.json.as_deref().filter(|copy| *copy != Path::new("-")) {
         source::write(copy, report::file(&results))?;
     }

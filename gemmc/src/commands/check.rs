@@ -11,7 +11,10 @@ use crate::source;
 
 pub(crate) fn run(args: &Check, format: Format) -> Result<Reply, Failure> {
     let programs = args.programs();
-    let each = |compile: &Compile| if args.fix { fix::run(compile, format) } else { checked(compile) };
+    let each = |compile: &Compile| match args.fix {
+        Some(fixes) => fix::run(compile, fixes, format),
+        None => checked(compile),
+    };
     match programs.as_slice() {
         [one] => each(one),
         several => Ok(all(several, each, format)),

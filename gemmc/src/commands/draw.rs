@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use ptx_gemm_bench::report;
-use ptx_gemm_draw::{DrawError, Gpu, Measured, Picture, Scheme, Subject, What, draw, png};
+use ptx_gemm_draw::{DrawError, Gpu, Measured, Picture, Scheme, Subject, What, draw};
 use serde_json::{Value, json};
 
 use crate::cli;
@@ -35,11 +35,21 @@ pub(crate) fn run(args: &cli::Draw) -> Result<Reply, Failure> {
     };
     let picture = draw(&subject, &what, scheme).map_err(failure)?;
     let bytes = match as_png {
-        true => png(&picture.svg, args.zoom).map_err(failure)?,
+        true => as_pixels(&picture.svg, args.zoom)?,
         false => picture.svg.clone().into_bytes(),
     };
     source::write(&args.output, bytes)?;
     Ok(reply(args, &loaded, &picture))
+}
+
+#[cfg(feature = "png")]
+fn as_pixels(svg: &str, zoom: f32) -> Result<Vec<u8>, Failure> {
+    ptx_gemm_draw::png(svg, zoom).map_err(failure)
+}
+
+#[cfg(not(feature = "png"))]
+fn as_pixels(_: &str, _: f32) -> Result<Vec<u8>, Failure> {
+    Err(Failure::refused("usage", "this gemmc draws SVG: write to a file.svg, or build it with `--features png`"))
 }
 
 /// The requested GPU, or one that runs the program.

@@ -45,7 +45,7 @@ fn refused(args: &Exec, error: ExecError) -> Failure {
 
 fn interpreted(args: &Exec, ptx: &str, file: &LaunchFile) -> Result<Reply, Failure> {
     let program = Program::from_text(ptx).map_err(|error| refused(args, error.into()))?;
-    // Breaking a rule that was requested by name is an error and not a warning.
+    // A violation of a rule that was requested by name is an error and not a warning.
     let severity = |kind| if args.checks.named(kind) { Severity::Deny } else { Severity::Warn };
     let (proxy_war, past_rows) = (severity(ViolationKind::ProxyWar), severity(ViolationKind::PastRows));
     let (checks, fenced_late) = (args.checks.rules, severity(ViolationKind::Proxy));
@@ -92,7 +92,7 @@ fn interpreted(args: &Exec, ptx: &str, file: &LaunchFile) -> Result<Reply, Failu
             "threads": [], "address": null, "order": run.order.to_string(), "orders": [run.order.to_string()] }));
     }
     let ok = !broken && different.is_none();
-    // A launch that is refused is the launch file's mistake, and nothing ran.
+    // A refused launch is an error in the launch file, and nothing ran.
     let ran =
         |run: &Interpreted| run.violation.as_ref().is_none_or(|violation| violation.kind != ViolationKind::Launch);
     let status = match ok {
@@ -163,7 +163,7 @@ fn shown_text(file: &LaunchFile, contents: &[(String, Vec<u8>)]) -> String {
     text
 }
 
-/// A fault, as the orders that it was found in show it.
+/// A fault and the orders in which it was found.
 struct Found<'a> {
     /// The report with the shortest interleaving, and its order.
     violation: &'a Violation,
@@ -172,7 +172,7 @@ struct Found<'a> {
     orders: Vec<Order>,
 }
 
-/// What orders have found, each fault once: the same rule at the same instructions, whichever of two that race came second.
+/// The faults of all orders, each once: the same rule at the same instructions, whichever of two racing accesses came second.
 fn distinct<'a>(found: impl Iterator<Item = (Order, &'a Violation)>) -> Vec<Found<'a>> {
     let mut all: Vec<(BTreeSet<u32>, Found<'a>)> = Vec::new();
     for (order, violation) in found {

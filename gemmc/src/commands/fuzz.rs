@@ -19,10 +19,10 @@ use crate::reply::{Failure, Format, Reply, Status};
 /// The default number of pairs.
 const COUNT: usize = 1000;
 
-/// Draws that each thread executes before what they led to is counted.
+/// Draws that each thread executes before the results are counted.
 const PER_THREAD: usize = 4;
 
-/// The number of draws in a row that lack the clause asked for, after which no draw is expected to have it.
+/// The number of consecutive draws without the requested clause after which the search ends.
 const NEVER: usize = 3000;
 
 /// The number of failures after which the run stops: each is shrunk, which takes many times as long as a draw.
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Fuzz, format: Format) -> Result<Reply, Failure> {
         });
         let drawn: Vec<Option<Result<Fate, String>>> = fates.collect();
         for (seed, drawn) in batch.into_iter().zip(drawn) {
-            // What others of the batch did after that would depend on the number of threads.
+            // What the rest of the batch did after that would depend on the number of threads.
             if tally.pairs >= pairs || failures.len() >= ENOUGH {
                 break;
             }
@@ -174,8 +174,8 @@ fn draws(seed: u64, clause: &str) -> bool {
     drawn.is_ok() && found.get()
 }
 
-/// Executes a draw. The smallest that fails has the clause, too; on a GPU whose context has died no smaller one is found. `dead`
-/// is set when it has.
+/// Executes a draw. The smallest failing draw has the clause, too. If the GPU's context has died, no smaller one is searched,
+/// and `dead` is set.
 fn fate_of(seed: u64, with: Option<&str>, runs: Runs<'_>, dead: &AtomicBool) -> Result<Fate, String> {
     let fate = Cell::new(None);
     for_all(1, seed, |draw| {
@@ -211,8 +211,7 @@ fn command(args: &Fuzz) -> String {
     format!("gemmc fuzz --seed {} {amount}{with}{order} --device {}", args.seed, args.device)
 }
 
-/// Whether a schedule, with a clause after each semicolon, has one that begins with these words, or one of whose arguments
-/// does.
+/// Whether a schedule has a clause, or an argument of a clause, that begins with these words.
 fn has(schedule: &str, words: &str) -> bool {
     let of = |text: &str| {
         let rest = text.trim_start().strip_prefix(words);

@@ -16,7 +16,7 @@ use ptx_gemm_bench::large::{Checked, Host, assumed_tflops, fill};
 
 mod scale;
 
-/// The schedule of a plan that names none: the fastest one of f32 that adds in f32.
+/// The default schedule of a plan: the fastest f32 schedule with f32 accumulators.
 const DEFAULT: &str = "nn_128x256_tma";
 
 /// Bytes of a device in a plan without one: nine tenths of an H200's memory.
@@ -50,7 +50,7 @@ fn large(sizes: &Sizes) -> Result<(Large, Schedule), Failure> {
     let rates = plan::Rates::h200(tflops(sizes.tflops, &schedule)? * 1e12);
     let large = Large::new(&schedule)?.tuning(tuning).rates(rates);
     let large = if sizes.no_links { large.links(plan::Links::Host) } else { large };
-    // Also those that are given, so that a name that does not exist is refused before anything is reserved.
+    // Also the given ones, so that an unknown name is rejected before anything is reserved.
     let set = [scalars(sizes, &schedule.problem()?), sizes.set.clone()].concat();
     let values = large.scalars(&set)?;
     let large = large.planned_with(&values);
@@ -172,8 +172,8 @@ fn performed(args: &cli::LargeRun, format: Format) -> Result<Reply, Failure> {
 /// A device that does not open: its index, and why.
 type Closed = (usize, Error);
 
-/// The devices that open, and those that do not: with [`OnFailure::Stop`] the first of these ends it, and otherwise it does not
-/// go on without a single device.
+/// The devices that open, and those that do not: with [`OnFailure::Stop`] the first failure ends the run; otherwise at least
+/// one device must open.
 fn opened(
     count: usize,
     on_failure: OnFailure,
@@ -216,7 +216,7 @@ fn multiplied<T: Element>(
 ) -> Result<Reply, Failure> {
     let Sizes { m, n, k, .. } = args.sizes;
     let begun = Instant::now();
-    // Pageable memory is that of a device that locks none.
+    // Pageable memory is what a device without page-locking gives.
     let memory = if args.memory == Place::Pinned { devices[0].clone() } else { Device::interpreter() };
     let matrix = |rows, cols, layout, seed: Option<u64>| -> Result<PinnedMatrix<T>, Failure> {
         let mut matrix = memory.pinned(Shape::packed(rows, cols, layout), T::default())?;
@@ -265,7 +265,7 @@ fn multiplied<T: Element>(
         vectors: vectors.iter().map(|(_, elements)| elements.iter().map(|x| x.to_f64()).collect()).collect(),
     };
     let checked = args.check.then(|| host.check(args.seed));
-    // Those of the devices that are left are not what it is to be compared with.
+    // The bounds of the remaining devices are not comparable with it.
     let measurable = args.bounds && run.failures.is_empty();
     let bounds = measurable.then(|| large.bounds(&mut d, &a, &b, &given())).transpose()?;
     Ok(measured(&run, preparing.as_secs_f64(), checked, bounds, devices))

@@ -3,10 +3,13 @@
 mod tally;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
 use std::sync::Arc;
 
 use ptx_gemm::random::SplitMix64;
 use ptx_gemm::{Kernel, Level};
+use ptx_gemm_check::mechanisms::MECHANISMS;
 use ptx_gemm_check::mutants::{
     Edit, EditKind, Judge, Mutant, MutantKind, Products, TileJudge, TileVerdict, Verdict, mutants_of,
 };
@@ -18,7 +21,7 @@ use crate::cli::{Faults, Mutants};
 use crate::interrupt::Interrupt;
 use crate::progress;
 use crate::reply::{Failure, Format, Reply, Status};
-use crate::source::{self, Loaded};
+use crate::source;
 
 /// The minimum number of faults per kernel in a full run, if the kernel has as many.
 const FULL: usize = 240;
@@ -27,18 +30,16 @@ pub(crate) fn run(args: &Mutants, format: Format) -> Result<Reply, Failure> {
     if let Some(kind) = &args.kind {
         known_kind(args.level, kind)?;
     }
-    let chosen: Vec<(String, Loaded)> = match args.case.as_deref().or(args.source.as_deref()) {
-        Some(name) => vec![(name.to_string_lossy().into_owned(), source::load_named(name)?)],
-        None => {
-            let all = cases().chain(tuned());
-            all.map(|case| Ok((case.name.into(), source::load_named(case.name.as_ref())?)))
-                .collect::<Result<_, Failure>>()?
-        }
+    let names: Vec<OsString> = match args.case.as_ref().or(args.source.as_ref()) {
+        Some(name) => vec![name.clone()],
+        None if args.mechanisms => MECHANISMS.iter().map(|mechanism| mechanism.case.into()).collect(),
+        None => cases().chain(tuned()).map(|case| case.name.into()).collect(),
     };
-    let (mut rows, count) = (Vec::new(), chosen.len());
+    let (mut rows, count) = (Vec::new(), names.len());
     let interrupt = Interrupt::watch();
     let mut whole = 0;
-    for (name, loaded) in chosen.into_iter().take_while(|_| !interrupt.came()) {
+    for name in names.into_iter().take_while(|_| !interrupt.came()) {
+        let (loaded, name) = (source::load_named(&name)?, name.to_string_lossy().into_owned());
         let tally = match args.level {
             Faults::Ptx => of_kernel(&name, loaded.kernel()?, args, (format, &interrupt))?,
             Faults::Tile => Some(of_program(&name, loaded.ir(Level::Tile)?, args, (format, &interrupt))?),
@@ -49,9 +50,12 @@ pub(crate) fn run(args: &Mutants, format: Format) -> Result<Reply, Failure> {
     let total = Tally::of_all(rows.iter().map(|(_, tally)| tally));
     let left = count - whole;
     if let Some(path) = args.table.as_ref().filter(|_| left == 0) {
+        let about = about(args, path, rows.len(), count);
+        let shows = |name: &str| MECHANISMS.iter().find(|mechanism| mechanism.case == name).map(|known| known.shows);
+        let shows = |name: &str| shows(name).filter(|_| args.mechanisms);
         match args.level {
-            Faults::Ptx => write_table(path, &kernels(rows.len(), count), &KERNEL_COLUMNS, &rows, &total, kernel_row)?,
-            Faults::Tile => write_table(path, PROGRAMS, &PROGRAM_COLUMNS, &rows, &total, program_row)?,
+            Faults::Ptx => write_table(path, &about, &KERNEL_COLUMNS, (&rows, &total), shows, kernel_row)?,
+            Faults::Tile => write_table(path, &about, &PROGRAM_COLUMNS, (&rows, &total), shows, program_row)?,
         }
     }
     let mut reply = total.reply();
@@ -197,16 +201,19 @@ fn sample<T>(all: Vec<T>, kind: impl Fn(&T) -> &'static str, count: usize, seed:
 }
 
 /// What a table with this many of all kernels is about.
-fn kernels(judged: usize, all: usize) -> String {
-    let (of, more) =
-        if judged == all { ("every case".into(), "") } else { (format!("{judged} of {all} cases"), " --kept") };
-    let plural = if judged == all { "" } else { "s" };
-    format!(
-        "Faults in the PTX of {of} and tuned schedule{plural}, one at a time, and how they were found: `gemmc mutants --keep \
-         tests/results/mutants{more} --table tests/results/mutants.md`. The last column counts the faults of synchronisation \
-         alone that are not equivalent, and those of them that broke a rule of the interpreter in the plain forward order."
-    )
+fn about(args: &Mutants, path: &Path, judged: usize, all: usize) -> String {
+    let (level, what) = match args.level {
+        Faults::Ptx => ("", IN_KERNELS),
+        Faults::Tile => ("--level tile ", IN_PROGRAMS),
+    };
+    let of = if args.mechanisms { "--mechanisms " } else { "" };
+    let judged = if judged == all { String::new() } else { format!("{judged} of {all} kernels. ") };
+    format!("{judged}{what}\n\n```sh\ngemmc mutants {of}{level}--table {}\n```", path.display())
 }
+
+const IN_KERNELS: &str = "Faults in the PTX of kernels, one at a time, and how they were found. The last column counts the \
+faults of synchronisation that are not equivalent, and those of them that broke a rule of the interpreter in the plain forward \
+order.";
 
 const KERNEL_COLUMNS: [&str; 9] = [
     "faults",
@@ -239,9 +246,8 @@ fn kernel_row(tally: &Tally) -> Vec<String> {
     figures.iter().map(ToString::to_string).chain([forward]).collect()
 }
 
-const PROGRAMS: &str = "Edits of the tile programs of every case and tuned schedule, one at a time: \
-`gemmc mutants --level tile --table tests/results/mutants_tile.md`. Each is refused, or another program, which was run under \
-all checks and computes what it says; what leaves the instructions as they are has a reason.";
+const IN_PROGRAMS: &str = "Edits of tile programs, one at a time. Each is refused, or is another program, which was run under all \
+checks and computes what it says; one that leaves the instructions as they are has a reason.";
 
 const PROGRAM_COLUMNS: [&str; 5] = ["edits", "refused", "another program, right", "equivalent", "unexplained"];
 

@@ -66,7 +66,7 @@ pub(crate) fn run(args: &New) -> Result<Reply, Failure> {
         write(&args.folder.join(path), &text)?;
     }
     let mut files: Vec<&str> = FILES.iter().map(|(path, _)| *path).collect();
-    // The versions that the checkout was tested with, which are here without a network once it was built.
+    // The versions that the checkout was tested with; once it was built, they are available without a network.
     if let Some(lock) = checkout.as_ref().and_then(|checkout| fs::read_to_string(checkout.join(LOCK)).ok()) {
         write(&args.folder.join(LOCK), &lock)?;
         files.push(LOCK);
@@ -84,8 +84,8 @@ pub(crate) fn run(args: &New) -> Result<Reply, Failure> {
     Ok(Reply::fine(text, json!({ "name": name, "folder": args.folder, "path": checkout, "files": files })))
 }
 
-/// The checkout to depend on: the one that this program was built from, whose kernels are those of this program, or else one around
-/// the current folder.
+/// The checkout to depend on: the one that this program was built from, with the same kernels, or else one around the current
+/// folder.
 fn found(built_from: &Path, here: &Path) -> Option<PathBuf> {
     [built_from].into_iter().chain(here.ancestors()).find_map(|folder| checked(folder).ok())
 }
@@ -101,7 +101,7 @@ fn no_checkout() -> Failure {
     }
 }
 
-/// The name of the crate, which cargo and rustc have to accept.
+/// The name of the crate; cargo and rustc have to accept it.
 fn name(folder: &Path) -> Result<&str, Failure> {
     let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let letters = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');

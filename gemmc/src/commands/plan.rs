@@ -22,7 +22,7 @@ pub(crate) fn run(args: &Compile) -> Result<Reply, Failure> {
     };
     let (mut text, mut json) = (plan.to_string(), serde_json::to_value(plan).unwrap_or(Value::Null));
     if !plan.expect.is_empty() {
-        // Some are about machine code, which is not part of the plan.
+        // Some contracts are about machine code, which is not part of the plan.
         let contracts = loaded.kernel()?.contracts();
         text.push_str("\ncontracts\n");
         contracts.iter().for_each(|contract| text.push_str(&format!("  {contract}\n")));
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Compile) -> Result<Reply, Failure> {
     Ok(Reply::fine(text, json))
 }
 
-/// The extents whose launches are shown, and the blocks that a device then holds at once: an H200's multiprocessors.
+/// The extents for the launches that are shown, and the blocks that a device holds at once: an H200's multiprocessors.
 const SIZE: usize = 16384;
 const BLOCKS: u32 = 132;
 

@@ -114,7 +114,7 @@ fn compiles(args: &Profile, sources: &[OsString]) -> Vec<Compile> {
 }
 
 /// The product to count: the requested extents, and whole tiles for the others. `None` means whole tiles throughout,
-/// which also replace a product that would take the interpreter minutes.
+/// also in place of a product that would take the interpreter minutes.
 fn sized(args: &Profile, kernel: &Kernel) -> Option<Extents> {
     let [m, n, k] = [args.m, args.n, args.k];
     let whole = sample_size(kernel);
@@ -124,7 +124,7 @@ fn sized(args: &Profile, kernel: &Kernel) -> Option<Extents> {
     (asked && fma <= MOST_FMA).then_some(size)
 }
 
-/// What a missing time means for the answer of a command that wants times among other figures.
+/// How a missing time affects the answer of a command that also reports other figures.
 pub(crate) fn status_of(why: &Untimed) -> Status {
     match why.reason {
         Reason::Wrong => Status::Wrong,

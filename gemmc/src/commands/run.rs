@@ -40,7 +40,7 @@ fn scalars(args: &Run) -> Vec<(String, f64)> {
     scalars
 }
 
-/// Refuses arguments that would be ignored: a second value of a scalar, and those of a C that the epilogue does not read.
+/// Rejects arguments that would be ignored: a second value of a scalar, and arguments about a C that the epilogue does not read.
 fn unambiguous(args: &Run, problem: &Problem) -> Result<(), Failure> {
     let mut seen: Vec<(String, f64)> = Vec::new();
     for (name, value) in scalars(args) {

@@ -22,7 +22,7 @@ const INITCHECK: &str = "initcheck";
 const FOUND: i32 = 9;
 /// Lines of its findings that are shown in that case.
 const SHOWN: usize = 40;
-/// What the lines begin with that are the tool's, not those of the program that it watches.
+/// The prefix of the tool's own lines, as opposed to those of the program that it watches.
 const MARK: &str = "=========";
 
 pub(crate) fn run(args: &Selftest) -> Result<Reply, Failure> {
@@ -65,8 +65,8 @@ pub(crate) fn run(args: &Selftest) -> Result<Reply, Failure> {
     Ok(Reply { text, json, status: worst })
 }
 
-/// What is shown of a tool's output: the first of its findings, which are often the same one thousands of times, and the
-/// end, where the program's own results and the summary are.
+/// The part of a tool's output that is shown: its first findings, since the same one often repeats thousands of times,
+/// and the end, with the program's own results and the summary.
 fn excerpt(log: &str) -> Vec<&str> {
     let lines: Vec<&str> = log.lines().collect();
     let end = lines.len().saturating_sub(SHOWN / 2);

@@ -22,6 +22,7 @@ use claims::{Answer, Claim};
 use half::{bf16, f16};
 use ptx_gemm::cuda::CudaStatus;
 use ptx_gemm::{CompiledGemm, Device, DeviceKind, Element, Error, Kernel, Layout, Schedule};
+use ptx_gemm_check::part::Part;
 use ptx_gemm_check::{
     Request, Size, cases, check, edge_requests, edge_sizes, netlib, quick_requests, quick_sizes, rereads_tma, tuned,
 };
@@ -117,7 +118,7 @@ fn nothing(args: &Selftest, device: &Device) -> Failure {
 /// A schedule by its name in the table.
 type Named = (String, Result<Schedule, Error>);
 
-/// Every case, every tuned schedule, and every kind of schedule that is neither.
+/// Every case, every tuned schedule, and every other kind of schedule.
 pub(crate) fn schedules() -> impl Iterator<Item = Named> {
     let files = cases().chain(tuned()).map(|case| (case.name.to_string(), case.schedule().map_err(Error::from)));
     files.chain(kinds::schedules().map(|(name, schedule)| (name, Ok(schedule))))
@@ -231,7 +232,7 @@ fn grid<T: Element>(device: &Device, name: &str) -> Row {
         .parse()?;
         CompiledGemm::new(&schedule, device)
     };
-    let (products, compared, worst, wrong) = match netlib::run::<T>(kernel) {
+    let (products, compared, worst, wrong) = match netlib::run::<T>(Part::All, kernel) {
         Ok(summary) => {
             let wrong = summary.failures.iter().map(|(call, what)| format!("{call:?}: {what}")).collect();
             (summary.calls, summary.compared, summary.worst_ratio / netlib::THRESHOLD, wrong)
@@ -244,7 +245,7 @@ fn grid<T: Element>(device: &Device, name: &str) -> Row {
     row
 }
 
-/// `left` of the tests were not begun.
+/// `left` is the number of tests that were not begun.
 fn reply(device: &Device, rows: &[Row], claims: &[Claim], left: usize) -> Reply {
     let mut text = format!("{device}\n");
     // Not a table of comfy-table: what is wrong with a case is written below its row.

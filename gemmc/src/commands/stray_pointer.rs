@@ -76,7 +76,7 @@ fn afterwards(gemm: &CompiledGemm, ones: &PinnedMatrix<f32>, torn: Option<&Pinne
     let watched = gemm.call().in_interpreter().and_then(|call| call.multiply_as::<f32>(ones, ones));
     match watched {
         Ok(d) if d.as_slice() == [4.0; 16] => Ok(
-            "the context's death is told where the result is read, later calls fail at once, pinned memory is as it \
+            "the context's death is reported where the result is read, later calls fail at once, pinned memory is as it \
                 was, and the interpreter has the result"
                 .into(),
         ),

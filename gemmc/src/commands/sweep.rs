@@ -30,7 +30,7 @@ pub(crate) fn run(args: &cli::Sweep, format: Format) -> Result<Reply, Failure> {
     let (name, text) = source::space(args.source.as_deref(), args.clauses.as_deref())?;
     let space = Space::parse(&text).map_err(|errors: Diagnostics| errors.named(name))?;
     let size = Size { m: args.m, n: args.n, k: args.k, batch: args.batch };
-    let sweep = Sweep::new(space).size(size).gpu(args.gpu).target(args.target);
+    let sweep = Sweep::new(space).size(size).gpu(args.gpu.clone()).target(args.target);
     let sweep = args.sample.map_or(sweep.clone(), |count| sweep.sample(count, args.seed));
     let interrupt = Interrupt::watch();
     let sweep = sweep.until(interrupt.flag());
@@ -86,7 +86,7 @@ impl Run<'_> {
         let deadline = Instant::now() + Duration::from_secs(args.seconds);
         let timing = Timing {
             size,
-            gpu: args.gpu,
+            gpu: args.gpu.clone(),
             device: &device,
             worker: &worker,
             deadline,
@@ -103,8 +103,8 @@ impl Run<'_> {
     /// `count` combinations were to be judged.
     fn reply(&self, count: u64, outcome: &Outcome, timed: Option<&Timed>) -> Result<Reply, Failure> {
         let Run { args, size, interrupt, .. } = *self;
-        let mut text = report::text(outcome, size, args.gpu.name, args.top.unwrap_or(SHOWN));
-        let mut json = report::json(outcome, size, args.gpu.name, args.top.unwrap_or(usize::MAX));
+        let mut text = report::text(outcome, size, &args.gpu.name, args.top.unwrap_or(SHOWN));
+        let mut json = report::json(outcome, size, &args.gpu.name, args.top.unwrap_or(usize::MAX));
         if let Some(Timed { device, known, late, broken }) = timed {
             json["timed"] = json!({ "device": device, "known": known, "late": late, "broken": broken });
             if let Some(device) = device {

@@ -1,4 +1,4 @@
-//! Reports about a block: deadlocks, with who waits for whom, and the place where a rule was broken.
+//! Reports about a block: deadlocks, with the threads that wait for each other, and the place where a rule was broken.
 
 use super::{Block, Status};
 use crate::address::StateSpace;
@@ -70,7 +70,7 @@ impl Block {
     pub(crate) fn deadlock(&self, env: &Env) -> Violation {
         let index = self.status.iter().position(|status| *status == Status::Ready).unwrap_or(0);
         let mask = self.warps[index].mask;
-        // Other warps may wait at barriers for the ones that poll.
+        // Other warps may wait at barriers for the warps that poll.
         let mut ids: Vec<(usize, u32)> = self.waiters().map(|waiter| (waiter.warp / self.pitch, waiter.id)).collect();
         ids.sort_unstable();
         ids.dedup();
@@ -82,7 +82,7 @@ impl Block {
             format!("; barrier {id}{of_block} has {}", self.barriers[rank].state(id))
         });
         let barriers: String = barriers.collect();
-        if let Some(Waiter { warp, id, pc, .. }) = self.hopeless(env) {
+        if let Some(Waiter { warp, id, pc, .. }) = self.short_of_threads(env) {
             let here = self.barriers[warp / self.pitch].state(id);
             let others = barriers.replacen(&format!("; barrier {id} has {here}"), "", 1);
             let message = format!(
@@ -92,7 +92,7 @@ impl Block {
             fault.pc = Some(pc);
             return self.report(env, warp, *fault);
         }
-        // Those that poll may wait for what it would do with its registers.
+        // The polling warps may wait for something that this warp would do with its registers.
         if self.status.iter().any(|status| matches!(status, Status::Starved { .. }))
             && let Some(violation) = self.starved(env)
         {
@@ -104,7 +104,8 @@ impl Block {
         };
         let ready = |index: &usize| self.status[*index] == Status::Ready;
         let mut all = (0..self.warps.len()).filter(ready).filter_map(awaited);
-        // Of several, the cause is rather one at which something is missing than one at which nothing has arrived.
+        // With several mbarriers, the likely cause is one with some arrivals missing rather than one that nothing has
+        // arrived at.
         let begun = all.clone().find(|(_, _, barrier)| barrier.has_begun());
         if let Some((index, offset, barrier)) = begun.or_else(|| all.next()) {
             let (address, missing) = (self.memory.shared.address(offset), barrier.missing());
@@ -135,9 +136,9 @@ impl Block {
         self.report(env, index, *Fault::new(ViolationKind::Deadlock, mask, message))
     }
 
-    /// A warp at a barrier of a block whose barriers lack more threads than there are outside of them: these rather than
-    /// the polls of the others are the cause.
-    fn hopeless(&self, env: &Env) -> Option<Waiter> {
+    /// A warp at a barrier of a block in which the barriers lack more threads than can still arrive. Such barriers, and
+    /// not the polls of the other warps, are the cause.
+    fn short_of_threads(&self, env: &Env) -> Option<Waiter> {
         self.waiters().find(|waiter| {
             let rank = waiter.warp / self.pitch;
             let own = self.status.iter().skip(rank * self.pitch).take(env.warps() as usize);

@@ -1,5 +1,5 @@
-//! What the warps of a cluster share besides barriers: the cluster's barrier, the end of each block, and the pools of
-//! registers.
+//! What the warps of a cluster share in addition to barriers: the cluster's barrier, the end of each block, and the
+//! pools of registers.
 
 use super::{Block, Status};
 use crate::env::Env;
@@ -15,13 +15,13 @@ impl Block {
     /// Counts a warp's arrival at the cluster's barrier. A relaxed arrival publishes only what came before a fence: of the
     /// initialisation of mbarriers, or of everything.
     pub(super) fn arrive_at_cluster(&mut self, env: &Env, index: usize, relaxed: bool) -> Checked {
-        let brings = match (env.watch, relaxed) {
+        let published = match (env.watch, relaxed) {
             (Watch::Off, _) => Knowledge::default(),
             (Watch::On, true) => {
-                let mut brings = self.warps[index].published.clone();
+                let mut published = self.warps[index].published.clone();
                 let fenced = |lane| self.memory.clocks.fenced(index, lane, Scope::Cluster);
-                lanes(self.warps[index].mask).filter_map(fenced).for_each(|known| brings.join(known));
-                brings
+                lanes(self.warps[index].mask).filter_map(fenced).for_each(|known| published.join(known));
+                published
             }
             (Watch::On, false) => self.memory.clocks.knowledge_of_all(index),
         };
@@ -30,7 +30,7 @@ impl Block {
             self.memory.note(index, mask, pc, true);
             self.memory.complete_reads(env, index, mask);
         }
-        self.cluster.arrive(index, &brings).map_err(|misuse| {
+        self.cluster.arrive(index, &published).map_err(|misuse| {
             Fault::new(ViolationKind::BarrierMismatch, mask, format!("{{thread}} {}", misuse.words()))
         })?;
         self.memory.clocks_tick(env, index);
@@ -54,7 +54,7 @@ impl Block {
             self.memory.clocks.learn(index, mask, true, known);
             self.memory.clocks.learn_start(index);
             self.memory.note(index, mask, pc, true);
-            self.memory.clocks.meet(index);
+            self.memory.clocks.synchronise(index);
         }
         self.status[index] = Status::Ready;
         self.warps[index].pc += 1;
@@ -75,8 +75,8 @@ impl Block {
         }
     }
 
-    /// Lets warps continue whose whole warp group has started what they wait for; returns whether any warp has started a
-    /// multiplication.
+    /// Wakes the warps that waited until their whole warp group had started a multiplication. Returns whether any warp
+    /// has started one.
     pub(super) fn wake_groups(&mut self) -> bool {
         if !std::mem::take(&mut self.memory.moved_group) {
             return false;
@@ -185,8 +185,8 @@ impl Block {
         format!("{all} ({})", ranks.map(of_block).collect::<Vec<String>>().join(", "))
     }
 
-    /// A warp of a block has exited. The last one ends the block, with its shared memory: what other blocks of the
-    /// cluster do there has to be over.
+    /// Handles the exit of a warp. The last one of a block ends it, and its shared memory with it: accesses of other
+    /// blocks of the cluster to this memory have to be over.
     pub(super) fn exited(&mut self, env: &Env, rank: usize) -> Checked {
         let own = &self.status[rank * self.pitch..(rank + 1) * self.pitch];
         if env.ranks() == 1 || own.iter().any(|status| *status != Status::Done) {
@@ -200,7 +200,7 @@ impl Block {
         left.or_else(|| landing::unordered_before_exit(&self.memory, env, rank)).map_or(Ok(()), Err)
     }
 
-    /// The report about a cluster whose warps have all exited, if something is wrong with it.
+    /// The report about a cluster after all its warps have exited, if something is wrong with it.
     pub(super) fn unfinished_warps(&mut self, env: &Env) -> Option<Violation> {
         if env.strict {
             let uneven = |(rank, pool): (usize, &Pool)| Some((rank, pool.uneven()?));

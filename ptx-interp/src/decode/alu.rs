@@ -79,7 +79,7 @@ impl Decoder<'_> {
         Ok(Op::Scalar { index: self.code.scalars.len() as u32 - 1 })
     }
 
-    /// Arithmetic whose sources and result have one type.
+    /// Arithmetic with one type for the sources and the result.
     fn arith(&mut self, op: Arith, ty: Type, rnd: Rounding, operands: &[Operand]) -> Result<Op, String> {
         let nearest = matches!(rnd, Rounding::None | Rounding::Rn);
         let arity = match op {

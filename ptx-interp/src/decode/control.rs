@@ -11,7 +11,7 @@ impl Decoder<'_> {
         match (opcode, operands) {
             (&Opcode::Bra { uniform }, [Operand::Label(label)]) => match self.labels.get(label.as_str()) {
                 Some(&target) => Ok(Op::Branch { target, uniform }),
-                None => Err(format!("there is no label `{label}`")),
+                None => Err(format!("unknown label `{label}`")),
             },
             (&Opcode::BraIndexed { uniform }, [index, Operand::Label(name)]) => {
                 let list = self.list(name)?;
@@ -40,14 +40,13 @@ impl Decoder<'_> {
 
     /// The number of a list of labels.
     fn list(&mut self, name: &str) -> Result<u32, String> {
-        let (labels, number) =
-            self.lists.get_mut(name).ok_or_else(|| format!("there is no list of labels `{name}`"))?;
+        let (labels, number) = self.lists.get_mut(name).ok_or_else(|| format!("unknown list of labels `{name}`"))?;
         if let Some(number) = number {
             return Ok(*number);
         }
         let target = |label: &String| match self.labels.get(label.as_str()) {
             Some(target) => Ok(*target),
-            None => Err(format!("there is no label `{label}`")),
+            None => Err(format!("unknown label `{label}`")),
         };
         let targets = labels.iter().map(target).collect::<Result<Vec<u32>, String>>()?;
         self.code.targets.push(targets);

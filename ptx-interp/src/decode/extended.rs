@@ -50,7 +50,7 @@ impl Decoder<'_> {
                 self.scalar(f, Type::B32, operands, &[Type::B32; 3])
             }
             &Opcode::VideoSet { parts, add, cmp, a, b } => {
-                // Whatever their signs, parts are compared as numbers.
+                // Parts are compared as numbers, whatever their signs.
                 let (cmp, swapped) =
                     comparison(cmp, Type::S32).ok_or_else(|| format!("vset.{} does not exist", cmp.name()))?;
                 let mut operands = operands.to_vec();
@@ -71,7 +71,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// Not an ordinary instruction with `.ftz`, since the sign of a NaN counts.
+    /// Unlike an ordinary instruction with `.ftz`, it depends on the sign of a NaN.
     fn xor_sign(&mut self, op: &Opcode, ftz: bool, operands: &[Operand]) -> Result<Op, String> {
         let &Opcode::XorSign { max, nan, ty } = op else { return Err("the instruction is not supported".into()) };
         let op = match (max, nan) {
@@ -83,7 +83,7 @@ impl Decoder<'_> {
         self.scalar(ScalarFn::XorSign { op, ty, ftz }, ty, operands, &[ty; 2])
     }
 
-    /// An access whose hints do nothing here, with a cache policy as its last operand.
+    /// An access with hints, which do nothing here, and possibly a cache policy as the last operand.
     fn hinted(&mut self, instruction: &Instruction, op: &Opcode, hints: Hints) -> Result<Op, String> {
         let mut plain = Instruction { op: op.clone(), ..instruction.clone() };
         if hints.policy == CacheHint::L2 && plain.operands.pop().is_none() {
@@ -100,16 +100,23 @@ impl Decoder<'_> {
         };
         let mut flushed = [None; 3];
         if ftz && flushes(from) {
-            for (entry, source) in flushed.iter_mut().zip(sources) {
+            // The predicate that a comparison is combined with is not a float.
+            let floats =
+                if matches!(op, Opcode::SetpWith { .. }) { sources.get(..2).unwrap_or(sources) } else { sources };
+            for (entry, source) in flushed.iter_mut().zip(floats) {
                 *entry = Some((self.source(source, from)?, from));
             }
         }
         let result = match d {
-            Operand::Reg(_) if flushes(to) || relu => Some((self.destination(d)?, to)),
+            Operand::Reg(_) => match self.destination(d)? {
+                slot @ Slot::R32(_) => Some((slot, to)),
+                slot @ Slot::R64(_) if flushes(to) => Some((slot, to)),
+                _ => None,
+            },
             _ => None,
         };
         let inexact = match inexact(op) {
-            Some((op, rounding)) if ftz && result.is_some() => {
+            Some((op, rounding)) if ftz && flushes(to) && result.is_some() => {
                 let mut slots = [Slot::P(self.sink()); 3];
                 for (slot, source) in slots.iter_mut().zip(sources) {
                     *slot = self.source(source, from)?;
@@ -159,7 +166,7 @@ fn flushes(ty: Type) -> bool {
     matches!(ty, Type::F32 | Type::F16 | Type::F16x2 | Type::Bf16 | Type::Bf16x2)
 }
 
-/// The operation and rounding of an instruction whose subnormal results may be inexact; those of sums never are.
+/// The operation and rounding of an instruction that may have an inexact subnormal result. Sums never have one.
 fn inexact(op: &Opcode) -> Option<(Option<Arith>, Rounding)> {
     match *op {
         Opcode::Mul { rnd, .. } => Some((Some(Arith::Mul), rnd)),
@@ -190,7 +197,7 @@ fn types(op: &Opcode, relu: bool) -> (Type, Type) {
         | Opcode::Rcp { ty, .. }
         | Opcode::Sqrt { ty, .. }
         | Opcode::Approx { ty, .. } => (*ty, *ty),
-        Opcode::Setp { ty, .. } => (Type::Pred, *ty),
+        Opcode::Setp { ty, .. } | Opcode::SetpWith { ty, .. } => (Type::Pred, *ty),
         Opcode::Cvt { to: Type::F32, from: Type::F64, .. } => (Type::F32, Type::F64),
         // Conversions flush only single precision and, as measured on an H200, not even that when converting to f16.
         Opcode::Cvt { to: Type::F16, from: Type::F32, .. } => (Type::B32, Type::B32),

@@ -58,11 +58,11 @@ impl Decoder<'_> {
     }
 }
 
-/// An arrival is a release and a wait an acquire unless marked relaxed.
+/// An arrival is a release and a wait is an acquire, unless marked relaxed.
 ///
-/// The ISA gives both the scope `.cta` if none is stated. Widely used kernels that hand slots over between the blocks of
-/// a cluster leave it out on both sides (CUTLASS's `ClusterBarrier`), and rely on the hardware, which orders them. So an
-/// unstated scope counts as that of the cluster; `.cta` only counts if it is written.
+/// The ISA gives both the scope `.cta` if none is stated. Widely used kernels omit the scope on both sides when they
+/// pass stages between the blocks of a cluster (CUTLASS's `ClusterBarrier`), and rely on the hardware, which orders
+/// them. So an omitted scope counts as that of the cluster; `.cta` counts only if it is written.
 fn ordering(order: Order) -> Ordering {
     match order {
         Order::Relaxed(_) => Ordering::Relaxed,

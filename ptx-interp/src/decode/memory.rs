@@ -29,8 +29,8 @@ impl Decoder<'_> {
                 let mut access = self.access(address, space, order, ty)?;
                 access.read_only = cache == Cache::Nc;
                 self.elements(&mut access, values, vector, |decoder, value| decoder.destination(value))?;
-                // A vector of shared words to which nothing is ever stored strongly holds no flags, and nothing can be
-                // learnt from it: reading it is then a weak read, and as fast as one.
+                // If no instruction of the entry stores to shared memory strongly, a vector of shared words holds no
+                // flags, and a thread learns nothing from it. Reading it is then a weak read, and as fast as one.
                 let no_flags =
                     access.space.is_some_and(StateSpace::is_shared) && access.count > 1 && !self.shared_flags;
                 access.strong = access.strong.filter(|strong| strong.acquires || !no_flags);
@@ -146,7 +146,7 @@ impl Decoder<'_> {
         Ok((start, *offset))
     }
 
-    /// The address of a variable plus an offset, in a space that an access names or generic.
+    /// The address of a variable plus an offset: in the space that an access names, or generic.
     pub(super) fn symbol_in(&mut self, name: &str, offset: i64, space: Option<StateSpace>) -> Result<Slot, String> {
         let symbol = self.symbols.get(name).ok_or_else(|| format!("`{name}` has no address in this interpreter"))?;
         let address = symbol.address.wrapping_add_signed(offset);

@@ -1,4 +1,4 @@
-//! From a parsed entry to [`Code`].
+//! Decodes a parsed entry into [`Code`].
 //!
 //! Every instruction of the text becomes exactly one decoded instruction, so that labels, lines and counters need no
 //! translation. An instruction that cannot be executed becomes [`Op::Refused`], which is an error only when it is
@@ -269,7 +269,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// A cache policy, which nothing depends on.
+    /// A cache policy, which has no effect here.
     fn policy(&mut self, operands: &[Operand]) -> Result<Op, String> {
         let [d, ..] = operands else { return Err("the destination is missing".into()) };
         let a = self.constant64(Constant::Value(0));
@@ -297,9 +297,9 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// Combines consecutive multiply-adds without a guard or a label into runs, with one dispatch for a whole run: a GEMM
-/// spends most of its time there. Each position of a run still holds the rest of the run, so that execution can stop
-/// and continue anywhere in it.
+/// Combines consecutive multiply-adds without a guard or a label into runs, which need one dispatch each: a GEMM spends
+/// most of its time there. Each position of a run also holds the rest of the run, so that execution can stop and
+/// continue anywhere in it.
 fn fuse_runs(code: &mut Code, targets: &[bool]) {
     for index in (0..code.instrs.len()).rev() {
         let Instr { guard: Guard::Always, op } = code.instrs[index] else { continue };

@@ -7,7 +7,8 @@ use super::symbols::{Symbol, Symbols};
 use crate::address::StateSpace;
 use crate::op::Constant;
 
-/// Finds the addresses in the initial values of the variables that an entry sees, after all of them have been laid out.
+/// Resolves the addresses in the initial values of the variables that an entry sees, after all of them have been laid
+/// out.
 pub(crate) fn point(module: &Module, entry: &Entry, symbols: &mut Symbols) {
     for variable in module.variables.iter().chain(&entry.variables) {
         let Some(Symbol { space: StateSpace::Global, address: number }) = symbols.get(&variable.name) else { continue };

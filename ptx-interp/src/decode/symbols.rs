@@ -9,7 +9,7 @@ use crate::address::{SHARED_START, StateSpace};
 use crate::op::Constant;
 use crate::shared::Gap;
 
-/// Where a variable in global memory contains an address, in bytes from its start, and which.
+/// Where a variable in global memory contains an address, in bytes from its start, and which address.
 pub(crate) type Pointer = (u64, Constant);
 
 /// A named address.
@@ -20,10 +20,11 @@ pub(crate) struct Symbol {
     pub(crate) address: u64,
 }
 
-/// Bytes between two variables in shared memory, in addition to those that they have on a GPU. An access to them is one past
-/// a variable's end, or before its beginning. Banks and swizzles of an address do not change by this much.
+/// Bytes that are inserted between two variables in shared memory, in addition to the distance that they have on a GPU.
+/// An access to these bytes is past the end of a variable, or before the beginning of one. The gap is a multiple of all
+/// swizzle patterns, so that it changes neither the bank nor the swizzle of an address.
 const GAP: u64 = 1024;
-/// There are no more gaps once they take as much as this.
+/// Total size of the gaps after which no more are inserted.
 const MAX_GAPS: u64 = 256 << 10;
 
 /// Largest supported variable in global memory.
@@ -47,10 +48,10 @@ pub(crate) struct Symbols {
     pub(crate) param_bytes: u64,
     /// Static shared memory.
     pub(crate) shared_bytes: u64,
-    /// How far everything that follows in shared memory is moved to leave gaps between the variables.
+    /// How far the gaps between the variables move everything that follows in shared memory.
     pub(crate) shared_shift: u64,
     pub(crate) shared_gaps: Vec<Gap>,
-    /// The variable that was laid out last there.
+    /// The variable that was laid out last in shared memory.
     last_shared: Option<String>,
     /// Whether the entry sees `.extern .shared` memory, which starts after the static part.
     pub(crate) dynamic_shared: bool,
@@ -103,7 +104,7 @@ impl Symbols {
         symbols
     }
 
-    /// Where the next variable in shared memory begins on a GPU. Here it is further away from those before it.
+    /// Where the next variable in shared memory begins on a GPU. Here, a gap separates it from the variables before it.
     fn begin_shared(&mut self, align: u32) -> u64 {
         let (end, begin) = (self.shared_bytes, align_up(self.shared_bytes, align));
         if let Some(after) = self.last_shared.take().filter(|_| self.shared_shift < MAX_GAPS) {
@@ -138,7 +139,7 @@ impl Symbols {
         let (space, size, start) = match variable.space {
             Space::Local => (StateSpace::Local, &mut self.local_bytes, 0),
             Space::Const => (StateSpace::Const, &mut self.const_bytes, 0),
-            // Left out: an instruction that uses the name is an error when it runs.
+            // Omitted: an instruction that uses the name is an error when it runs.
             _ => return,
         };
         let address = align_up(*size, align);

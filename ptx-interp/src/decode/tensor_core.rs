@@ -39,11 +39,13 @@ impl Decoder<'_> {
                 Ok(Op::DoubleMultiply { index: self.code.double_multiplies.len() as u32 - 1 })
             }
             (&Opcode::Mma { shape, overflow, d, a, b, c }, [to, left, right, from]) => {
-                // Parts of 16 bits along k.
+                // The extent along k in units of 16 bits.
                 let depth = u32::from(shape.k) * a.bits() / 16;
                 let (factors, sum) = types([a, b], d, overflow)
                     .filter(|_| c == d && matches!((shape.m, shape.n, depth), (16, 8, 8 | 16) | (8, 8, 8)))
-                    .ok_or_else(|| format!("mma.sync of .{} with sums in .{} is not supported", a.name(), d.name()))?;
+                    .ok_or_else(|| {
+                        format!("mma.sync of .{} with accumulators in .{} is not supported", a.name(), d.name())
+                    })?;
                 let multiply = Multiply {
                     factors,
                     sum,
@@ -60,10 +62,12 @@ impl Decoder<'_> {
             (&Opcode::Wgmma { shape, overflow, d, a, b }, [to, left, right, scale_d, signs @ ..]) => {
                 let (factors, sum) = types([a, b], d, overflow)
                     .filter(|(factors, _)| u64::from(shape.k) == factors.per_row())
-                    .ok_or_else(|| format!("wgmma of .{} with sums in .{} is not supported", a.name(), d.name()))?;
+                    .ok_or_else(|| {
+                        format!("wgmma of .{} with accumulators in .{} is not supported", a.name(), d.name())
+                    })?;
                 let (negate, majors) = match factors {
                     Factors::Half(_) => signs_and_majors(signs)?,
-                    // Contiguous along k.
+                    // These operands are contiguous along k.
                     Factors::Other(_) => {
                         let of_a = if let Operand::Vector(_) = left { None } else { Some(Major::K) };
                         let [first, second] = [Some(Major::K), of_a];
@@ -132,7 +136,7 @@ impl Decoder<'_> {
         Ok(Op::Matrices { index: self.code.matrices.len() as u32 - 1 })
     }
 
-    /// The registers of a fragment; those that it lacks repeat its last one.
+    /// The registers of a fragment; a shorter one repeats its last register.
     fn fragment<R: Copy, const N: usize>(
         &mut self,
         operand: &Operand,
@@ -151,7 +155,7 @@ impl Decoder<'_> {
         slots.try_into().map_err(|_| UNFIT.into())
     }
 
-    /// Finds the registers that multiplications of a warp group use, and which other instructions use those.
+    /// Finds the registers that multiplications of a warp group use, and the other instructions that use them.
     pub(super) fn group_registers(&self) -> GroupRegisters {
         let mut registers = GroupRegisters::default();
         if self.code.group_multiplies.is_empty() {
@@ -204,7 +208,7 @@ impl Decoder<'_> {
     }
 }
 
-/// The types of a product, except of double precision.
+/// The types of a product, except double precision.
 fn types([a, b]: [Element; 2], sum: Element, overflow: Overflow) -> Option<(Factors, Sum)> {
     let narrow = |element: Element| match element {
         Element::E4m3 => Some(Narrow::E4m3),

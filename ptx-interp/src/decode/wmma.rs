@@ -1,4 +1,4 @@
-//! `wmma`: fragments whose layout is opaque to the program.
+//! `wmma`: fragments with a layout that is opaque to the program.
 
 use arrayvec::ArrayVec;
 use ptx_gemm_ptx::instruction::{Opcode, Operand};

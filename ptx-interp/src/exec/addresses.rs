@@ -36,8 +36,8 @@ pub(super) fn map(warp: &mut Warp, env: &Env, op: (Slot, Slot, R32, Option<State
     let (d, a, rank, space) = op;
     for lane in lanes(active) {
         let address = cluster_address(warp, env, a, space, lane)?;
-        // The address of a block that does not exist is only wrong if it is used: each lane computes one, and a
-        // predicate then decides which of them arrive somewhere. Any use of it is out of bounds.
+        // The address of a block that does not exist is wrong only if it is used: each lane computes an address, and a
+        // predicate then decides which lanes arrive at theirs. Any use of it is out of bounds.
         let rank = warp.regs.r32[rank.0 as usize].0[lane].min(env.ranks());
         let moved = address - rank_of(address) * u64::from(PEER) + u64::from(rank) * u64::from(PEER);
         warp.regs.set(d, lane, moved);

@@ -60,7 +60,7 @@ pub(super) fn mad32(a: &Words, b: &Words, c: &Words) -> Words {
 pub(super) fn fma64(a: &Doubles, b: &Doubles, c: &Doubles) -> Doubles {
     let f = |a, b, c| f64::from_bits(a).mul_add(f64::from_bits(b), f64::from_bits(c)).to_bits();
     let mut out = map3(a, b, c, f);
-    nan::settle(&mut out, Arith::Fma, |lane| [a[lane], b[lane], c[lane]]);
+    nan::replace(&mut out, Arith::Fma, |lane| [a[lane], b[lane], c[lane]]);
     out
 }
 
@@ -105,7 +105,7 @@ fn f32s(a: &Words, b: &Words, f: impl Fn(f32, f32) -> f32) -> Words {
 #[inline(always)]
 fn f64s(op: Arith, a: &Doubles, b: &Doubles, f: impl Fn(f64, f64) -> f64) -> Doubles {
     let mut out = map2(a, b, |a, b| f(f64::from_bits(a), f64::from_bits(b)).to_bits());
-    nan::settle(&mut out, op, |lane| [a[lane], b[lane], 0]);
+    nan::replace(&mut out, op, |lane| [a[lane], b[lane], 0]);
     out
 }
 

@@ -66,7 +66,7 @@ fn extract(ty: Type, value: u64, position: u64, length: u64) -> u64 {
     let negative = ty.is_signed() && value >> sign_at & 1 != 0;
     let field = value.checked_shr(position as u32).unwrap_or(0);
     let mask = if length >= 64 { u64::MAX } else { (1 << length) - 1 };
-    // Bits that the value does not have are filled with its sign bit.
+    // Bits beyond the width of the value are copies of its sign bit.
     let known = if position > top { 0 } else { u64::MAX >> (63 - (top - position)) };
     let fill = if negative { !(mask & known) } else { 0 };
     field & mask & known | fill

@@ -1,5 +1,5 @@
 //! Starts bulk copies, lane by lane, with every check that is possible at that time; [`super::landing`] moves the
-//! bytes. Also the related instructions: groups, and fences between proxies.
+//! bytes. The module also executes the related instructions: groups, and fences between proxies.
 
 mod tiles;
 mod values;
@@ -26,7 +26,7 @@ use crate::mbarrier::Misuse;
 use crate::op::{Bulk, Pointer, R32, Reduce, Slot};
 use crate::options::{Severity, Watch};
 use crate::row::{LANES, lanes};
-use crate::shadow::{Actor, Did, Past, UNDER_WAY};
+use crate::shadow::{Actor, Did, IN_FLIGHT, Past};
 use crate::violation::{Checked, Fault, ViolationKind};
 use crate::warp::Warp;
 
@@ -145,7 +145,7 @@ impl Start<'_, '_> {
         }
     }
 
-    /// A load into the memory of one block, or into those that a multicast names. Each of them counts its own copy.
+    /// A load into the memory of one block, or of the blocks that a multicast names. Each of them counts its own copy.
     fn load(
         &self,
         block: &mut BlockMemory,
@@ -196,7 +196,7 @@ impl Start<'_, '_> {
         if env.strict && block.shared.ranks() > 1 {
             let (actor, offset, does) = (starter.actor(block), shared as usize, "starts a copy to");
             if block.visits.has_exited(block.shared.rank_of(offset)) {
-                env.heed(Err(order::exited(block, env, offset, actor, does)))?;
+                env.enforce(Err(order::exited(block, env, offset, actor, does)))?;
             }
             order::has_started(block, env, offset, actor, does)?;
         }
@@ -240,7 +240,7 @@ impl Start<'_, '_> {
                 }
             };
             let ordered = block.shadow.hand_over(&block.clocks, barrier as usize, 8, actor, false, seen);
-            env.heed(
+            env.enforce(
                 ordered.map_err(|conflict| race(block, env, conflict, AccessKind::Read, barrier as usize, 8, actor)),
             )?;
             if let Some(past) = past {
@@ -289,7 +289,7 @@ impl Start<'_, '_> {
                 self.written(block, shared, offset, len - past, layout)?;
                 let (strong, atomic) = (reduce.map(|_| Scope::Gpu), reduce.is_some());
                 let actor = Actor { strong, atomic, ..starter.actor(block) };
-                let agent = Agent { thread: starter.thread, clock: UNDER_WAY };
+                let agent = Agent { thread: starter.thread, clock: IN_FLIGHT };
                 order::copied(block, env, AccessKind::Write, (address, len.into()), starter, actor, agent)?;
                 self.write_once(block, address, len)?;
             }
@@ -339,8 +339,8 @@ impl Start<'_, '_> {
         Ok(())
     }
 
-    /// Hands shared memory to the copy, after checking that no other copy conflicts and that earlier accesses are
-    /// ordered and fenced. Of the bytes from the first to the last, `copied` are copied.
+    /// Transfers a range of shared memory to the copy, after checking that no other copy conflicts and that earlier
+    /// accesses are ordered and fenced. Only `copied` of the bytes from the first to the last are copied.
     fn take_over(
         &self,
         block: &mut BlockMemory,
@@ -350,7 +350,7 @@ impl Start<'_, '_> {
     ) -> Checked {
         let (env, starter) = (self.env, self.starter);
         let (offset, bytes) = (offset as usize, bytes as usize);
-        env.heed(order::no_mbarrier(block, offset, bytes, kind, starter.lane))?;
+        env.enforce(order::no_mbarrier(block, offset, bytes, kind, starter.lane))?;
         let actor = starter.actor(block);
         proxy::undisturbed(block, env, (offset, bytes), kind, actor)?;
         // Accesses of the same lanes to neighbouring words count as one.
@@ -365,7 +365,7 @@ impl Start<'_, '_> {
             }
         };
         let ordered = block.shadow.hand_over(&block.clocks, offset, bytes, actor, kind == AccessKind::Write, seen);
-        env.heed(ordered.map_err(|conflict| race(block, env, conflict, kind, offset, copied as usize, actor)))?;
+        env.enforce(ordered.map_err(|conflict| race(block, env, conflict, kind, offset, copied as usize, actor)))?;
         pasts.sort_by_key(|past| (past.pc, past.warp, past.clock, past.did));
         proxy::fenced(block, env, starter, &pasts, kind, block.shared.address(offset))
     }
@@ -391,12 +391,12 @@ impl Start<'_, '_> {
         let severity = env.past_rows;
         if !env.watches(ViolationKind::PastRows)
             || severity == Severity::Allow
-            || (severity == Severity::Warn && !block.warnings.is_news(pc, pc))
+            || (severity == Severity::Warn && !block.warnings.is_new(pc, pc))
         {
             return Ok(());
         }
         let message = format!(
-            "{{thread}} stores a box of a tensor whose rows end {past} bytes before a multiple of 16: the hardware writes these \
+            "{{thread}} stores a box of a tensor with rows that end {past} bytes before a multiple of 16: the hardware writes these \
              bytes after each row as well, the first of them at {address:#x}"
         );
         let mut fault = self.fault(ViolationKind::PastRows, address, message);
@@ -512,7 +512,7 @@ impl Start<'_, '_> {
         }
     }
 
-    /// Counts bytes of the allocation that was found last.
+    /// Counts bytes for the allocation that was found last.
     fn count(&self, block: &mut BlockMemory, way: Direction, bytes: u32) {
         let allocation = block.last;
         if let Some(counters) = &mut block.counters {

@@ -49,7 +49,7 @@ pub(super) fn run<const WATCH: bool>(
                 warp.regs.set(Slot::P(collective.p), lane, u64::from(same == here));
             }
         }
-        // A lane holds two elements of 16 bits of a row, and gets two of a column.
+        // A lane holds two 16-bit elements of a row, and gets two of a column.
         CollectiveKind::Transpose => {
             let words: [u64; LANES] = std::array::from_fn(|lane| warp.regs.get(collective.a, lane));
             for lane in lanes(here) {

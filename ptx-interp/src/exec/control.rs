@@ -30,7 +30,7 @@ pub(super) fn polls_long_enough(warp: &mut Warp, steps: u64) -> bool {
     if polls.reads == 0 {
         polls.rounds = 0;
         if waits > 0 {
-            // Nothing that this group does can change the answer.
+            // Nothing that this group does can change the result of the poll.
             polls.spin = polls.spin.max(Some(Spin::Within));
             return true;
         }
@@ -50,7 +50,7 @@ pub(super) fn polls_long_enough(warp: &mut Warp, steps: u64) -> bool {
     true
 }
 
-/// The groups into which a branch to one of several targets divides the active lanes.
+/// Divides the active lanes into groups, one for each target that a branch to one of several targets takes.
 #[inline(never)]
 pub(super) fn ways<const WATCH: bool>(
     warp: &Warp,
@@ -108,7 +108,7 @@ fn named(warp: &Warp, env: &Env, active: u32, slot: R32) -> Checked {
     Err(Fault::new(ViolationKind::BarrierMismatch, active, message))
 }
 
-/// Executes a barrier in a converged warp, or by the last of its groups.
+/// Executes a barrier in a converged warp, or when the last of its groups arrives.
 pub(super) fn barrier(warp: &Warp, env: &Env, named: (R32, Option<R32>), aligned: bool) -> Checked<Stop> {
     let (id, count) = names(warp, env, warp.mask, named)?;
     if aligned {
@@ -160,8 +160,8 @@ pub(super) fn names_itself(named: u32, active: u32, env: &Env) -> Checked {
     Err(Fault::new(ViolationKind::BarrierMismatch, active & !named, message))
 }
 
-/// The groups of a `.sync` instruction whose lanes name different masks, such as one for each half of the warp: each group
-/// executes it by itself, and is parked for its mask. `None` if all lanes name the same.
+/// Splits the lanes of a `.sync` instruction that name different masks, such as one for each half of the warp. Each
+/// group executes the instruction by itself, and is parked for its mask. `None` if all lanes name the same mask.
 pub(super) fn by_mask(
     warp: &Warp,
     named: R32,
@@ -185,16 +185,16 @@ pub(super) fn by_mask(
     Some(parts)
 }
 
-/// Orders the lanes that have synchronised at a `bar.warp.sync`: those that executed it, and no others. If it names the
-/// whole warp, lanes that have exited count as synchronised.
-pub(super) fn met(warp: &Warp, block: &mut BlockMemory) {
+/// Orders the lanes that have synchronised at a `bar.warp.sync`: the lanes that executed it, and no others. If it names
+/// the whole warp, lanes that have exited count as synchronised.
+pub(super) fn order_synchronised(warp: &Warp, block: &mut BlockMemory) {
     let index = warp.index as usize;
-    for together in warp.met.chunk_by(|one, next| one.named == next.named) {
-        together.iter().for_each(|met| block.note(index, met.mask, met.pc, true));
+    for together in warp.synchronised.chunk_by(|one, next| one.named == next.named) {
+        together.iter().for_each(|group| block.note(index, group.mask, group.pc, true));
         if together[0].named & warp.exists == warp.exists {
-            block.clocks.meet(index);
+            block.clocks.synchronise(index);
         } else {
-            block.clocks.meet_some(index, together.iter().fold(0, |lanes, met| lanes | met.mask));
+            block.clocks.synchronise_some(index, together.iter().fold(0, |lanes, group| lanes | group.mask));
         }
     }
 }

@@ -86,7 +86,7 @@ fn float_to_float(to: Type, from: Type, rounding: Rounding, saturate: bool, bits
         _ if !value.is_nan() => from_f64(to, value, round_mode(rounding)),
         (Type::F64, Type::F64) if !integral => bits,
         // Measured on an H200: a conversion to double precision keeps sign and payload, and a conversion from it does
-        // not give the canonical NaN. That the latter keeps as much of the payload as fits is inferred from the former.
+        // not give the canonical NaN. That the latter keeps the upper part of the payload is inferred from the former.
         (Type::F64, _) | (_, Type::F64) => nan::converted(to, from, bits),
         // Measured on an H200: the bits are shifted.
         (Type::F32, Type::Bf16) => bits << 16,
@@ -102,8 +102,8 @@ fn round_to_tf32(bits: u32, rounding: Rounding) -> u32 {
         Rounding::Rna if !finite => 0,
         Rounding::Rna => 0x1000,
         // The other modes have their own instruction, and their own NaN. Measured on an H200: it is neither the
-        // canonical one nor one of the operands'. Its value follows from the 13 zeros with which the instruction's
-        // results end.
+        // canonical one nor that of an operand. Its value follows from the 13 zeros at the end of the instruction's
+        // results.
         _ if f32::from_bits(bits).is_nan() => return 0x7fff_e000,
         Rounding::Rn if finite => 0x0fff + (bits >> 13 & 1),
         _ => 0,

@@ -1,5 +1,5 @@
-//! `cp.async`. Without checks a copy completes at once. With checks it completes when it, or the mbarrier at which it
-//! arrives, is waited for, and until then no other access may touch its destination.
+//! `cp.async`. Without checks, a copy completes at once. With checks, it completes when a thread waits for it or for
+//! the mbarrier at which it arrives. Until then no other access may touch its destination.
 
 use super::locate::{AccessKind, LaneAccess, Location, addresses, defined_address, locate, misaligned};
 use super::memory::read;
@@ -44,7 +44,7 @@ pub(super) fn start<const WATCH: bool>(
         offsets[lane] = offset as u32;
         let mut wanted = wanted(warp, &copy, lane);
         if wanted > bytes {
-            env.heed(Err(too_large(wanted, &copy, lane)))?;
+            env.enforce(Err(too_large(wanted, &copy, lane)))?;
             wanted = bytes;
         }
         let lane_access =
@@ -88,15 +88,17 @@ pub(super) fn start<const WATCH: bool>(
     if env.strict {
         for lane in lanes(active) {
             let (offset, bytes) = (offsets[lane] as usize, bytes as usize);
-            env.heed(order::no_mbarrier(block, offset, bytes, AccessKind::Write, lane))?;
+            env.enforce(order::no_mbarrier(block, offset, bytes, AccessKind::Write, lane))?;
             let actor = order::actor(warp, block, lane, pc, None);
             proxy::undisturbed(block, env, (offset, bytes), AccessKind::Write, actor)?;
             let started = block.shadow.start(&block.clocks, offset, bytes, actor);
-            env.heed(started.map_err(|conflict| race(block, env, conflict, AccessKind::Write, offset, bytes, actor)))?;
+            env.enforce(
+                started.map_err(|conflict| race(block, env, conflict, AccessKind::Write, offset, bytes, actor)),
+            )?;
         }
     }
     block.copies[warp.index as usize].start(active, offsets, data, written, copy.bytes);
-    // Whenever the bytes arrive, no thread may access them before the copy was waited for.
+    // Whenever the bytes arrive, no thread may access them before it has waited for the copy.
     if block.agents.lands_at_once()
         && let Some(copy) = block.copies[warp.index as usize].newest().cloned()
     {
@@ -158,13 +160,14 @@ pub(super) fn land<const WATCH: bool>(
         }
     }
     if pending.is_none_or(|pending| pending == 0) {
-        // Copies that an mbarrier completed before are waited for as well.
+        // The wait also covers copies that an mbarrier has completed before.
         block.clocks.learn_copies(index);
     }
 }
 
-/// Completes the first `started` copies of some lanes of a warp, for an mbarrier. Only threads that wait there may read
-/// them, and this also applies to the thread that started them. Returns the clock that says so.
+/// Completes the first `started` copies of some lanes of a warp, for an mbarrier. Only threads that wait there may
+/// access the bytes, and this includes the thread that started the copies. Returns the column and clock that such a
+/// wait learns.
 pub(super) fn land_tracked(
     block: &mut BlockMemory,
     index: usize,

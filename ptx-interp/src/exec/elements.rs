@@ -1,4 +1,4 @@
-//! What operations on single elements have in common: halves of a packed type, comparisons, and the lesser of two floats.
+//! Parts that operations on single elements share: halves of a packed type, comparisons, and the minimum of two floats.
 
 use ptx_gemm_ptx::types::Type;
 

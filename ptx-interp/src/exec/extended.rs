@@ -40,7 +40,8 @@ impl Warp {
         }
     }
 
-    /// Runs the plain instruction on flushed sources, restores the sources, and adjusts the result.
+    /// Runs the plain instruction on flushed sources, restores the sources, and adjusts the result, which may be in the
+    /// register of a source.
     #[inline(never)]
     pub(super) fn modified<const WATCH: bool>(&mut self, env: &Env, op: &Modified, all: Lanes) {
         let kept = op.flushed.map(|source| match source {
@@ -52,22 +53,21 @@ impl Warp {
             }
             _ => None,
         });
-        // The destination may be one of the sources.
         let given = op.inexact.map(|inexact| inexact.sources.map(|slot| self.row_of(slot)));
         match op.op {
             Op::Scalar { index } => self.scalar::<WATCH>(&env.code.scalars[index as usize], all.active),
             inner => self.row::<WATCH>(inner, all),
         }
-        let result = match op.result {
-            Some((Slot::R32(slot), _)) => Some(self.regs.r32[slot.0 as usize].0),
-            _ => None,
-        };
+        let result = op.result.map(|(slot, _)| match slot {
+            Slot::R32(slot) => self.regs.r32[slot.0 as usize].0,
+            slot => self.row_of(slot).map(|bits| bits as u32),
+        });
         // A register that occurs twice as a source was flushed on its first occurrence, so the first saved copy is the
         // original.
         for (slot, before) in kept.into_iter().flatten().rev() {
             self.regs.r32[slot.0 as usize].0 = before;
         }
-        let (Some(values), Some((Slot::R32(slot), ty))) = (result, op.result) else { return };
+        let (Some(values), Some((slot, ty))) = (result, op.result) else { return };
         let mut changed = values;
         for (lane, bits) in changed.iter_mut().enumerate() {
             if op.sat {
@@ -83,7 +83,10 @@ impl Warp {
                 *bits = flush_rounded(inexact, ty, *bits, [0, 1, 2].map(|source: usize| rows[source][lane]));
             }
         }
-        self.regs.put32(slot, changed, all);
+        match slot {
+            Slot::R32(slot) => self.regs.put32(slot, changed, all),
+            slot => lanes(all.active).for_each(|lane| self.regs.set(slot, lane, changed[lane].into())),
+        }
     }
 }
 
@@ -99,8 +102,9 @@ fn with_carry(op: &Carry, [a, b, c]: [u128; 3], carry: u128) -> (u64, u64) {
     let (a, b, c) = (a & ones, b & ones, c & ones);
     let sum = match op.of {
         CarryOf::Add => a + b + carry,
-        // A borrow is a carry of 1.
-        CarryOf::Sub => a.wrapping_sub(b).wrapping_sub(carry),
+        // The flag has one meaning in every chain: the carry out of a + !b + 1, which means that there was no borrow.
+        CarryOf::Sub if op.takes => a + (!b & ones) + carry,
+        CarryOf::Sub => a + (!b & ones) + 1,
         CarryOf::MadLo => ((a * b) & ones) + c + carry,
         CarryOf::MadHi if op.ty.is_signed() => {
             let extend = |value: u128| (value << (128 - bits)) as i128 >> (128 - bits);
@@ -131,7 +135,7 @@ pub(super) fn flush(ty: Type, bits: u32) -> u32 {
     }
 }
 
-/// Replaces the smallest normal number by zero if it was subnormal before it was rounded.
+/// Replaces the smallest normal number by zero if the exact result was subnormal before rounding.
 fn flush_rounded(inexact: &Inexact, ty: Type, bits: u32, sources: [u64; 3]) -> u32 {
     let half = |shift: u32| {
         let part = bits >> shift & 0xffff;
@@ -175,7 +179,7 @@ fn relu(ty: Type, bits: u32) -> u32 {
         Type::Bf16x2 => half(bits & 0xffff, 0x7f80) | half(bits >> 16, 0x7f80) << 16,
         Type::S16x2 => [0, 16].map(|at| if bits >> at & 0x8000 != 0 { 0 } else { bits & 0xffff << at }).iter().sum(),
         Type::S32 => bits & !((bits as i32 >> 31) as u32),
-        // Measured on an H200: that of the conversion.
+        // Measured on an H200: it is the NaN of the conversion.
         Type::Tf32 if f32::from_bits(bits).is_nan() => bits,
         _ if f32::from_bits(bits).is_nan() => nan::canonical(Type::F32) as u32,
         _ if bits >> 31 != 0 => 0,

@@ -136,7 +136,7 @@ fn finite(to: Type, rounding: Rounding, bits: u64) -> u64 {
     let result = convert(to, Type::F32, rounding, false, bits);
     match to {
         Type::F16 | Type::Bf16 if given.is_nan() => nan::canonical(to),
-        // Measured on an H200 for `.rna`: what is not finite becomes the number before it, a NaN too.
+        // Measured on an H200 for `.rna`: a result that is not finite, even a NaN, becomes the number before it.
         Type::Tf32 if given.is_nan() && rounding == Rounding::Rna && result & (sign - 1) >= infinity => result - step,
         _ if given.is_nan() => result,
         _ if result & (sign - 1) >= infinity => result & sign | (infinity - step),

@@ -56,7 +56,7 @@ pub(crate) fn land(block: &mut BlockMemory, env: &Env, index: usize) -> Checked 
     if let Movement::Values { barrier, data, size, defined, reduce } = pending.movement {
         let offset = pending.shared as usize;
         write_values(block, env, offset, &data[..pending.bytes as usize], (size, defined, reduce));
-        // What threads of other blocks store is known to threads that wait with the cluster's scope.
+        // Only threads that wait with the cluster's scope learn of a store by a thread of another block.
         let own = block.shared.rank_of(barrier as usize) == env.rank(pending.thread) as usize;
         return count(block, env, &pending, barrier, own);
     }
@@ -76,7 +76,7 @@ pub(crate) fn land(block: &mut BlockMemory, env: &Env, index: usize) -> Checked 
     count(block, env, &pending, *barrier, true)
 }
 
-/// Writes the values of an asynchronous store, or combines them with those that are there.
+/// Writes the values of an asynchronous store, or combines them with the existing ones.
 fn write_values(
     block: &mut BlockMemory,
     env: &Env,
@@ -114,11 +114,11 @@ fn count(block: &mut BlockMemory, env: &Env, pending: &Pending, barrier: u32, ow
     let mut announced = None;
     let counted = at.and_then(|at| {
         announced = at.announced;
-        let brought = if own { at.brought() } else { at.brought_by_peers() };
-        brought.of_mut(number).add_copies(column, clock);
+        let published = if own { at.published() } else { at.published_by_peers() };
+        published.of_mut(number).add_copies(column, clock);
         at.complete_bytes(pending.counted, Completed { thread: of_copies(column), clock })
     });
-    env.heed(counted.map_err(|misuse| miscounted(block, env, pending, barrier, misuse, announced)))
+    env.enforce(counted.map_err(|misuse| miscounted(block, env, pending, barrier, misuse, announced)))
 }
 
 /// The start of a copy, as an access for the race detector.
@@ -161,8 +161,7 @@ fn miscounted(
     fault
 }
 
-/// A thread waits for its copies to global memory, except its newest groups, until they are read or until they are
-/// written.
+/// Lets a thread wait until its copies to global memory, except its newest groups, are read or written.
 pub(super) fn wait(block: &mut BlockMemory, env: &Env, thread: u16, newest: u32, read: bool) {
     while let Some(index) = block.agents.next_of_groups(thread.into(), newest, read) {
         let mut pending = block.agents.pending[index].clone();
@@ -171,7 +170,7 @@ pub(super) fn wait(block: &mut BlockMemory, env: &Env, thread: u16, newest: u32,
         }
         read_source(block, &mut pending);
         if !pending.read {
-            // From here on the copy's read counts as a read by the thread.
+            // From now on, the copy's read counts as a read by the thread.
             pending.read = true;
             block.agents.has_read(pending.shared, pending.bytes);
             if env.strict {
@@ -194,7 +193,7 @@ pub(super) fn wait(block: &mut BlockMemory, env: &Env, thread: u16, newest: u32,
     land_overdue(block, env);
 }
 
-/// Completes copies to global memory whose threads have waited for the reads only, except for the newest ones.
+/// Completes copies that their threads have waited for only until the source was read, except for the newest ones.
 fn land_overdue(block: &mut BlockMemory, env: &Env) {
     while let Some(index) = block.agents.overdue() {
         let mut pending = block.agents.take(index);
@@ -373,14 +372,14 @@ pub(crate) fn unfinished(block: &BlockMemory, env: &Env, rank: usize) -> Option<
     Some(fault)
 }
 
-/// Reports what other blocks of the cluster did, or had done by copies, in the shared memory of the block of this rank,
-/// and which nothing orders before the block's exit.
+/// Reports accesses that other blocks of the cluster, or their copies, made to the shared memory of the block of this
+/// rank and that nothing orders before the block's exit.
 pub(crate) fn unordered_before_exit(block: &BlockMemory, env: &Env, rank: usize) -> Option<Box<Fault>> {
     let first = rank as u32 * env.warp_pitch() * LANES as u32;
     let threads = || (first..first + env.threads()).map(|thread| thread as u16);
     let cluster = block.clocks.block();
     for visit in block.visits.of(rank) {
-        if threads().any(|own| block.clocks.ordered_anywhere(cluster, visit.clock, visit.thread, own)) {
+        if threads().any(|own| block.clocks.ordered_across_blocks(cluster, visit.clock, visit.thread, own)) {
             continue;
         }
         let message = format!(

@@ -1,4 +1,4 @@
-//! Finds the memory at an address. Bounds and alignment are always checked here: the hardware traps both, and the
+//! Finds the memory at an address. Bounds and alignment are always checked here: the hardware traps on both, and the
 //! interpreter's own safety relies on the checks.
 
 use super::undefined;
@@ -23,7 +23,7 @@ pub(super) enum Location<'a> {
 }
 
 impl Location<'_> {
-    /// The location some bytes further on.
+    /// The location this many bytes further on.
     pub(super) fn after(self, bytes: usize) -> Self {
         match self {
             Location::Global(mapped, offset) => Location::Global(mapped, offset + bytes),
@@ -152,13 +152,13 @@ pub(super) fn out_of_shared(block: &BlockMemory, lane_access: &LaneAccess) -> Bo
     fault
 }
 
-/// What is wrong with an access to shared memory beyond all of it, as the rest of a sentence.
+/// What is wrong with an access to shared memory that is outside all variables and gaps, as the rest of a sentence.
 fn no_gap(block: &BlockMemory, lane_access: &LaneAccess, (space, at): (StateSpace, u64)) -> String {
     let shared = &block.shared;
     let first = u64::from(shared.start());
     let last = first + u64::from(shared.bytes());
     match shared.offset_in_cluster(at, lane_access.bytes) {
-        _ if shared.bytes() == 0 => ", but there is no shared memory".to_owned(),
+        _ if shared.bytes() == 0 => ", but the block has no shared memory".to_owned(),
         Some(offset) if space == StateSpace::Shared => format!(
             ", which belongs to the block of rank {} in its cluster; its own shared memory is {first:#x} to {last:#x}, and an \
              access to another block's needs .shared::cluster",
@@ -179,7 +179,7 @@ pub(super) fn out_of_space(space: StateSpace, size: u64, lane_access: &LaneAcces
     let at = if lane_access.space.is_some() { address } else { StateSpace::of_generic(address).1 };
     let (bytes, last) = (in_words(bytes), first + size);
     let message = if size == 0 {
-        format!("{{thread}} {does} {bytes} at {name} address {at:#x}, but there is no {name} memory")
+        format!("{{thread}} {does} {bytes} at {name} address {at:#x}, but it has no {name} memory")
     } else if matches!(space, StateSpace::Param | StateSpace::Const) && kind == AccessKind::Write {
         format!("{{thread}} {does} {bytes} at {name} address {at:#x}, which is read-only")
     } else {
@@ -200,7 +200,7 @@ pub(super) fn addresses(regs: &Registers, base: Slot, offset: i64) -> [u64; LANE
     }
 }
 
-/// Checks that an address is not a value that was never written.
+/// Checks that an address does not come from a value that was never written.
 #[inline(always)]
 pub(super) fn defined_address(warp: &Warp, env: &Env, base: Slot, active: u32) -> Checked {
     let tainted = warp.taint.mask(warp.taint.at(base)) & active;

@@ -1,5 +1,5 @@
-//! Instructions on mbarriers, lane by lane. A wait whose phase is not complete is a poll: the warp yields at the next
-//! backward branch, and [`crate::block`] detects when no other thread can continue.
+//! Instructions on mbarriers, lane by lane. A wait for a phase that is not complete is a poll: the warp yields at the
+//! next backward branch, and [`crate::block`] detects when no other thread can continue.
 
 use ptx_gemm_ptx::asynchronous::{Arrival, Pending, Transaction};
 
@@ -40,12 +40,12 @@ pub(super) fn execute<const WATCH: bool>(
         let address = addresses[active.trailing_zeros() as usize];
         warp.polls.last = Some(Polled { pc, address, space: op.space, bytes: 8 });
     }
-    let mut brought_to = None;
-    // Lanes that have waited successfully, and for which phase of which mbarrier; and the phases that some lane was told to be
-    // running.
+    let mut published_to = None;
+    // The lanes that have waited successfully, with the mbarrier and the phase, and the phases that some lane found
+    // still running.
     let mut waited: Vec<((usize, Awaited), P, u32)> = Vec::new();
     let mut refused: Vec<(usize, Awaited)> = Vec::new();
-    // Mbarriers at which lanes have arrived, the phase that the first one found there, and the lanes.
+    // Mbarriers that lanes have arrived at, the phase that the first lane found there, and the lanes.
     let mut arrived: Vec<(usize, u64, u32)> = Vec::new();
     for lane in lanes(active) {
         let lane_access =
@@ -68,14 +68,14 @@ pub(super) fn execute<const WATCH: bool>(
         if let Some(scope) = releases
             && (own || scope >= Scope::Cluster)
         {
-            // What the lanes of a warp have in common is published once.
-            let first = brought_to.replace(offset) != Some(offset);
+            // What the lanes of a warp know in common is published once.
+            let first = published_to.replace(offset) != Some(offset);
             if let Ok(barrier) = block.mbarriers.at(offset) {
-                let brought = if own { barrier.brought() } else { barrier.brought_by_peers() };
+                let published = if own { barrier.published() } else { barrier.published_by_peers() };
                 if first {
-                    brought.join(&together);
+                    published.join(&together);
                 }
-                block.clocks.bring_alone(index, lane, brought);
+                block.clocks.add_alone(index, lane, published);
             }
         }
         if WATCH
@@ -83,8 +83,8 @@ pub(super) fn execute<const WATCH: bool>(
             && let Some(fenced) = block.clocks.fenced(index, lane, if own { Scope::Cta } else { Scope::Cluster })
             && let Ok(barrier) = block.mbarriers.at(offset)
         {
-            let brought = if own { barrier.brought() } else { barrier.brought_by_peers() };
-            brought.join(fenced);
+            let published = if own { barrier.published() } else { barrier.published_by_peers() };
+            published.join(fenced);
         }
         if WATCH && matches!(op.action, Action::Arrive { .. }) {
             match (arrived.iter_mut().find(|(at, ..)| *at == offset), block.mbarriers.get(offset)) {
@@ -98,7 +98,7 @@ pub(super) fn execute<const WATCH: bool>(
             Err(misuse) if block.landing_fault.is_some() || env.watches(ViolationKind::BarrierMisuse) => {
                 return Err(block.landing_fault.take().unwrap_or_else(|| misused(misuse)));
             }
-            // The arrival is dropped, and a phase that others wait for does not complete.
+            // The arrival is dropped, and the phase that other threads wait for does not complete.
             Err(_) => {
                 if let Action::Wait { done, .. } = op.action {
                     warp.regs.set(done.into(), lane, 0);
@@ -134,14 +134,14 @@ pub(super) fn execute<const WATCH: bool>(
             return Err(fault);
         }
     }
-    // One instruction reads an mbarrier once: lanes that ask for the same phase get the same answer.
+    // One instruction reads an mbarrier once: lanes that wait for the same phase get the same answer.
     waited.retain(|&((offset, awaited), done, lanes)| {
-        let told = !refused.contains(&(offset, awaited));
-        if !told {
+        let complete = !refused.contains(&(offset, awaited));
+        if !complete {
             self::lanes(lanes).for_each(|lane| warp.regs.set(done.into(), lane, 0));
             not_yet(warp, offset);
         }
-        told
+        complete
     });
     if releases.is_some() {
         block.note(index, active, pc, true);
@@ -265,7 +265,7 @@ fn phase_of(warp: &Warp, phase: PhaseSlot, lane: usize) -> Awaited {
     }
 }
 
-/// Whether a phase that was waited for is complete.
+/// Whether the awaited phase is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Over {
     Yes,
@@ -274,9 +274,9 @@ enum Over {
 
 /// Whether the phase is complete. If it is not, copies that arrive here may not be delayed any longer.
 ///
-/// A thread that nothing orders after the completion of the phase is told the first time that the phase is still
-/// running, as it would have been if it had asked earlier. This exposes a wait that tests only once, even if the others
-/// happen to have arrived before.
+/// A thread that nothing orders after the completion of the phase first gets the answer that the phase is still
+/// running, as if it had asked earlier. This exposes a wait that tests only once, even if the other threads happen to
+/// have arrived before.
 fn wait<const WATCH: bool>(
     warp: &mut Warp,
     block: &mut BlockMemory,
@@ -290,7 +290,7 @@ fn wait<const WATCH: bool>(
     let promised = block.mbarriers.at(offset)?.promises_copies() || block.agents.next_for(offset).is_some();
     if late && promised && !block.mbarriers.at(offset)?.is_over(awaited)? {
         // The copies are still in flight at the first test.
-        if block.mbarriers.at(offset)?.tell(index, lane) {
+        if block.mbarriers.at(offset)?.delay_once(index, lane) {
             block.wrote_shared = true;
             return Ok(not_yet(warp, offset));
         }
@@ -304,10 +304,10 @@ fn wait<const WATCH: bool>(
     if late
         && let Some(Completed { thread, clock }) = barrier.completed()
         && thread != me
-        && !block.clocks.ordered_anywhere(block.clocks.block(), clock, thread, me)
-        && barrier.tell(index, lane)
+        && !block.clocks.ordered_across_blocks(block.clocks.block(), clock, thread, me)
+        && barrier.delay_once(index, lane)
     {
-        // Asking again will be answered differently: this is not a deadlock.
+        // The next test gets another answer, so this is not a deadlock.
         block.wrote_shared = true;
         return Ok(not_yet(warp, offset));
     }
@@ -321,8 +321,7 @@ fn not_yet(warp: &mut Warp, offset: usize) -> Over {
     Over::No
 }
 
-/// Completes the copies of the next lane that arrives here through them, and its arrival; returns whether there was
-/// one.
+/// Completes the next lane's copies that arrive here, and then its arrival. Returns whether there was such a lane.
 fn land_next(block: &mut BlockMemory, offset: usize, strict: bool) -> Result<bool, Misuse> {
     let barrier = block.mbarriers.at(offset)?;
     let Some(next) = barrier.tracked.front_mut() else { return Ok(false) };
@@ -335,7 +334,7 @@ fn land_next(block: &mut BlockMemory, offset: usize, strict: bool) -> Result<boo
     let (column, clock) = copy::land_tracked(block, warp, 1 << lane, copies, strict);
     let number = block.clocks.block();
     let barrier = block.mbarriers.at(offset)?;
-    barrier.brought().of_mut(number).add_column(column, clock);
+    barrier.published().of_mut(number).add_column(column, clock);
     barrier.arrive(1, Completed { thread: (column * LANES) as u16 + lane as u16, clock })?;
     block.wrote_shared = true;
     Ok(true)
@@ -382,9 +381,9 @@ fn ordered(
         _ => {
             let strong = |actor: Actor| Actor { strong: Some(Scope::Cluster), ..actor };
             let mut used = block.shadow.words_after_writers(&block.clocks, offset, 8, strong(actor));
-            // Its users only matter when it is invalidated. Recording them elsewhere would store thousands of waits for
-            // nothing. Lanes that use it together are represented by the first: what that one releases later comes after what
-            // they all did there, in one instruction. libcu++ relies on it.
+            // The users of an mbarrier matter only when it is invalidated. Without that, recording them would store
+            // thousands of waits for nothing. The first of the lanes that use it together represents them all: what it
+            // releases later comes after everything that they did there, in one instruction. libcu++ relies on it.
             if env.code.ends_mbarriers && used.is_ok() {
                 let first = by(active.trailing_zeros() as usize);
                 used = block.shadow.read(&block.clocks, offset, 8, strong(first));
@@ -395,7 +394,7 @@ fn ordered(
     if kind == AccessKind::Write {
         proxy::undisturbed(block, env, (offset, 8), kind, actor)?;
     }
-    env.heed(checked.map_err(|conflict| race(block, env, conflict, kind, offset, 8, actor)))
+    env.enforce(checked.map_err(|conflict| race(block, env, conflict, kind, offset, 8, actor)))
 }
 
 fn defined_source(warp: &Warp, env: &Env, action: &Action, active: u32) -> Checked {

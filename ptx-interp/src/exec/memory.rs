@@ -1,4 +1,4 @@
-//! Loads and stores: by rows where possible, otherwise lane by lane for every space, width and report.
+//! Loads and stores: by rows if possible, otherwise lane by lane, for every space, width and report.
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -103,7 +103,7 @@ fn load_lanes<const WATCH: bool>(
         let stale = if WATCH && env.strict { order::observe(warp, block, env, (location, lane), access) } else { None };
         for (element, tainted) in tainted[..usize::from(access.count)].iter_mut().enumerate() {
             let (value, written) = read::<WATCH>(warp, block, env, location, element * bytes, bytes, lane);
-            block.stirred |= stale.is_some_and(|stale| stale != value);
+            block.changed |= stale.is_some_and(|stale| stale != value);
             let value = stale.unwrap_or(value);
             *tainted |= u32::from(!written) << lane;
             let value = if access.signed { extend(value, bytes) } else { value };
@@ -243,14 +243,14 @@ pub(super) fn write(
             let index = (offset + skip) / 4 * LANES + lane;
             let high = if bytes == 8 { warp.local[index + LANES] } else { 0 };
             let mut words = [warp.local[index], high];
-            block.stirred |= load_words(&words, (offset + skip) % 4, bytes) != truncated;
+            block.changed |= load_words(&words, (offset + skip) % 4, bytes) != truncated;
             store_words(&mut words, (offset + skip) % 4, bytes, value);
             warp.local[index] = words[0];
             if bytes == 8 {
                 warp.local[index + LANES] = words[1];
             }
         }
-        // `locate` returns these for reading only.
+        // `locate` returns these only for reads.
         Location::Param(_) | Location::Const(_) => {}
     }
 }

@@ -44,16 +44,16 @@ use crate::env::{BlockMemory, Env};
 use crate::op::{Guard, Op};
 use crate::pool::Resizing;
 use crate::violation::{Fault, ViolationKind};
-use crate::warp::{Group, Met, Next, Parked, Spin, Warp};
+use crate::warp::{Group, Next, Parked, Spin, Synchronised, Warp};
 
 /// Why a warp stopped.
 #[derive(Debug)]
 pub(crate) enum Stop {
     /// Its instruction budget is used up.
     Fuel,
-    /// It only polls, or has been in a loop for long.
+    /// It only polls, or has been in a loop for a long time.
     Poll(Spin),
-    /// It is at a barrier: the barrier's number and its number of threads.
+    /// It is at a barrier; with the barrier's number and its number of threads.
     Barrier {
         id: u32,
         count: Option<u32>,
@@ -102,7 +102,7 @@ impl<const WATCH: bool> WithSimd for Step<'_, '_, WATCH> {
 #[derive(Clone, Copy)]
 struct Lanes {
     active: u32,
-    /// All live lanes are included, so that whole rows may be written.
+    /// Whether all live lanes are included, so that whole rows may be written.
     full: bool,
 }
 
@@ -113,7 +113,7 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
     let end = start.saturating_add(fuel);
     // The state of the running group; the warp's own fields are up to date only outside the loop.
     let (mut pc, mut mask, mut steps) = (warp.pc, warp.mask, start);
-    let mut meeting_point = warp.meeting_point();
+    let mut reconvergence_pc = warp.reconvergence_pc();
     let groups = !env.code.group_multiplies.is_empty() && env.watches(ViolationKind::Wgmma);
     macro_rules! save {
         ($pc:expr, $mask:expr) => {
@@ -128,7 +128,7 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
             }
         };
     }
-    // Sets the running group aside; a position after all others makes the loop choose a new group.
+    // Sets the running group aside. A position after all others makes the loop choose a new group.
     macro_rules! park {
         ($pc:expr, $mask:expr, $why:expr) => {{
             save!($pc, $mask);
@@ -138,7 +138,7 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
         }};
     }
     loop {
-        if pc >= meeting_point {
+        if pc >= reconvergence_pc {
             save!(pc, mask);
             warp.park(Parked::No);
             match warp.choose() {
@@ -151,13 +151,13 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
                 Next::Stuck => return Stop::Fault(stuck(warp, env)),
             }
             (pc, mask) = (warp.pc, warp.mask);
-            meeting_point = warp.meeting_point();
+            reconvergence_pc = warp.reconvergence_pc();
             warp.polls.began = steps;
-            if !warp.met.is_empty() {
+            if !warp.synchronised.is_empty() {
                 if WATCH {
-                    control::met(warp, block);
+                    control::order_synchronised(warp, block);
                 }
-                warp.met.clear();
+                warp.synchronised.clear();
             }
         }
         if steps >= end {
@@ -201,7 +201,7 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
                     check!(divergent_uniform(mask, active, env));
                 }
                 if target <= pc && polls_long_enough(warp, steps) {
-                    // Continue at the branch's target, so that the state can be compared between turns.
+                    // Continues at the branch's target, so that the state can be compared between turns.
                     warp.groups.extend(other(pc + 1, mask & !active));
                     park!(target, active, Parked::Spun);
                 }
@@ -215,7 +215,7 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
                     if target <= pc { ((target, active), (pc + 1, rest)) } else { ((pc + 1, rest), (target, active)) };
                 warp.groups.push(Group { pc: second, mask: second_mask, parked: Parked::No });
                 (pc, mask) = (first, first_mask);
-                meeting_point = meeting_point.min(second);
+                reconvergence_pc = reconvergence_pc.min(second);
                 continue;
             }
             Op::BranchIndexed { index, list, uniform } => {
@@ -235,7 +235,7 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
                     if way.pc == first {
                         mask |= way.mask;
                     } else {
-                        meeting_point = meeting_point.min(way.pc);
+                        reconvergence_pc = reconvergence_pc.min(way.pc);
                         warp.groups.push(*way);
                     }
                 }
@@ -353,9 +353,9 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
                     park!(pc, active, Parked::Sync(named));
                 }
                 if WATCH {
-                    warp.met.push(Met { pc, mask: active, named });
-                    control::met(warp, block);
-                    warp.met.clear();
+                    warp.synchronised.push(Synchronised { pc, mask: active, named });
+                    control::order_synchronised(warp, block);
+                    warp.synchronised.clear();
                 }
             }
             Op::Collective { index } => {
@@ -413,7 +413,7 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
                 }
             }
             Op::Clock { d, high } => {
-                block.stirred = true;
+                block.changed = true;
                 warp.clock::<WATCH>(d, if high { steps >> 32 } else { steps }, active);
             }
             Op::Fence { order, scope } => {

@@ -6,8 +6,8 @@
 //! to the first and to the addend. The result is quiet and keeps its sign, even where the instruction subtracts it,
 //! negates it or takes its absolute value.
 //!
-//! That a multiply-add prefers the addend to the first factor is inferred: in the machine code, a sum has its second
-//! operand where a multiply-add has its addend, and no launch so far had NaNs in only these two operands.
+//! That a multiply-add prefers the addend to the first factor is inferred: in the machine code, the second operand of a
+//! sum is in the place of a multiply-add's addend, and no launch so far had NaNs in only these two operands.
 
 use ptx_gemm_ptx::types::Type;
 
@@ -24,7 +24,7 @@ pub(super) fn canonical(ty: Type) -> u64 {
     if ty.bits() == 16 { 0x7fff } else { 0x7fff_ffff }
 }
 
-/// A NaN converted to or from f64: quiet, with its sign and as much of its payload as fits.
+/// A NaN converted to or from f64: quiet, with its sign and the part of its payload that fits.
 pub(super) fn converted(to: Type, from: Type, bits: u64) -> u64 {
     let fraction = |ty: Type| match ty {
         Type::F16 => 10,
@@ -45,24 +45,24 @@ pub(super) fn is_nan(bits: u64) -> bool {
 }
 
 /// The first operand that is a NaN, made quiet.
-pub(super) fn handed_on<const N: usize>(operands: [u64; N]) -> u64 {
+pub(super) fn propagated<const N: usize>(operands: [u64; N]) -> u64 {
     operands.into_iter().find(|bits| is_nan(*bits)).map_or(INVALID, |bits| bits | QUIET)
 }
 
 /// The NaN that an f64 operation returns.
 pub(super) fn of_double(op: Arith, [a, b, c]: [u64; 3]) -> u64 {
     match op {
-        Arith::Fma => handed_on([b, c, a]),
+        Arith::Fma => propagated([b, c, a]),
         // The driver's assembler expands divisions, and checks the dividend first.
-        Arith::Div => handed_on([a, b]),
-        Arith::Rcp | Arith::Sqrt => handed_on([a]),
-        _ => handed_on([b, a]),
+        Arith::Div => propagated([a, b]),
+        Arith::Rcp | Arith::Sqrt => propagated([a]),
+        _ => propagated([b, a]),
     }
 }
 
 /// Replaces the host's NaNs in a row of results.
 #[inline(always)]
-pub(super) fn settle(out: &mut [u64; LANES], op: Arith, operands: impl Fn(usize) -> [u64; 3]) {
+pub(super) fn replace(out: &mut [u64; LANES], op: Arith, operands: impl Fn(usize) -> [u64; 3]) {
     let mut any = false;
     for bits in out.iter() {
         any |= is_nan(*bits);

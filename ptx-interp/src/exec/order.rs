@@ -82,7 +82,7 @@ pub(super) fn shared_row(
         let lane = left.trailing_zeros() as usize;
         left &= left - 1;
         let offset = offsets[lane] as usize;
-        env.heed(no_mbarrier(block, offset, bytes, kind, lane))?;
+        env.enforce(no_mbarrier(block, offset, bytes, kind, lane))?;
         let actor = actor(warp, block, lane, pc, None);
         proxy::undisturbed(block, env, (offset, bytes), kind, actor)?;
         let ordered = match kind {
@@ -90,7 +90,7 @@ pub(super) fn shared_row(
             AccessKind::Write => block.shadow.write(&block.clocks, offset, bytes, actor),
         };
         if let Err(conflict) = ordered {
-            env.heed(Err(race(block, env, conflict, kind, offset, bytes, actor)))?;
+            env.enforce(Err(race(block, env, conflict, kind, offset, bytes, actor)))?;
         }
         match kind {
             AccessKind::Read if env.code.bulks.is_empty() => {
@@ -121,7 +121,7 @@ fn at(actor: Actor) -> (usize, u32) {
     (usize::from(actor.thread) / LANES, 1 << (usize::from(actor.thread) % LANES))
 }
 
-/// Checks that lanes access global memory only after the kernels before this one, where these may still run.
+/// Checks that lanes access global memory only after a wait for the kernels before this one, if these may still run.
 fn after_kernels(
     block: &BlockMemory,
     env: &Env,
@@ -141,7 +141,7 @@ fn after_kernels(
     );
     let mut fault = Fault::new(ViolationKind::Race, 1 << lane, message);
     fault.address = Some(address);
-    env.heed(Err(fault))
+    env.enforce(Err(fault))
 }
 
 /// Checks accesses of lanes to one allocation.
@@ -169,7 +169,7 @@ pub(super) fn global_row(
     let row = Row { did: did(kind), actor: actor(warp, block, 0, pc, strong), agent: None, active, offsets, bytes };
     if let Err((lane, conflict)) = shadow.touch(&mapped.buffer, &block.clocks, &row) {
         let actor = actor(warp, block, lane, pc, strong);
-        env.heed(Err(global_race(block, env, mapped, conflict, kind, offsets(lane), bytes, actor)))?;
+        env.enforce(Err(global_race(block, env, mapped, conflict, kind, offsets(lane), bytes, actor)))?;
     }
     if kind == AccessKind::Write && strong.is_none() && env.detail == Detail::Exact {
         let mut flags = flags(env);
@@ -181,7 +181,7 @@ pub(super) fn global_row(
 }
 
 /// Checks a bulk copy's access to a piece of global memory when the copy starts. The shadow records it as the copy's
-/// own access; other threads are ordered after it once they know that the copy is complete.
+/// own access. Other threads are ordered after it once they know that the copy is complete.
 pub(super) fn copied(
     block: &mut BlockMemory,
     env: &Env,
@@ -208,7 +208,7 @@ pub(super) fn copied(
         let (active, agent) = (1 << starter.lane, Some(agent));
         let row = Row { did: did(kind), actor: first, agent, active, offsets: &|_| offset, bytes };
         if let Err((_, conflict)) = shadow.touch(&mapped.buffer, &block.clocks, &row) {
-            env.heed(Err(global_race(block, env, mapped, conflict, kind, offset, bytes, actor)))?;
+            env.enforce(Err(global_race(block, env, mapped, conflict, kind, offset, bytes, actor)))?;
         }
         if kind == AccessKind::Write && actor.strong.is_none() && env.detail == Detail::Exact {
             forget(&mut flags(env), block.last, offset, bytes);
@@ -233,7 +233,7 @@ pub(super) fn read_now(
     match shadow.touch(&mapped.buffer, &block.clocks, &row) {
         Ok(()) => Ok(()),
         Err((_, conflict)) => {
-            env.heed(Err(global_race(block, env, mapped, conflict, AccessKind::Read, offset, bytes, actor)))
+            env.enforce(Err(global_race(block, env, mapped, conflict, AccessKind::Read, offset, bytes, actor)))
         }
     }
 }
@@ -254,8 +254,8 @@ pub(super) fn writers(block: &mut BlockMemory, env: &Env, (address, bytes): (u64
     writers
 }
 
-/// Checks that nothing in this launch has written what lanes are about to read through the read-only cache, which may have
-/// bytes from before, whatever orders the two.
+/// Checks that nothing in this launch has written the bytes that lanes are about to read through the read-only cache.
+/// The cache may hold older bytes, whatever orders the two accesses.
 #[cold]
 pub(super) fn unwritten(
     block: &mut BlockMemory,
@@ -275,7 +275,7 @@ pub(super) fn unwritten(
         );
         let mut fault = Fault::new(ViolationKind::Race, 1 << lane, message);
         fault.address = Some(address);
-        env.heed(Err(fault))?;
+        env.enforce(Err(fault))?;
     }
     Ok(())
 }
@@ -324,14 +324,14 @@ pub(super) fn accessed(
     }
     match location {
         Location::Shared(offset) if strong.is_some() => {
-            env.heed(no_mbarrier(block, offset, bytes, lane_access.kind, lane_access.lane))?;
+            env.enforce(no_mbarrier(block, offset, bytes, lane_access.kind, lane_access.lane))?;
             let actor = actor(warp, block, lane_access.lane, pc, strong);
             proxy::undisturbed(block, env, (offset, bytes), lane_access.kind, actor)?;
             let ordered = match lane_access.kind {
                 AccessKind::Read => block.shadow.read(&block.clocks, offset, bytes, actor),
                 AccessKind::Write => block.shadow.write(&block.clocks, offset, bytes, actor),
             };
-            env.heed(ordered.map_err(|conflict| race(block, env, conflict, lane_access.kind, offset, bytes, actor)))
+            env.enforce(ordered.map_err(|conflict| race(block, env, conflict, lane_access.kind, offset, bytes, actor)))
         }
         Location::Shared(offset) => {
             let mut offsets = [0; LANES];
@@ -345,15 +345,15 @@ pub(super) fn accessed(
     }
 }
 
-/// Checks that the block whose shared memory a thread accesses still exists, and records the access if that is another
-/// block. `does` is what the thread does, as text before the address.
+/// Checks that the owner of the shared memory that a thread accesses still exists, and records the access if the owner
+/// is another block. `does` says what the thread does, as text before the address.
 pub(super) fn visit(block: &mut BlockMemory, env: &Env, offset: usize, actor: Actor, does: &str) -> Checked {
     let rank = block.shared.rank_of(offset);
     if !env.strict || block.shared.ranks() == 1 || rank == env.rank(actor.thread) as usize {
         return Ok(());
     }
     if block.visits.has_exited(rank) {
-        return env.heed(Err(exited(block, env, offset, actor, does)));
+        return env.enforce(Err(exited(block, env, offset, actor, does)));
     }
     has_started(block, env, offset, actor, does)?;
     let clock = block.clocks.now(usize::from(actor.thread) / LANES);
@@ -361,8 +361,8 @@ pub(super) fn visit(block: &mut BlockMemory, env: &Env, offset: usize, actor: Ac
     Ok(())
 }
 
-/// Checks that a thread knows that the block whose shared memory it accesses has started (CUDA C++ Programming Guide,
-/// "Distributed Shared Memory").
+/// Checks that a thread knows that the owner of the shared memory that it accesses has started (CUDA C++ Programming
+/// Guide, "Distributed Shared Memory").
 pub(super) fn has_started(block: &BlockMemory, env: &Env, offset: usize, actor: Actor, does: &str) -> Checked {
     let rank = block.shared.rank_of(offset);
     if rank == env.rank(actor.thread) as usize || block.clocks.knows_start(rank, actor.thread) {
@@ -376,10 +376,10 @@ pub(super) fn has_started(block: &BlockMemory, env: &Env, offset: usize, actor: 
     );
     let mut fault = Fault::new(ViolationKind::Race, 1 << (usize::from(actor.thread) % LANES), message);
     (fault.address, fault.at) = (Some(address), Some((actor.thread, actor.pc)));
-    env.heed(Err(fault))
+    env.enforce(Err(fault))
 }
 
-/// Reports an access to the shared memory of a block that has exited, or that may have.
+/// Reports an access to the shared memory of a block that has exited, or may have exited.
 #[cold]
 pub(super) fn exited(block: &BlockMemory, env: &Env, offset: usize, actor: Actor, does: &str) -> Box<Fault> {
     let (rank, address) = (block.shared.rank_of(offset), block.shared.address(offset));
@@ -393,12 +393,12 @@ pub(super) fn exited(block: &BlockMemory, env: &Env, offset: usize, actor: Actor
     fault
 }
 
-/// What is missing if a block may exit too early.
+/// The missing order if a block may exit too early.
 pub(super) const NO_BARRIER: &str =
     "no barrier of the cluster, and nothing that it waited for, comes between the access and the block's exit";
 
-/// A lane reads strongly: what the flag publishes is acquired, or kept until a fence. If nothing orders the read after
-/// the flag's newest write, the first read returns the value before it.
+/// A lane reads strongly: it acquires what the flag publishes, or keeps it until a fence. If nothing orders the read
+/// after the flag's newest write, the first read returns the value before that write.
 pub(super) fn observe(
     warp: &Warp,
     block: &mut BlockMemory,
@@ -414,7 +414,8 @@ pub(super) fn observe(
     let look = |clocks: &mut crate::clocks::Clocks, flags: &mut Flags, key: (usize, usize)| {
         let (flag, fenced) = flags.at(key)?;
         let knows = |of: Writer| {
-            (of.block, of.thread) == (number, thread) || clocks.ordered_anywhere(of.block, of.clock, of.thread, thread)
+            (of.block, of.thread) == (number, thread)
+                || clocks.ordered_across_blocks(of.block, of.clock, of.thread, thread)
         };
         if !fenced && let Some((value, published)) = flag.stale((number, thread), stale_bytes, knows) {
             clocks.observe(index, lane, strong.acquires, strong.scope, published);
@@ -436,7 +437,7 @@ pub(super) fn observe(
     }
 }
 
-/// A lane writes strongly, replacing this value.
+/// A lane writes strongly and replaces this value.
 pub(super) fn publish(
     warp: &Warp,
     block: &mut BlockMemory,
@@ -535,7 +536,7 @@ fn unordered(
     fault
 }
 
-/// The thread that made an access, or that started the copy that did; in the latter case the access carries that
+/// The thread that made an access, or that started the copy that made it. In the latter case, the access carries that
 /// thread's clock at the start.
 fn started(block: &BlockMemory, env: &Env, access: Access) -> (u16, Access) {
     let thread = access.actor.thread;
@@ -549,7 +550,7 @@ fn started(block: &BlockMemory, env: &Env, access: Access) -> (u16, Access) {
             let (thread, clock) = of_copy((thread, access.plain_clock())).unwrap_or_default();
             (thread, Access { clock, ..access })
         }
-        // Copies by `cp.async` that completed for an mbarrier have indices after those of the threads.
+        // Copies by `cp.async` that an mbarrier completed have indices after those of the threads.
         None => ((usize::from(thread) % (env.all_warps() * LANES)) as u16, access),
     }
 }

@@ -102,7 +102,7 @@ impl Starter {
         env.name(cluster, other, (cluster, self.thread))
     }
 
-    /// The clock up to which this thread has seen what another thread did.
+    /// The clock up to which this thread knows what another thread did.
     pub(super) fn limit(&self, block: &BlockMemory, of: u32, other: u16) -> u32 {
         if (of, other) == (block.clocks.block(), self.thread) {
             return u32::MAX;
@@ -110,7 +110,7 @@ impl Starter {
         block.clocks.newest(of, other, self.thread)
     }
 
-    /// Whether what a thread of the block did is fenced for a copy that this thread starts. Threads that represent
+    /// Whether an access of a thread of the block is fenced for a copy that this thread starts. Threads that represent
     /// `cp.async` copies have no fences and are skipped.
     fn is_fenced(&self, block: &BlockMemory, env: &Env, what: Fenced, thread: u16, clock: u32) -> bool {
         usize::from(thread) >= env.all_warps() * LANES
@@ -132,7 +132,7 @@ pub(super) fn fenced(
     for &past in pasts {
         for other in past.threads() {
             let fenced = |what| starter.is_fenced(block, env, what, other, past.clock);
-            // What a copy has read was waited for, within the asynchronous proxy.
+            // A wait for the copy ordered its read within the asynchronous proxy.
             let copied = past.did != Did::Write && env.is_bulk(past.pc);
             if copied || fenced(Fenced::Shared) {
                 continue;
@@ -194,7 +194,7 @@ pub(super) fn initialised(block: &mut BlockMemory, env: &Env, starter: Starter, 
 }
 
 /// Checks that a generic write to global memory is fenced for a copy that starts now. The shadow checks that the write
-/// is ordered before.
+/// is ordered before the copy.
 pub(super) fn global_fenced(
     block: &mut BlockMemory,
     env: &Env,
@@ -243,7 +243,7 @@ pub(super) fn report(
     let lines = (other.actor.pc, starter.pc);
     if !env.watches(kind)
         || severity == Severity::Allow
-        || (severity == Severity::Warn && !block.warnings.is_news(lines.0, lines.1))
+        || (severity == Severity::Warn && !block.warnings.is_new(lines.0, lines.1))
     {
         return Ok(());
     }

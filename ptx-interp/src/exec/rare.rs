@@ -81,7 +81,8 @@ impl Warp {
         }
     }
 
-    /// The destinations depend on all sources, some of which may be among them, but for these lanes of each.
+    /// Gives the taint of the sources to all destinations, except in these lanes of each. A destination may also be a
+    /// source.
     fn taint_from(&mut self, sources: &[usize], to: &[(usize, u32)], active: u32) {
         let tainted = sources.iter().fold(0, |all, source| all | self.taint.mask(*source));
         let from = sources.iter().find(|source| self.taint.mask(**source) & active != 0);

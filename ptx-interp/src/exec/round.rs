@@ -60,7 +60,7 @@ pub(super) fn from_f64(ty: Type, value: f64, round: Round) -> u64 {
     let significand = (magnitude % HIDDEN) | if magnitude < HIDDEN { 0 } else { HIDDEN };
     let exponent = field - 1023;
     let least = 1 - bias;
-    // The bits below the last bit of the result, which are all bits of the smallest values.
+    // The bits below the last bit of the result: all bits, for the smallest values.
     let dropped = (52 - fraction + (least - exponent).max(0) as u32).min(63);
     let rest = significand & ((1 << dropped) - 1);
     let tie = 1 << (dropped - 1);

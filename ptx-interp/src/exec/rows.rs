@@ -146,7 +146,7 @@ pub(super) fn store(regs: &Registers, block: &mut BlockMemory, access: &Access, 
     }
 }
 
-/// Whether a store writes other bytes than those that are there. Only the first store of a turn that does so is compared.
+/// Whether a store changes any byte. Only stores of a turn up to the first that changes one are compared.
 #[inline(never)]
 fn changes(regs: &Registers, block: &BlockMemory, access: &Access, lanes: Lanes, spread: &Spread) -> bool {
     let mut changes = false;

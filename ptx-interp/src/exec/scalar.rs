@@ -242,8 +242,8 @@ fn square_root(ty: Type, round: Round, bits: u64) -> u64 {
 }
 
 /// An approximation with 20 bits of mantissa (PTX ISA, `rcp.approx.ftz.f64`), which code for divisions and logarithms
-/// refines. Measured on an H200: the result is cut off, not rounded, in 94 of 100 cases exactly so, otherwise the next
-/// number.
+/// refines. Measured on an H200: the result is truncated, not rounded. In 94 of 100 cases it is exactly the truncated
+/// value, otherwise the next number.
 fn approximate_upper(function: Approx, bits: u64) -> u64 {
     const LOWER: u64 = u32::MAX as u64;
     let flushed = |bits: u64| if bits & 0x7ff0_0000_0000_0000 == 0 { bits & 1 << 63 } else { bits & !LOWER };

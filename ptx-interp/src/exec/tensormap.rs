@@ -1,11 +1,11 @@
 //! Modifying tensor maps: `tensormap.replace`, `tensormap.cp_fenceproxy`, and the fences between the generic and the
 //! tensormap proxy.
 //!
-//! A map in global memory that the launch has written may be used if the writer released it after writing
-//! (`fence.proxy.tensormap::generic.release`, or the copy that includes it), and if then the user, or a thread of its block
-//! that is ordered before it, acquired it. What a thread has written itself it acquires without a release. A map that the host
-//! wrote to global memory has to be acquired in each block as well (CUDA C++ Programming Guide, "Using TMA to transfer
-//! multi-dimensional arrays"); parameters need no fence.
+//! A launch may use a map in global memory that it has written if two things happened. After writing, the writer
+//! released the map (`fence.proxy.tensormap::generic.release`, or the copy that includes it). Then the user, or a
+//! thread of its block that is ordered before the user, acquired it. A thread acquires its own writes without a
+//! release. A map that the host wrote to global memory also has to be acquired in each block (CUDA C++ Programming
+//! Guide, "Using TMA to transfer multi-dimensional arrays"). Parameters need no fence.
 
 use std::sync::PoisonError;
 
@@ -68,7 +68,7 @@ pub(super) fn execute(warp: &Warp, block: &mut BlockMemory, env: &Env, op: &Bulk
             fence(block, env, index, active, scope, pc);
         }
         Bulk::FenceMap { scope, acquired: Some(map) } => {
-            // What the fence acquires includes what it orders by itself.
+            // The fence acquires, among others, what it orders by itself.
             fence(block, env, index, active, scope, pc);
             if env.strict {
                 let addresses = addresses(&warp.regs, map.base, map.offset);
@@ -134,7 +134,7 @@ fn elsewhere(lane: usize, address: u64) -> Box<Fault> {
     fault
 }
 
-/// Writes a map where [`access`] has allowed it.
+/// Writes a map after [`access`] has allowed it.
 fn write(warp: &Warp, block: &mut BlockMemory, env: &Env, map: Pointer, lane: usize, bytes: &[u8; BYTES]) -> Checked {
     let address = addresses(&warp.regs, map.base, map.offset)[lane];
     for (half, bytes) in bytes.chunks_exact(HALF).enumerate() {
@@ -161,7 +161,7 @@ fn write(warp: &Warp, block: &mut BlockMemory, env: &Env, map: Pointer, lane: us
     Ok(())
 }
 
-/// Records that threads release what they did to maps.
+/// Records that threads release their changes of maps.
 fn release(block: &mut BlockMemory, warp: usize, active: u32) {
     let mut history = block.history.lock().unwrap_or_else(PoisonError::into_inner);
     let clock = block.clocks.now_or_zero(warp);
@@ -187,11 +187,11 @@ fn is_released(block: &BlockMemory, env: &Env, starter: Starter, writer: &Access
     history.maps.between(thread.into(), writer.clock, limit)
 }
 
-/// A thread acquires a map: what was released and is ordered before.
+/// A thread acquires a map: the writes that were released and are ordered before.
 fn acquire(block: &mut BlockMemory, env: &Env, starter: Starter, address: u64) {
     let mut writers = order::writers(block, env, (address, BYTES));
     let actor = starter.actor(block);
-    // What a thread has written itself needs no release.
+    // A thread's own writes need no release.
     writers.retain(|writer| {
         let ordered = writer.ordered(&block.clocks, starter.thread);
         writer.is_by(actor) || ordered && is_released(block, env, starter, writer)
@@ -234,13 +234,13 @@ pub(super) fn used(block: &mut BlockMemory, env: &Env, starter: Starter, address
     Ok(())
 }
 
-/// Whether a thread of the starter's block acquired the map at an address before.
+/// Whether a thread of the starter's block has acquired the map at an address before.
 fn is_here(block: &BlockMemory, env: &Env, starter: Starter, acquired: &Acquired, address: u64) -> bool {
     let cluster = block.clocks.block();
     acquired.address == address
         && env.rank(acquired.thread) == env.rank(starter.thread)
         && (acquired.thread == starter.thread
-            || block.clocks.ordered_anywhere(cluster, acquired.clock, acquired.thread, starter.thread))
+            || block.clocks.ordered_across_blocks(cluster, acquired.clock, acquired.thread, starter.thread))
 }
 
 /// Checks that the starter's block has acquired the map at an address of global memory, whoever wrote it.
@@ -250,8 +250,8 @@ pub(super) fn is_acquired(block: &BlockMemory, env: &Env, starter: Starter, addr
         return Ok(());
     }
     let message = format!(
-        "{{thread}} uses the tensor map at {address:#x} in global memory, and no thread of its block has acquired it before: there \
-         is no acquiring fence of the tensormap proxy"
+        "{{thread}} uses the tensor map at {address:#x} in global memory, and no thread of its block has acquired it before: an \
+         acquiring fence of the tensormap proxy is missing"
     );
     let mut fault = Fault::new(ViolationKind::Proxy, 1 << starter.lane, message);
     (fault.address, fault.at) = (Some(address), Some((starter.thread, starter.pc)));

@@ -17,7 +17,8 @@ pub(super) fn timeline(block: &BlockMemory, env: &Env, other: &Access, first: u1
     let (before, after) = there.map_or((None, None), |history| history.around(first, other.clock));
     let of_first = |kind, pc| Step { kind, block: other.actor.block, thread: first, pc };
     let of_second = |kind, pc| Step { kind, block: actor.block, thread: actor.thread, pc };
-    // Synchronisations are numbered within a block; another block's are either all over or wait for this block.
+    // Synchronisations are numbered within a block. Those of another block either all precede this block or wait for
+    // it.
     let mut steps: Vec<(u64, Step)> = Vec::new();
     steps.extend(before.map(|event| (event.number * 2, of_first(MomentKind::Synchronise, event.pc))));
     steps.push((before.map_or(0, |event| event.number * 2 + 1), of_first(MomentKind::FirstAccess, other.actor.pc)));

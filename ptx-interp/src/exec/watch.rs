@@ -27,7 +27,7 @@ pub(super) fn loaded(
 ) -> Checked {
     let (span, bytes, count) = (access.span() as usize, usize::from(access.bytes), usize::from(access.count));
     let mut tainted = [0u32; 4];
-    // Checks elements one by one only if not all bytes were written.
+    // Elements are checked one by one only if not all bytes were written.
     let mut unwritten = |lane: usize, is_written: &dyn Fn(usize) -> bool| {
         for (element, tainted) in tainted[..count].iter_mut().enumerate() {
             *tainted |= u32::from(!is_written(element * bytes)) << lane;

@@ -1,12 +1,13 @@
 //! The accesses to each word of an allocation in this launch: the race detector for global memory.
 //!
 //! The rules are those of [`crate::shadow`], applied to the threads of all blocks. The shadow is allocated in chunks on
-//! first access, and its writers only where something is written, so that read-only operands stay cheap: each of their
-//! words costs one entry, with the lanes of a warp that have read it.
+//! first access, and the writers of a chunk only when something is written. So read-only operands stay cheap: each of
+//! their words costs one entry, with the lanes of a warp that have read it.
 //!
 //! Blocks that do not communicate are not ordered with each other. They run on several host threads, and readers in two
 //! blocks are recorded as "any block", since every write races with such a pair. Which of two accesses comes second
-//! then depends on the host. A race is therefore not reported but restores memory, for a second run block by block.
+//! then depends on the host. So the first race is not reported: it restores memory, and the blocks run again, one at a
+//! time.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,11 +15,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::buffer::{Buffer, Image};
 use crate::clocks::Clocks;
 use crate::row::{LANES, lanes};
-use crate::shadow::{Access, Actor, Conflict, Did, NO_ACCESS, UNDER_WAY, after_all, observed};
+use crate::shadow::{Access, Actor, Conflict, Did, IN_FLIGHT, NO_ACCESS, after_all, observed};
 
 /// Words per chunk.
 const CHUNK: usize = 4096;
-/// Number of warps whose reads of a word are recorded individually; beyond it, reads are recorded per block.
+/// Number of warps that may read a word and be recorded individually. Beyond it, reads are recorded per block.
 const WARPS: usize = 64;
 
 /// Whether readers in other blocks are recorded separately.
@@ -39,7 +40,7 @@ pub(crate) struct GlobalShadow {
 
 #[derive(Debug, Default)]
 struct Chunk {
-    /// The chunk's words, then four entries for each word whose bytes are tracked separately.
+    /// The chunk's words, then four entries for each word with separately tracked bytes.
     readers: Vec<Readers>,
     /// Parallel to the readers; empty until something is written.
     writers: Vec<Access>,
@@ -93,15 +94,15 @@ pub(crate) struct Row<'a> {
     pub(crate) bytes: usize,
 }
 
-/// A copy that accesses memory on behalf of the thread that started it, with the clock at which others know that it is
-/// complete.
+/// A copy that accesses memory on behalf of the thread that started it, with the clock at which other threads know that
+/// it is complete.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Agent {
     pub(crate) thread: u16,
     pub(crate) clock: u32,
 }
 
-/// The thread that accesses memory and whose knowledge counts, and the thread that is recorded.
+/// The thread that accesses memory and provides the knowledge, and the thread that is recorded.
 #[derive(Clone, Copy)]
 struct By {
     actor: Actor,
@@ -216,17 +217,17 @@ impl GlobalShadow {
         let now = clocks.now(usize::from(actor.thread) / LANES);
         let mut cells = Vec::new();
         chunk.cells(offset % (4 * CHUNK), bytes, |cell, _| cells.push(cell));
-        let settle = |access: &mut Access| {
-            if access.clock == UNDER_WAY && access.is_by(actor) {
+        let mark_complete = |access: &mut Access| {
+            if access.clock == IN_FLIGHT && access.is_by(actor) {
                 access.clock = now;
             }
         };
         for cell in cells {
-            chunk.writers.get_mut(cell).map(settle);
+            chunk.writers.get_mut(cell).map(mark_complete);
             if chunk.readers[cell].kind == Kind::List {
                 for listed in &mut chunk.lists[chunk.readers[cell].lanes as usize] {
                     if let Listed::Access(access) = listed {
-                        settle(access);
+                        mark_complete(access);
                     }
                 }
             }
@@ -289,7 +290,7 @@ impl Chunk {
         }
     }
 
-    /// The index of a word's bytes, which are tracked separately from now on.
+    /// Splits a word: from now on its bytes are tracked separately. Returns their index.
     fn bytes_of(&mut self, word: usize) -> usize {
         if let Some(first) = self.split.get(&word) {
             return *first;
@@ -316,7 +317,7 @@ impl Chunk {
         if writer.clock != 0
             && writer.conflicts(clocks, actor)
             && !writer.ordered(clocks, actor.thread)
-            && (writer.clock == UNDER_WAY || !self.observed(clocks, cell, actor))
+            && (writer.clock == IN_FLIGHT || !self.observed(clocks, cell, actor))
         {
             return Err(Conflict::of(writer));
         }
@@ -396,7 +397,7 @@ impl Chunk {
             }
         }
         if list.len() >= WARPS {
-            // From here on one warp represents its block.
+            // From now on, one warp represents its block.
             for listed in &mut *list {
                 if let Listed::Readers(old) = listed
                     && (old.block, old.strong) == (new.block, new.strong)
@@ -442,7 +443,7 @@ impl Chunk {
         self.after_writer(clocks, cell, actor)?;
         let old = self.writers[cell];
         let left = old.is_left_by(clocks, actor)
-            && if old.clock == UNDER_WAY { self.has_room(cell) } else { !self.observed(clocks, cell, actor) };
+            && if old.clock == IN_FLIGHT { self.has_room(cell) } else { !self.observed(clocks, cell, actor) };
         let readers = self.readers[cell];
         let mut kept = Vec::new();
         match readers.kind {
@@ -515,10 +516,10 @@ impl Readers {
             return self.accesses().all(|old| (old.actor.block, old.actor.thread) == (by.actor.block, thread));
         }
         let new = Access { actor: by.actor, clock: self.clock, did: Did::Read };
-        self.accesses().all(|old| new.stands_for(&old, clocks))
+        self.accesses().all(|old| new.subsumes(&old, clocks))
     }
 
-    /// Checks that all of them are ordered before the actor's write.
+    /// Checks that all of these are ordered before the actor's write.
     fn before(&self, clocks: &Clocks, actor: Actor) -> Result<(), Conflict> {
         for access in self.accesses() {
             after_all(clocks, std::iter::once(&access), actor)?;

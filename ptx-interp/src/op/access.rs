@@ -19,7 +19,7 @@ pub(crate) struct Access {
     pub(crate) bytes: u8,
     /// Sign-extends into a wider register.
     pub(crate) signed: bool,
-    /// `.nc`: of memory that nothing writes during the launch.
+    /// `.nc`: a read of memory that nothing writes during the launch.
     pub(crate) read_only: bool,
     /// `None` for a weak access. A strong one may be polled.
     pub(crate) strong: Option<Strong>,
@@ -47,7 +47,7 @@ impl Access {
     }
 }
 
-/// What a strong access orders, and the threads that it includes.
+/// The order that a strong access establishes, and the threads that it includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Strong {
     pub(crate) scope: Scope,
@@ -81,7 +81,7 @@ impl Strong {
     }
 }
 
-/// The scope here.
+/// The scope as the interpreter distinguishes it.
 pub(crate) fn scope(of: instruction::Scope) -> Scope {
     match of {
         instruction::Scope::Cta => Scope::Cta,
@@ -107,7 +107,7 @@ pub(crate) struct AtomicOp {
     pub(crate) ty: Type,
     /// For each element of the vector, the destination and the operand.
     pub(crate) elements: ArrayVec<AtomicElement, 8>,
-    /// What an element is replaced by, if it equals the operand.
+    /// The new value of an element that equals the operand.
     pub(crate) c: Slot,
 }
 
@@ -126,6 +126,6 @@ pub(crate) struct AsyncCopy {
     /// `None` for a generic source address, which is resolved like any other.
     pub(crate) source_space: Option<StateSpace>,
     pub(crate) bytes: u8,
-    /// Number of bytes that are read; the rest are zero. If it is a predicate, it says whether none are read.
+    /// Number of bytes that are read; the rest are zero. A predicate instead says whether none are read.
     pub(crate) source_bytes: Option<Slot>,
 }

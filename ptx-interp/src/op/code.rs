@@ -18,7 +18,7 @@ pub(crate) struct Collective {
     pub(crate) a: Slot,
     pub(crate) b: R32,
     pub(crate) c: R32,
-    /// Whether a vote counts the lanes whose predicate is false.
+    /// Whether a vote counts the lanes with a predicate that is false.
     pub(crate) inverted: bool,
     /// The participating lanes; `None` for `activemask`, in which all active lanes participate.
     pub(crate) mask: Option<R32>,

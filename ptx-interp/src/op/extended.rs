@@ -21,13 +21,13 @@ pub(crate) struct Carry {
     pub(crate) gives: bool,
 }
 
-/// A float instruction whose operands and results are modified.
+/// A float instruction with modified operands and results.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Modified {
     pub(crate) op: Op,
-    /// The sources whose subnormals are flushed to zero, with their types.
+    /// The sources with subnormals that are flushed to zero, with their types.
     pub(crate) flushed: [Option<(Slot, Type)>; 3],
-    /// The destination and its type, if it is a float.
+    /// The destination and its type, if the type is a float or the destination may be in the register of a flushed source.
     pub(crate) result: Option<(Slot, Type)>,
     /// Whether subnormal results are flushed to zero.
     pub(crate) ftz: bool,
@@ -39,7 +39,7 @@ pub(crate) struct Modified {
     pub(crate) relu: bool,
 }
 
-/// An operation whose exact result may have more bits than its type, near the smallest normal number.
+/// An operation that is not exact near the smallest normal number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Inexact {
     /// The operation; `None` for a conversion.

@@ -28,7 +28,7 @@ pub(crate) enum Action {
         arrival: Arrival,
         state: Slot,
         amount: Option<R32>,
-        /// Whether later phases expect that many arrivals less.
+        /// Whether later phases expect that many fewer arrivals.
         drops: bool,
         ordering: Ordering,
     },

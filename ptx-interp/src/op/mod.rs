@@ -103,7 +103,7 @@ pub(crate) enum Bin32 {
     MaxNanF,
 }
 
-/// The same operations on 64-bit rows, except shifts, whose amount has 32 bits.
+/// The same operations on 64-bit rows, except shifts, which have a 32-bit amount.
 pub(crate) type Bin64 = Bin32;
 /// The same operations on 64-bit rows.
 pub(crate) type Un64 = Un32;
@@ -146,8 +146,8 @@ pub(crate) enum BinPred {
 }
 
 impl BinPred {
-    /// The lanes in which one of two predicates, each with its taint, decides their combination: whatever the other is, as in a
-    /// test of an index before that of an element.
+    /// The lanes in which one of two predicates, each with its taint, decides their combination, whatever the other is,
+    /// as when an index is tested before its element.
     pub(crate) fn decided(self, (a, taint_a): (u32, u32), (b, taint_b): (u32, u32)) -> u32 {
         match self {
             BinPred::And => !a & !taint_a | !b & !taint_b,
@@ -317,14 +317,15 @@ pub(crate) enum Op {
     Carry {
         index: u32,
     },
-    /// With `.ftz` or `.sat`: index into [`Code::modified`].
-    /// Several destinations.
+    /// With several destinations: index into [`Code::rare`].
     Rare {
         index: u32,
     },
+    /// A reducing barrier: index into [`Code::reductions`].
     BarrierReduce {
         index: u32,
     },
+    /// With `.ftz` or `.sat`: index into [`Code::modified`].
     Modified {
         index: u32,
     },
@@ -366,8 +367,8 @@ pub(crate) enum Op {
         list: u32,
         uniform: bool,
     },
-    /// For `count` threads, or all threads of the block if absent. Unless it is `aligned`, threads of a warp may come to it along
-    /// different paths, and those that have exited are not waited for.
+    /// For `count` threads, or all threads of the block if absent. Unless it is `aligned`, threads of a warp may reach
+    /// it along different paths, and it does not wait for threads that have exited.
     Barrier {
         id: R32,
         count: Option<R32>,

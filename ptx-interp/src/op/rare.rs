@@ -10,13 +10,14 @@ use super::{BinPred, Cmp, P, R32, R64, Slot};
 pub(crate) enum Rare {
     /// A comparison combined with a predicate: `d` is the result, and `q` that of the opposite comparison.
     SetWith { cmp: Cmp, ty: Type, with: BinPred, d: P, q: P, sources: [Slot; 2], c: Condition },
-    /// A table of three bits: `d` is what it gives for each bit, and `p` whether any is set, combined with a predicate.
+    /// A table of three bits: `d` is the table's result for each bit, and `p` says whether any bit is set, combined
+    /// with a predicate.
     Lookup { d: R32, p: P, sources: [R32; 3], table: u8, with: BinPred, c: Condition },
     /// Four halves of 16 bits, the lowest first.
     Unpack4 { parts: [R32; 4], a: R64 },
 }
 
-/// A predicate, perhaps negated.
+/// A predicate, possibly negated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Condition {
     pub(crate) p: P,

@@ -105,7 +105,7 @@ pub(crate) enum ScalarFn {
         function: Approx,
         ty: Type,
     },
-    /// In double precision of its upper word alone, and with `.ftz`: the lower word of the result is zero.
+    /// Works only on the upper word of a double, and with `.ftz`: the lower word of the result is zero.
     ApproxUpper {
         function: Approx,
     },
@@ -136,9 +136,9 @@ pub(crate) enum ScalarFn {
     },
     /// Two 16-bit halves into one 32-bit register, lower first.
     Pack16,
-    /// Four of them into one 64-bit register.
+    /// Four 16-bit parts into one 64-bit register.
     Pack4,
-    /// A comparison whose result is a number: zero, or all ones or 1.0.
+    /// A comparison with a number as its result: zero, or all ones or 1.0.
     Set {
         cmp: Cmp,
         swapped: bool,
@@ -160,7 +160,7 @@ pub(crate) enum ScalarFn {
     PackSaturated {
         to: Type,
     },
-    /// The arrivals that an mbarrier's phase lacked when a state was returned.
+    /// The number of arrivals that an mbarrier's phase lacked when a state was returned.
     PendingCount,
     /// A sum or difference of `s32` that saturates.
     Saturating {
@@ -181,7 +181,7 @@ pub(crate) enum ScalarFn {
     },
     /// 1 for zero, otherwise 0.
     IsZero,
-    /// The dot product of two numbers of 16 bits and two bytes, plus a third number; with their signedness.
+    /// The dot product of two 16-bit numbers and two bytes, plus a third number; with their signedness.
     Dot2 {
         high: bool,
         a: bool,
@@ -189,30 +189,31 @@ pub(crate) enum ScalarFn {
     },
     /// The upper word of a product of `s32` plus a third number, saturated.
     MadHiSaturating,
-    /// The least or greatest of three.
+    /// The minimum or maximum of three values.
     OfThree {
         op: Arith,
         ty: Type,
     },
-    /// The least or greatest magnitude, with the exclusive or of the signs. Subnormal magnitudes may be flushed.
+    /// The minimum or maximum magnitude, with the exclusive or of the signs. Subnormal magnitudes may be flushed.
     XorSign {
         op: Arith,
         ty: Type,
         ftz: bool,
     },
-    /// From single precision; what is beyond the largest finite number becomes that. Two sources become a pair.
+    /// From single precision; a result beyond the largest finite number becomes that number. Two sources become a pair.
     ConvertFinite {
         to: Type,
         rounding: Rounding,
     },
-    /// A video instruction: something for each pair of halves or bytes, with these types of the result and the sources.
+    /// A video instruction: an operation on each pair of halves or bytes, with these types of the result and the
+    /// sources.
     Video {
         op: Video,
         parts: Parts,
         merge: Merge,
         types: [Type; 3],
     },
-    /// A comparison of each pair, which gives 1 or 0, or the number of those that hold plus the third source.
+    /// A comparison of each pair. It gives 1 or 0, or adds the number of pairs for which it holds to the third source.
     VideoSet {
         parts: Parts,
         add: bool,

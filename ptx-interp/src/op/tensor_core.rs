@@ -34,7 +34,7 @@ pub(crate) enum Narrow {
 }
 
 impl Factors {
-    /// Elements in 32 bytes.
+    /// Number of elements in 32 bytes.
     pub(crate) fn per_row(self) -> u64 {
         match self {
             Factors::Half(_) => 16,
@@ -85,7 +85,7 @@ pub(crate) struct Multiply {
     pub(crate) sum: Sum,
     /// 8 or 16.
     pub(crate) rows: u8,
-    /// Parts of 16 bits along k: 8 or 16.
+    /// The extent along k in units of 16 bits: 8 or 16.
     pub(crate) depth: u8,
     pub(crate) d: [R32; 4],
     pub(crate) a: [R32; 4],
@@ -128,7 +128,7 @@ pub(crate) struct Fragment {
     /// Bytes of an element: 2 or 4.
     pub(crate) bytes: u8,
     pub(crate) address: Pointer,
-    /// Elements from one row, or column, to the next; its length if absent.
+    /// Elements from one row, or column, to the next; the length of a row or column if absent.
     pub(crate) stride: Option<R32>,
     pub(crate) values: ArrayVec<R32, 8>,
 }
@@ -170,14 +170,14 @@ pub(crate) struct GroupMultiply {
     pub(crate) sum: Sum,
     /// 8 to 256.
     pub(crate) n: u16,
-    /// n / 2 registers, or n / 4 for sums in f16.
+    /// n / 2 registers, or n / 4 for f16 accumulators.
     pub(crate) d: Vec<R32>,
     pub(crate) a: Left,
     pub(crate) b: R64,
     pub(crate) b_major: Major,
     /// D is added to if this is true.
     pub(crate) scale_d: P,
-    /// A and B are negated.
+    /// Whether A and B are negated.
     pub(crate) negate: [bool; 2],
 }
 
@@ -189,7 +189,7 @@ pub(crate) struct GroupRegisters {
     pub(crate) numbers: Vec<Option<u32>>,
     /// Numbers of the registers that other instructions use, one instruction after the other.
     pub(crate) used: Vec<u32>,
-    /// The part of `used` that belongs to each instruction.
+    /// The range of `used` that belongs to each instruction.
     pub(crate) by_instruction: Vec<Range<u32>>,
 }
 

@@ -5,15 +5,15 @@
 #[non_exhaustive]
 #[allow(missing_docs)] // the messages say what the fields are
 pub enum TensorMapError {
-    #[error("there is no data type {0} on compute capability 9.0")]
+    #[error("data type {0} does not exist on compute capability 9.0")]
     DataType(u32),
-    #[error("there is no interleave {0}")]
+    #[error("interleave {0} does not exist")]
     Interleave(u32),
-    #[error("there is no swizzle {0} on compute capability 9.0")]
+    #[error("swizzle {0} does not exist on compute capability 9.0")]
     Swizzle(u32),
-    #[error("there is no L2 promotion {0}")]
+    #[error("L2 promotion {0} does not exist")]
     L2Promotion(u32),
-    #[error("there is no out-of-bounds fill {0}")]
+    #[error("out-of-bounds fill {0} does not exist")]
     OobFill(u32),
     #[error("only floats can be filled with NaN")]
     FillOfIntegers,

@@ -22,8 +22,8 @@ impl Random {
     }
 }
 
-/// `count` argument sets, the same for the same seed. The even ones are legal; in each odd one something was changed,
-/// which makes most of them illegal. No set reads or writes memory: addresses are only numbers.
+/// `count` argument sets, the same for the same seed. The even ones are legal. In each odd one, one argument is
+/// changed, which makes most of them illegal. No set reads or writes memory: addresses are only numbers.
 pub fn random_tensor_maps(seed: u64, count: usize) -> Vec<TensorMapArgs> {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut sets = Vec::with_capacity(count.min(1 << 20));

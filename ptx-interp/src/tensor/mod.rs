@@ -1,4 +1,4 @@
-//! Tensor maps: the equivalent of `cuTensorMapEncodeTiled`, with a representation of our own.
+//! Tensor maps: the equivalent of `cuTensorMapEncodeTiled`, with a representation of its own.
 //!
 //! [`TensorMap::encode`] takes the driver's arguments and rejects what the driver rejects. The rules are those of the
 //! driver API's manual ("Tensor Map Object Management"), corrected where the driver differs, as measured on an H200
@@ -358,7 +358,7 @@ impl TensorMap {
         u64::from(self.box_dims[axis]).div_ceil(stride)
     }
 
-    /// Size of the whole box in bytes, all of which a load always counts.
+    /// Size of the whole box in bytes. A load always counts all of them.
     pub fn box_bytes(&self) -> u64 {
         self.extent(0) * self.element.bytes() * self.rows()
     }
@@ -423,12 +423,12 @@ impl TensorMap {
         bytes
     }
 
-    /// The map that these bytes represent, if they do.
+    /// The map that these bytes represent; `None` if they are not a map.
     pub fn from_bytes(bytes: &[u8; 128]) -> Option<TensorMap> {
         TensorMap::decode(bytes)?.ok()
     }
 
-    /// The same, or the reason why a map whose fields were replaced is illegal; `None` if the bytes are not a map.
+    /// The same. For a map that is illegal after fields were replaced, the reason; `None` if the bytes are not a map.
     pub(crate) fn decode(bytes: &[u8; 128]) -> Option<Result<TensorMap, TensorMapError>> {
         let word = |at: usize| {
             let mut word = [0; 8];

@@ -1,21 +1,22 @@
-//! Replacing single fields of a tensor map, which may be illegal until all of them fit each other.
+//! Replaces single fields of a tensor map, which may be illegal until all its fields fit each other.
 
 use ptx_gemm_ptx::asynchronous::MapField;
 
 use super::{CHECKED, MAGIC, MAX_RANK, TensorElement, checksum};
 
-/// Replaces a field of the map that these bytes represent, as `tensormap.replace` does. All zeros are a map too, with
-/// every field still to be set. Returns the reason if the field or the value does not exist, or the bytes are not a map.
+/// Replaces a field of the map that these bytes represent, as `tensormap.replace` does. All zeros are also a map, with
+/// every field still to be set. Returns the reason if the field or the value does not exist, or if the bytes are not a
+/// map.
 pub(crate) fn replace(bytes: &mut [u8; 128], field: MapField, ordinal: u8, value: u64) -> Result<(), String> {
     let sum = u64::from_le_bytes(std::array::from_fn(|at| bytes[CHECKED + at]));
     let fresh = bytes.iter().all(|byte| *byte == 0);
     if !fresh && (bytes[..8] != *MAGIC || sum != checksum(&bytes[..CHECKED])) {
-        return Err("where there is no tensor map".into());
+        return Err("where no tensor map is stored".into());
     }
     bytes[..8].copy_from_slice(MAGIC);
     let axis = usize::from(ordinal);
     let mut put = |at: usize, len: usize, value: u64| bytes[at..at + len].copy_from_slice(&value.to_le_bytes()[..len]);
-    // What does not fit its bytes is too large for every map.
+    // A value that does not fit its field is too large for every map.
     let narrow = |value: u64, most: u64| value.min(most);
     match field {
         MapField::GlobalAddress => put(16, 8, value),

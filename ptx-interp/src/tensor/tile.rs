@@ -2,9 +2,9 @@
 
 use super::{OobFill, TensorElement, TensorMap};
 
-/// Bytes that a store of a box writes at once. A row that ends within them is written up to their end, past the extent of
-/// the tensor: measured on an H200, without a swizzle and with one of 32 bytes, and reported for an H100
-/// (triton-lang/triton, issue 11583).
+/// Bytes that a store of a box writes at once. If a row ends within these bytes, the store writes all of them, past the
+/// extent of the tensor. This was measured on an H200, without a swizzle and with one of 32 bytes, and is reported for
+/// an H100 (triton-lang/triton, issue 11583).
 const GRANULE: u64 = 16;
 
 /// A box of a tensor at its coordinates.
@@ -30,7 +30,8 @@ impl Tile {
         self.rows(1)
     }
 
-    /// The parts of the box that a store writes: [`Tile::pieces`], and what follows their rows up to a multiple of 16 bytes.
+    /// The parts of the box that a store writes: [`Tile::pieces`], and the bytes after their rows up to a multiple of
+    /// 16.
     pub(crate) fn stored(&self) -> Vec<Piece> {
         self.rows(GRANULE)
     }
@@ -41,7 +42,7 @@ impl Tile {
         bytes(self.stored()) - bytes(self.pieces())
     }
 
-    /// The parts of the box inside a tensor whose rows end at a multiple of `granule` bytes.
+    /// The parts of the box inside a tensor with rows extended to a multiple of `granule` bytes.
     fn rows(&self, granule: u64) -> Vec<Piece> {
         let map = &self.map;
         let size = map.element.bytes();

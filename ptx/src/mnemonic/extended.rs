@@ -80,7 +80,7 @@ pub(super) fn modifiers(op: &mut Opcode, m: &mut impl Modifiers) {
             m.literal("satfinite");
             m.required(to);
             m.literal("f32");
-            // That of 8-bit floats is part of every conversion to them.
+            // For 8-bit floats, `.satfinite` is part of every conversion and has another opcode.
             m.reject_if(matches!(to, Type::E4m3x2 | Type::E5m2x2));
         }
         Opcode::Video { op: _, parts: _, merge, d, a, b } => {

@@ -1,8 +1,8 @@
 //! Other spellings of a mnemonic.
 //!
-//! ptxas takes most modifiers in any order (`ld.global.acquire.gpu.b32`, `atom.add.release.gpu.u32`), and other compilers
-//! make use of that. The printer has one order, that of the PTX ISA. Hints to the caches may be anywhere among the
-//! modifiers too; they are kept apart from the opcode, since they change no result.
+//! ptxas accepts most modifiers in any order (`ld.global.acquire.gpu.b32`, `atom.add.release.gpu.u32`), and other
+//! compilers make use of that. The printer has one order, that of the PTX ISA. Hints to the caches may also be anywhere
+//! among the modifiers. They are kept apart from the opcode, since they change no result.
 
 use crate::hints::Hints;
 use crate::instruction::{Atomic, Compare, Rounding, Scope};
@@ -22,7 +22,7 @@ pub(super) fn canonical(mnemonic: &str) -> Option<(String, Hints)> {
     for word in words {
         match hints.add(word) {
             true => found = true,
-            // Device memory of others is not modelled: such an access is an ordinary relaxed one.
+            // Memory of other devices is not modelled: such an access is an ordinary relaxed one.
             false if word == "mmio" => {}
             false => kept.push(word),
         }

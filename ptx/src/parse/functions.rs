@@ -1,12 +1,13 @@
 //! Inlines functions, which a module cannot represent: each becomes part of the entries that call it, at every call.
 //!
-//! Parameters and results of a call are variables in local memory that caller and callee name alike. The registers and
-//! variables of a function exist once per entry, since two calls of it are never active at the same time; its labels
-//! exist once per call. A function that calls itself, or that has no body, is not inlined: the call stays an unknown
-//! instruction that names it.
+//! Parameters and results of a call are variables in local memory, under names that caller and callee share. The
+//! registers and variables of a function exist once per entry, since two calls of it are never active at the same time;
+//! its labels exist once per call. A function that calls itself, or that has no body, is not inlined: the call stays an
+//! unknown instruction that names it.
 //!
-//! The address of a function is a number of ours. A call by address compares it with those of the functions that have as many
-//! parameters and results, whichever the prototype or the list of targets names, and calls the one that it is.
+//! The address of a function is a number that this module chooses. A call by address compares the register with the
+//! addresses of all functions that have the call's numbers of parameters and results, whatever the prototype or the
+//! list of targets names, and calls the function that matches.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -18,7 +19,7 @@ use crate::lexer::TokenKind;
 use crate::module::{Entry, RegisterFamily, Statement, Variable};
 use crate::types::{Space, Type};
 
-/// Address of the first function, and the distance to the next: like no other number that a program computes with.
+/// Address of the first function, and the distance to the next: values that a program does not compute by accident.
 const FIRST_ADDRESS: i64 = 0x0F00_0000_0000;
 const ADDRESSES_APART: i64 = 128;
 
@@ -63,7 +64,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `call.uni (results), function, (arguments);`: becomes an unknown instruction whose operands are the function's
+    /// `call.uni (results), function, (arguments);` becomes an unknown instruction. Its operands are the function's
     /// name, or the register with its address, and the names of the variables for the results and the arguments.
     pub(super) fn call(&mut self, guard: Option<Guard>, word: &str, line: u32, body: &mut Body<'a>) -> Result<()> {
         let mut mnemonic = word.to_owned();
@@ -93,8 +94,8 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `.callprototype` or `.calltargets`, up to the semicolon, which is consumed: an address says which function is called.
-    /// Returns whether it was one of them.
+    /// Skips a `.callprototype` or `.calltargets`, including its semicolon: the address alone says which function is
+    /// called. Returns whether there was one.
     pub(super) fn prototype(&mut self) -> Result<bool> {
         if !self.eat_directive(".callprototype")? && !self.eat_directive(".calltargets")? {
             return Ok(false);
@@ -122,7 +123,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Inlines the calls of an entry. `added` counts what the calls of the text have added so far.
+/// Inlines the calls of an entry. `added` counts the statements that calls have added to the text so far.
 pub(super) fn inline(
     entry: &mut Entry,
     lines: &mut Vec<u32>,
@@ -312,7 +313,7 @@ impl<'f> Inliner<'f> {
         Ok(())
     }
 
-    /// A branch where a guard does not hold, if there is one.
+    /// Branches if a guard does not hold; does nothing without a guard.
     fn branch_unless(&mut self, guard: Option<Guard>, label: &str, line: u32) {
         if let Some(guard) = guard {
             self.branch(Some(Guard { negated: !guard.negated, ..guard }), label, line);
@@ -324,7 +325,8 @@ impl<'f> Inliner<'f> {
         self.push(Statement::Instruction(Instruction { guard, op, operands, note: None }), line);
     }
 
-    /// A call of the function whose address is in a register. With any other address it stays an unknown instruction.
+    /// Inlines a call of the function at the address in a register. With any other address the call stays an unknown
+    /// instruction.
     fn call_by_address(&mut self, call: &Instruction, line: u32, caller: &Frame) -> std::result::Result<(), String> {
         let functions = self.functions;
         let fits = |(name, function): &(&&'f str, &'f Function)| {

@@ -37,7 +37,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `name` of a function, which is a number; `name` or `generic(name)` of a variable, with an offset.
+    /// `name` of a function, which is a number, or `name` or `generic(name)` of a variable, with an offset.
     fn initial_address(&mut self, space: Space) -> Result<Operand> {
         let mut name = self.next()?;
         let generic = name.text == "generic" && self.eat(b'(')?;

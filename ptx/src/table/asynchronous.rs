@@ -32,7 +32,7 @@ pub(super) fn row(op: &Opcode) -> Row {
         Opcode::MbarrierInit { space } => barrier_row("mbarrier.init", &[Slot::Address, Slot::Read(COUNT)], *space),
         Opcode::MbarrierInval { space } => barrier_row("mbarrier.inval", &[Slot::Address], *space),
         Opcode::MbarrierArrive { arrival, order, space } => {
-            // An arrival at a remote barrier returns no state. A stated ordering or transaction is newer than the
+            // An arrival at a remote barrier returns no state. An explicit ordering or transaction is newer than the
             // instruction itself.
             let optional = usize::from(*arrival == Arrival::Plain);
             let since = match (arrival, order, space) {

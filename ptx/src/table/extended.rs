@@ -1,8 +1,8 @@
 //! Rows of instructions that this project's compiler does not emit but that occur in PTX from other compilers.
 
 use super::{
-    AMPERE, BARRIER, BINARY, BITS, BITS_32, CONVERT, CONVERT_PAIR, COUNT, FLOATS, HALVES, HOPPER, INTEGERS, OWN, RAW,
-    TERNARY, UNARY, WORDS, row as row_of,
+    AMPERE, BARRIER, BINARY, BITS, BITS_32, CONVERT, CONVERT_EXACT, CONVERT_PAIR, COUNT, FLOATS, HALVES, HOPPER,
+    INTEGERS, OWN, RAW, TERNARY, UNARY, WORDS, row as row_of,
 };
 use crate::asynchronous::CacheHint;
 use crate::extended::{BarReduction, CarryOf, Parts, Video};
@@ -86,7 +86,11 @@ pub(super) fn row(op: &Opcode) -> Row {
                 Type::F16 => Since::sm(75, (8, 1)),
                 _ => Since::sm(80, (8, 1)),
             };
-            let slots = if packs { CONVERT_PAIR } else { CONVERT };
+            let slots = match to {
+                _ if packs => CONVERT_PAIR,
+                Type::Tf32 | Type::Bf16 => CONVERT_EXACT,
+                _ => CONVERT,
+            };
             Row::typed("cvt", *to, FINITE, slots).types([*to, Type::F32, *to, Type::F32]).since(since)
         }
         Opcode::Video { op, parts, d, a, b, .. } => {
@@ -118,7 +122,10 @@ pub(super) fn row(op: &Opcode) -> Row {
             Row::typed("match", *ty, RAW, &[Slot::WithPredicate(BITS_32), Slot::Read(OWN), Slot::Read(BITS_32)])
         }
         Opcode::SetpWith { ty, .. } => {
-            let slots = &[Slot::Predicates, Slot::Read(OWN), Slot::Read(OWN), Slot::Condition];
+            const ONE: &[Slot] =
+                &[Slot::Write(Class::Is(Type::Pred)), Slot::Read(OWN), Slot::Read(OWN), Slot::Condition];
+            const PAIR: &[Slot] = &[Slot::Predicates, Slot::Read(OWN), Slot::Read(OWN), Slot::Condition];
+            let slots = if matches!(ty, Type::F16 | Type::Bf16) { ONE } else { PAIR };
             let plain = row_of(&Opcode::Setp { cmp: Compare::Eq, ty: *ty });
             Row { slots, ..plain }
         }

@@ -10,7 +10,7 @@ use crate::types::{Space, Type};
 
 type Checked = Result<(), String>;
 
-/// Number of operands whose register types [`Legal`] lists: a multiply-add has four.
+/// Number of operands that [`Legal`] lists register types for: a multiply-add has four.
 const LISTED: usize = 4;
 
 /// An opcode that was found legal.
@@ -162,7 +162,7 @@ impl Context<'_> {
     /// The type of a register, if its family exists and has it.
     pub(super) fn register_type(&self, reg: Reg) -> Result<Type, String> {
         let family = self.entry.registers.get(usize::from(reg.family));
-        let family = family.ok_or_else(|| format!("there is no register family {}", reg.family))?;
+        let family = family.ok_or_else(|| format!("unknown register family {}", reg.family))?;
         let count = family.count.unwrap_or(1);
         if reg.index >= count {
             return Err(format!("register {} of {count} in `{}`", reg.index, family.prefix));

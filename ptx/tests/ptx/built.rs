@@ -117,13 +117,13 @@ fn the_version_follows_the_instructions() {
     }
 }
 
-/// Violations that only a program can cause, since the parser would reject the text.
+/// Violations that only the builder can cause, since the parser would reject the text.
 #[test]
 fn what_no_text_could_say() {
     let stray = Operand::Reg(ptx_gemm_ptx::instruction::Reg { family: 9, index: 0 });
     type Build<'a> = &'a dyn Fn(&mut EntryBuilder);
     let cases: [(&str, Build); 5] = [
-        ("there is no register family 9", &|e| e.emit(Opcode::BarSync, [stray.clone()])),
+        ("unknown register family 9", &|e| e.emit(Opcode::BarSync, [stray.clone()])),
         ("`a b` is not a valid name", &|e| e.param(Type::U32, "a b", "")),
         ("`%` is not a valid name", &|e| {
             let _ = e.family("%", Type::B32, "");

@@ -125,7 +125,7 @@ fn spellings() {
     }
 }
 
-/// ptxas takes most modifiers in any order, and hints to the caches among them; text in another order is the same
+/// ptxas accepts most modifiers in any order, and hints to the caches among them. Text in another order is the same
 /// instruction.
 #[test]
 fn modifiers_in_other_orders() {
@@ -366,7 +366,7 @@ fn calls_by_address_compare_it() {
     let printed = print(&module);
     assert_eq!(parse(&printed).as_ref(), Ok(&module), "{printed}");
     assert_eq!(verify(&module), Ok(()), "{printed}");
-    // One function has as many parameters and results as the first call, none as many as the second.
+    // One function has the numbers of parameters and results of the first call, none has those of the second.
     assert_eq!(printed.matches("setp.ne.u64").count(), 1, "{printed}");
     assert_eq!(printed.matches("call %f;").count(), 2, "{printed}");
 }

@@ -2,6 +2,7 @@
 
 mod built;
 mod foreign;
+mod forms;
 mod hostile;
 mod refused;
 mod round_trip;

@@ -206,7 +206,7 @@ fn wrong_matrix_and_asynchronous_instructions() {
                 "it moves 1, 2 or 4 matrices at a time",
             ),
             ("ldmatrix.sync.aligned.m8n8.x1.shared.b16 %r0, [%r3];", "operand 1 (`%r0`): expected a vector of 1"),
-            ("ldmatrix.sync.aligned.m8n8.x1.global.b16 {%r0}, [%rd3];", "works only on shared memory"),
+            ("ldmatrix.sync.aligned.m8n8.x1.global.b16 {%r0}, [%rd3];", "works only on the block's own shared memory"),
             ("elect.sync %r0, -1;", "expected a register and a predicate with `|` between them"),
             ("mapa.u32 %r0, %r1, 0;", "a 32-bit address needs .shared::cluster"),
             ("mbarrier.init.shared::cluster.b64 [%r0], 1;", "works only on the block's own shared memory"),
@@ -225,7 +225,7 @@ fn wrong_matrix_and_asynchronous_instructions() {
             ("mbarrier.try_wait.parity.relaxed.cta.shared.b64 %p0, [%r0], 1;", "needs .version 8.6"),
             (
                 "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes.multicast::cluster [%r0], [%rd0], 16, [%r1], 1;",
-                "there is no bulk copy between these state spaces",
+                "a bulk copy cannot connect these state spaces",
             ),
             (
                 "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r0], [%rd0], 24, [%r1];",

@@ -76,15 +76,19 @@ fn every_statement_has_its_line() {
     }
 }
 
-/// Every text is legal for NVIDIA's own assembler. `PTXAS` names it, or several, separated by colons, of which the
-/// first is used.
+/// NVIDIA's own assembler. `PTXAS` names it, or several, separated by colons; the first is used.
+pub fn ptxas() -> Option<String> {
+    let ptxas = std::env::var_os("PTXAS")?;
+    ptxas.to_string_lossy().split(':').next().map(str::to_owned)
+}
+
+/// Every text is legal for NVIDIA's own assembler.
 #[test]
 fn ptxas_takes_the_texts() {
-    let Some(ptxas) = std::env::var_os("PTXAS") else {
+    let Some(ptxas) = ptxas() else {
         println!("PTXAS is not set: {} texts not assembled", texts().len());
         return;
     };
-    let ptxas = ptxas.to_string_lossy().split(':').next().unwrap_or_default().to_string();
     for (name, text) in texts() {
         let module = parse(&text).expect("it parses");
         let mut child = Command::new(&ptxas)

@@ -13,7 +13,7 @@ use crate::checks::Extents;
 use crate::error::{ArgumentError, OperandName, Refusal};
 use crate::launch::{Fault, Launch, MapBytes, Packed, Unsuited, Value};
 
-/// Blocks along x that every device takes (CUDA C++ Programming Guide, "Technical specifications per compute
+/// Blocks along x that every device supports (CUDA C++ Programming Guide, "Technical specifications per compute
 /// capability").
 pub(super) const MAX_GRID: u64 = (1 << 31) - 1;
 
@@ -36,7 +36,7 @@ pub(crate) fn grid(kernel: &KernelLaunch, extents: Extents) -> Result<u32, Argum
     })
 }
 
-/// The first entry whose requirements hold, and why the one before it was unsuitable.
+/// The first entry that has all its requirements met, and why the one before it was unsuitable.
 pub(crate) fn pick(
     interface: &Interface,
     extents: Extents,
@@ -136,7 +136,7 @@ pub(crate) fn packed(entry: &Entry, arguments: &Arguments) -> Packed {
     packed
 }
 
-/// What to encode as the tensor map of a packed operand, whose copy is at this address.
+/// The arguments for the tensor map of a packed operand, with its copy at this address.
 pub(crate) fn packed_map_args(
     map: &TensorMap,
     packing: &Packing,
@@ -149,7 +149,7 @@ pub(crate) fn packed_map_args(
     boxes(map, problem, extents, address, (run, rows), (pitch * bytes, rows * pitch * bytes))
 }
 
-/// What to encode as an operand's tensor map; `None` for an empty matrix, of which nothing is copied.
+/// The arguments for an operand's tensor map; `None` for an empty matrix, of which nothing is copied.
 pub(crate) fn map_args(
     map: &TensorMap,
     problem: &Problem,
@@ -201,8 +201,8 @@ fn boxes(
     TensorMapArgs { l2_promotion: L2Promotion::Bytes128.number(), ..args }
 }
 
-/// Argument values in the order of a kernel's parameters. Tensor maps are encoded by the device, and the workspace's
-/// address follows.
+/// Argument values in the order of a kernel's parameters. The device encodes tensor maps, and the workspace's address
+/// follows later.
 pub(crate) fn values(problem: &Problem, params: &[Param], extents: Extents, arguments: &Arguments) -> Vec<Value> {
     let value = |param: &Param| match *param {
         Param::Matrix(operand) => Value::U64(arguments.matrix(operand).map_or(0, |matrix| matrix.address)),
@@ -217,7 +217,7 @@ pub(crate) fn values(problem: &Problem, params: &[Param], extents: Extents, argu
         Param::BatchStride(operand) => {
             Value::U64(arguments.matrix(operand).map_or(0, |matrix| matrix.stack.stride as u64))
         }
-        // Counted with those of the other products.
+        // Counted together with those of the other products.
         Param::Tiles => Value::U32(0),
         // Passed once it is reserved.
         Param::Workspace | Param::Packed(_) | Param::Scales(_) | Param::Problems => Value::U64(0),
@@ -225,7 +225,7 @@ pub(crate) fn values(problem: &Problem, params: &[Param], extents: Extents, argu
     params.iter().map(value).collect()
 }
 
-/// What the fields of a record hold, for one product.
+/// The value of a record's field, for one product.
 pub(super) fn field(param: &Param, extents: Extents, arguments: &Arguments) -> u64 {
     match *param {
         Param::M => extents.m.into(),
@@ -234,7 +234,7 @@ pub(super) fn field(param: &Param, extents: Extents, arguments: &Arguments) -> u
         Param::Matrix(operand) => arguments.matrix(operand).map_or(0, |matrix| matrix.address),
         Param::Ld(operand) => arguments.matrix(operand).map_or(0, |matrix| matrix.shape.ld as u64),
         Param::Vector(index) => arguments.vectors.get(index).map_or(0, |vector| vector.address),
-        // In no record.
+        // Not part of a record.
         Param::Map(_)
         | Param::Scalar(_)
         | Param::Batch

@@ -14,11 +14,11 @@ use crate::checks::{Extents, entry, overlap};
 use crate::error::{ArgumentError, Error, Refusal};
 use crate::launch::{Copied, Launch, Packed, Start, Unsuited, Value};
 
-/// The products of a group, with its record for each.
+/// The products of a group, each with its record.
 type Products<'a> = &'a [(Extents, Arguments)];
 
-/// Turns checked shapes and device pointers into a launch of the first entry that suits every product; `None` if there is
-/// nothing to compute. Its grid has a block for each tile, which persistent blocks are fewer than.
+/// Turns checked shapes and device pointers into a launch of the first entry that suits every product; `None` if there
+/// is nothing to compute. Its grid has a block for each tile; a persistent grid has fewer blocks.
 pub(crate) fn group(interface: &Interface, products: Products<'_>) -> Result<Option<Launch>, ArgumentError> {
     let problem = &*interface.problem;
     if problem.batch != Batch::Grouped {
@@ -48,7 +48,7 @@ pub(crate) fn group(interface: &Interface, products: Products<'_>) -> Result<Opt
     let extents = Extents { m: 0, n: 0, k: 0, batch };
     let mut kernels = Vec::new();
     for (index, kernel) in chosen.launches.iter().enumerate() {
-        // Those that pack are launched for each product by itself.
+        // Kernels that pack are launched for each product separately.
         let packs = chosen.packings.iter().any(|packing| packing.launches.contains(&index));
         let tiles = if packs { 0 } else { sum(&|extents| kernel.grid.units(extents.into())) };
         let all = u32::try_from(tiles).ok().filter(|_| tiles <= limit);
@@ -76,9 +76,9 @@ pub(crate) fn group(interface: &Interface, products: Products<'_>) -> Result<Opt
     Ok(Some(Launch { entry, packed, kernels, list, list_at, copies, zero: None, unsuited, unsuited_product }))
 }
 
-/// The order of the products in the list. Where tiles differ in their columns, those that take longest come first: blocks then
-/// compute tiles of about the same cost at a time, read the same operands while these are in the L2 cache, and end with the
-/// small ones.
+/// The order of the products in the list. If tiles have different numbers of columns, those that take longest come
+/// first. Then blocks compute tiles of about the same cost at a time, read the same operands while these are in the L2
+/// cache, and end with the small ones.
 fn order(entry: &Entry, products: Products<'_>) -> Vec<usize> {
     let mut order: Vec<usize> = (0..products.len()).collect();
     if let Some(narrow) = entry.narrow {
@@ -140,9 +140,9 @@ pub(super) fn pass_copies(
     Ok(())
 }
 
-/// Encodes the tensor maps of every product of a group, in its list. One of an empty matrix stays zero, and so do those of a
-/// product without tiles, which did not decide on the entry: nothing is copied. Those of operands that are packed follow once
-/// the copies have addresses.
+/// Encodes the tensor maps of every product of a group, in its list. The map of an empty matrix stays zero. So do the
+/// maps of a product without tiles, which did not influence the choice of the entry: nothing is copied. The maps of
+/// packed operands follow once the copies have addresses.
 pub(crate) fn maps(
     interface: &Interface,
     products: Products<'_>,
@@ -203,8 +203,8 @@ pub(crate) fn list(
     Ok(Some(Launch { entry, packed, kernels, list, list_at, copies, zero: None, unsuited, unsuited_product: None }))
 }
 
-/// The first entry whose requirements hold for every product; and the first product for which those of the one before it
-/// do not, with the reasons.
+/// The first entry that has its requirements met by every product; and the first product that does not meet those of
+/// the entry before it, with the reasons.
 fn pick(
     interface: &Interface,
     products: &[(usize, &(Extents, Arguments))],

@@ -1,8 +1,8 @@
 //! Launch checks: every error that can be found before a launch reaches the device.
 //!
-//! They are pure: shapes, pointers and scalars in, a [`Launch`] or an error out. The order is the one in which errors
-//! are most useful to a user: types, layouts and extents first, then leading dimensions and slices (`shapes`), the
-//! epilogue's own arguments (`scalars`), overlaps (`overlap`), and finally the limits of the launch itself (`entry`).
+//! They are pure: shapes, pointers and scalars in, a [`Launch`] or an error out. Their order makes errors most useful
+//! to a user: types, layouts and extents first, then leading dimensions and slices (`shapes`), the epilogue's own
+//! arguments (`scalars`), overlaps (`overlap`), and finally the limits of the launch itself (`entry`).
 
 mod entry;
 mod group;
@@ -49,7 +49,7 @@ pub(crate) fn launch(
     Ok(Some(Launch { entry, packed, kernels, list, list_at, copies, zero: None, unsuited, unsuited_product: None }))
 }
 
-/// Passes the workspace to every kernel, once there is one, and the copies in it.
+/// Passes the workspace to every kernel, once it is reserved, and the copies in it.
 pub(crate) fn pass(
     interface: &Interface,
     extents: Extents,

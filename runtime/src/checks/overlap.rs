@@ -1,4 +1,4 @@
-//! Checks whether D overlaps an input, which no kernel supports: blocks would read what others have written.
+//! Checks whether D overlaps an input. No kernel supports that: blocks would read what other blocks have written.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -58,14 +58,14 @@ pub(crate) fn between(problem: &Problem, products: &[&Arguments]) -> Result<(), 
     }
     all.retain(|piece| !piece.runs.is_empty());
     all.sort_by_key(|piece| piece.runs.start);
-    // Those that begin before the current one and may reach into it.
+    // Pieces that begin before the current one and may reach into it.
     let (mut open_d, mut open): (Vec<&Piece<'_>>, Vec<&Piece<'_>>) = (Vec::new(), Vec::new());
     for piece in &all {
         open_d.retain(|before| before.runs.range().end > piece.runs.start);
         open.retain(|before| before.runs.range().end > piece.runs.start);
         let inputs = open.iter().filter(|_| piece.is_d);
-        let meets = |other: &&&Piece<'_>| other.index != piece.index && overlaps(other.runs, piece.runs);
-        if let Some(other) = open_d.iter().chain(inputs).find(meets) {
+        let overlapping = |other: &&&Piece<'_>| other.index != piece.index && overlaps(other.runs, piece.runs);
+        if let Some(other) = open_d.iter().chain(inputs).find(overlapping) {
             let (d, input) = if piece.is_d { (piece, *other) } else { (*other, piece) };
             return Err(ArgumentError::OverlapInGroup {
                 index: d.index,
@@ -146,7 +146,7 @@ fn placed(name: &str, address: u64, elements: u64, bytes: u32) -> Result<(), Arg
     if !address.is_multiple_of(u64::from(bytes)) {
         return Err(ArgumentError::Pointer { name: name.into(), address, bytes });
     }
-    // Below 2^63, so that a kernel's signed distances between two addresses are right as well.
+    // Below 2^63, so that a kernel's signed distances between two addresses are also right.
     let end = elements.checked_mul(u64::from(bytes)).and_then(|bytes| address.checked_add(bytes));
     if end.is_some_and(|end| end < 1 << 63) {
         return Ok(());
@@ -161,9 +161,9 @@ fn apart(name: &str, d: Runs, input: Runs) -> Result<(), ArgumentError> {
     Err(ArgumentError::Overlap { name: name.into(), d: d.range(), input: input.range() })
 }
 
-/// Exact where both have the same pitch, as blocks of one larger matrix do (a factorisation updates such a block by its
-/// neighbours), and where both have the same stride, as operands of adjacent products do. Otherwise the ranges from
-/// first to last byte decide.
+/// Exact if both have the same pitch, as blocks of one larger matrix do (a factorisation updates such a block by its
+/// neighbours), and if both have the same stride, as operands of adjacent products do. Otherwise the ranges from first
+/// to last byte decide.
 fn overlaps(x: Runs, y: Runs) -> bool {
     if x.is_empty() || y.is_empty() {
         return false;
@@ -180,24 +180,24 @@ fn overlaps(x: Runs, y: Runs) -> bool {
         return true;
     }
     // Only a few distances make two matrices overlap: those of D are at least their own length apart.
-    let near = meeting(delta, x.stride, (x.span(), x.matrices), (y.span(), y.matrices));
+    let near = overlap(delta, x.stride, (x.span(), x.matrices), (y.span(), y.matrices));
     near.into_iter().flatten().any(|steps| matrices_overlap(x, y, delta + steps * i128::from(x.stride)))
 }
 
 /// Whether one matrix of x overlaps one of y that starts `delta` bytes after it.
 fn matrices_overlap(x: Runs, y: Runs, delta: i128) -> bool {
-    let ranges_meet = -i128::from(y.span()) < delta && delta < i128::from(x.span());
-    ranges_meet && (x.pitch != y.pitch || meeting(delta, x.pitch, (x.run, x.count), (y.run, y.count)).is_some())
+    let ranges_overlap = -i128::from(y.span()) < delta && delta < i128::from(x.span());
+    ranges_overlap && (x.pitch != y.pitch || overlap(delta, x.pitch, (x.run, x.count), (y.run, y.count)).is_some())
 }
 
-/// Pieces i of x and j of y, all `pitch` bytes apart, overlap if -y.0 < delta + (j - i) pitch < x.0; returns the j - i
-/// for which they do. Each side is the length of a piece and the number of pieces.
-fn meeting(delta: i128, pitch: u64, x: (u64, u64), y: (u64, u64)) -> Option<RangeInclusive<i128>> {
+/// Pieces i of x and j of y, all `pitch` bytes apart, overlap if -y.0 < delta + (j - i) pitch < x.0. Returns the values
+/// of j - i for which they do. Each side is the length of a piece and the number of pieces.
+fn overlap(delta: i128, pitch: u64, x: (u64, u64), y: (u64, u64)) -> Option<RangeInclusive<i128>> {
     let pitch = i128::from(pitch);
     let first = (-i128::from(y.0) - delta).div_euclid(pitch) + 1;
     let last = (i128::from(x.0) - 1 - delta).div_euclid(pitch);
-    let meeting = first.max(1 - i128::from(x.1))..=last.min(i128::from(y.1) - 1);
-    (!meeting.is_empty()).then_some(meeting)
+    let overlap = first.max(1 - i128::from(x.1))..=last.min(i128::from(y.1) - 1);
+    (!overlap.is_empty()).then_some(overlap)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use ptx_gemm_dsl::types::{Batch, Problem};
 
 use crate::element;
 use crate::error::{ArgumentError, OperandName};
-use crate::shape::{Laid, Shape};
+use crate::shape::{Placement, Shape};
 
 /// Kernels round extents up to whole tiles in 32 bits; no tile is larger than 32,768.
 pub(crate) const MAX_EXTENT: u32 = ptx_gemm_codegen::kernel::MAX_EXTENT;
@@ -31,10 +31,10 @@ impl From<Extents> for interface::Extents {
 /// Checks that the shapes fit the problem and each other, and that some entry accepts the extents.
 pub(crate) fn extents(
     interface: &Interface,
-    a: Laid,
-    b: Laid,
-    c: Option<Laid>,
-    d: Laid,
+    a: Placement,
+    b: Placement,
+    c: Option<Placement>,
+    d: Placement,
 ) -> Result<Extents, ArgumentError> {
     let problem = &*interface.problem;
     let batch = batch(problem, [(Operand::A, Some(a)), (Operand::B, Some(b)), (Operand::C, c), (Operand::D, Some(d))])?;
@@ -54,14 +54,14 @@ pub(crate) fn extents(
     Ok(extents)
 }
 
-/// Products of the launch, or of one item of a list: 1, or as many as each operand has matrices.
-fn batch(problem: &Problem, operands: [(Operand, Option<Laid>); 4]) -> Result<u32, ArgumentError> {
-    let operands = operands.into_iter().filter_map(|(operand, laid)| Some((OperandName(operand), laid?)));
+/// Products of the launch, or of one item of a list: 1, or the number of matrices of each operand.
+fn batch(problem: &Problem, operands: [(Operand, Option<Placement>); 4]) -> Result<u32, ArgumentError> {
+    let operands = operands.into_iter().filter_map(|(operand, placement)| Some((OperandName(operand), placement?)));
     let mut count = match problem.batch {
         Batch::One | Batch::Grouped => Some(1),
         Batch::Strided => None,
     };
-    for (operand, Laid { shape, stack }) in operands {
+    for (operand, Placement { shape, stack }) in operands {
         let expected = *count.get_or_insert(stack.count);
         if stack.count != expected {
             return Err(ArgumentError::Batch { operand, got: stack.count, expected });
@@ -112,8 +112,8 @@ fn extent(name: &'static str, got: usize) -> Result<u32, ArgumentError> {
     })
 }
 
-/// `tail(none)` compiles no guards, so a size that does not divide would be read and written past its end. Only an
-/// error if no entry accepts the extents; the last one has the weakest requirements.
+/// `tail(none)` compiles no guards, so a kernel would read and write past the end of a size that does not divide. This
+/// is an error only if no entry accepts the extents; the last one has the weakest requirements.
 fn divides(interface: &Interface, extents: Extents) -> Result<(), ArgumentError> {
     let mut last = None;
     for entry in &interface.entries {
@@ -133,7 +133,7 @@ pub(crate) fn slice(
     problem: &Problem,
     operand: Operand,
     dtype: DType,
-    Laid { shape, stack }: Laid,
+    Placement { shape, stack }: Placement,
     elements: usize,
 ) -> Result<(), ArgumentError> {
     let expected = problem.types.of(operand);

@@ -27,7 +27,8 @@ pub(crate) struct Accuracy {
 /// Writes the product of two matrices to a third.
 pub(crate) type Multiply<'a> = &'a dyn Fn(AnyRef<'_>, AnyRef<'_>, AnyMut<'_>) -> Result<(), Error>;
 
-/// Multiplies random matrices with a kernel whose epilogue is `acc`; `None` for types that the host does not compute with.
+/// Multiplies random matrices with a kernel that has the epilogue `acc`; `None` for types that the host does not
+/// compute with.
 pub(crate) fn measure(interface: &Interface, multiply: Multiply<'_>) -> Result<Option<Accuracy>, Error> {
     let (types, layouts) = (interface.problem.types, interface.problem.layouts);
     let tile = interface.entries.first().map_or(Extent3 { m: 1, n: 1, k: 1 }, |entry| entry.tile);
@@ -52,8 +53,8 @@ pub(crate) fn measure(interface: &Interface, multiply: Multiply<'_>) -> Result<O
     Ok(Some(Accuracy { figure, extents }))
 }
 
-/// The largest error of an element of D relative to the sum of the magnitudes of its products; NaN if an element of D is.
-/// All matrices are in row-major order.
+/// The largest error of an element of D relative to the sum of the magnitudes of its products; NaN if an element of D
+/// is NaN. All matrices are in row-major order.
 fn largest_error(a: &[f64], b: &[f64], d: &[f64], depth: usize) -> f64 {
     let cols = b.len() / depth;
     let mut largest = 0.0f64;
@@ -121,7 +122,7 @@ mod tests {
         }
     }
 
-    /// Sums in f64 could not tell.
+    /// Sums in f64 could not show these errors.
     #[test]
     fn errors_of_f64_are_seen() {
         let (a, b) = ([1.0, 2f64.powi(-60)], [1.0, 1.0]);

@@ -1,4 +1,4 @@
-//! NVIDIA's assembler, if this machine has it.
+//! NVIDIA's assembler, if it is installed.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -13,7 +13,7 @@ use wait_timeout::ChildExt;
 use super::MachineCode;
 use super::cubin::code_bytes;
 
-/// Longer than any kernel takes.
+/// Longer than ptxas takes for any kernel.
 const AN_HOUR: Duration = Duration::from_secs(3600);
 
 /// `ptxas`.
@@ -33,7 +33,7 @@ pub struct Assembly {
 }
 
 impl Assembler {
-    /// The first one that runs, from `$PTXAS`, a list of paths separated as in `$PATH`, and then from the folders in
+    /// The first ptxas that runs, from `$PTXAS`, a list of paths separated as in `$PATH`, and then from the folders in
     /// `$PATH`.
     pub fn find() -> Option<Assembler> {
         let named = env::var_os("PTXAS").unwrap_or_default();
@@ -44,7 +44,7 @@ impl Assembler {
         named.into_iter().chain(found).find_map(|path| Assembler::at(&path))
     }
 
-    /// The one at a path, if it runs.
+    /// The ptxas at a path, if it runs.
     pub fn at(path: &Path) -> Option<Assembler> {
         let output = Command::new(path).arg("--version").output().ok()?;
         let text = String::from_utf8_lossy(&output.stdout);
@@ -67,7 +67,7 @@ impl Assembler {
         self.assemble_within(ptx, target, AN_HOUR)
     }
 
-    /// The same with a time limit: a thread with thousands of accumulators takes ptxas most of a minute.
+    /// The same with a time limit: ptxas takes most of a minute for a thread with thousands of accumulators.
     pub fn assemble_within(&self, ptx: &str, target: Target, limit: Duration) -> Result<Assembly, String> {
         let failed = |error: std::io::Error| error.to_string();
         let folder = tempfile::tempdir().map_err(failed)?;

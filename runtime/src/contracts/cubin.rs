@@ -1,7 +1,7 @@
 //! The length of an entry's code, from the section headers of a cubin.
 //!
-//! A cubin is an ELF file of 64 bits in little-endian order, in which each kernel's instructions are a section of their own,
-//! `.text.NAME` (CUDA Binary Utilities, "cuobjdump").
+//! A cubin is a 64-bit little-endian ELF file. Each kernel's instructions are in a separate section, `.text.NAME` (CUDA
+//! Binary Utilities, "cuobjdump").
 
 /// Bytes of the section that holds an entry's instructions; `None` if this is not a cubin, or has no such entry.
 pub(crate) fn code_bytes(cubin: &[u8], entry: &str) -> Option<u64> {

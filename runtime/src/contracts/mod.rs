@@ -2,8 +2,8 @@
 //!
 //! Contracts about figures of the plan are checked before anything is compiled. Spills, registers and the size of the
 //! code are known to the tool that makes machine code: the driver, for a kernel that is loaded on a GPU, or else ptxas,
-//! if it is found. With neither, the contract is reported as unchecked, and the kernel is still used. Errors of products are
-//! measured on the device that a kernel is loaded on.
+//! if it is found. With neither, the contract is reported as unchecked, and the kernel is still used. Errors of
+//! products are measured on the device that a kernel is loaded on.
 
 mod accuracy;
 mod assembler;
@@ -28,7 +28,7 @@ pub(crate) use cubin::code_bytes;
 pub struct MachineCode {
     /// Registers of a thread.
     pub registers: u32,
-    /// Bytes of spilled registers that a thread stores. A driver reports how much memory a thread has for them.
+    /// Bytes of spilled registers that a thread stores. A driver reports the memory that a thread has for them.
     pub spill_stores: u32,
     /// The same, loaded.
     pub spill_loads: u32,
@@ -80,7 +80,7 @@ pub(crate) struct Ran {
     pub(crate) accuracy: Accuracy,
 }
 
-/// Every contract of a plan: those about figures that it knows, about its machine code, and about what it computes.
+/// Every contract of a plan: about figures that the plan knows, about machine code, and about results.
 pub(crate) fn of_plan(
     plan: &Plan,
     made: impl FnOnce() -> Result<Made, String>,

@@ -1,4 +1,4 @@
-//! The replacement without the feature `cuda`: errors that say so.
+//! The replacement without the feature `cuda`: every function returns an error that says so.
 
 use std::sync::Arc;
 

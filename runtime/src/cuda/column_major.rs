@@ -1,7 +1,7 @@
-//! A product as NVIDIA's libraries take it, which store their matrices column by column.
+//! A product in the form that NVIDIA's libraries take, which store their matrices column by column.
 //!
-//! A row-major matrix is, in the same memory, the transpose of a column-major one. A row-major D is therefore computed as
-//! D^T = B^T A^T: their first operand is our B.
+//! A row-major matrix is, in the same memory, the transpose of a column-major one. A row-major D is therefore computed
+//! as D^T = B^T A^T, with B as the library's first operand.
 
 use ptx_gemm_dsl::types::Types;
 use ptx_gemm_dsl::{DType, Layout};
@@ -35,7 +35,7 @@ pub(super) struct Operand {
     pub(super) stride: i64,
 }
 
-/// The type in which products are summed, which is also that of alpha and beta.
+/// The type of the accumulator, which is also the type of alpha and beta.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sums {
     F16,
@@ -46,7 +46,7 @@ pub(super) enum Sums {
     I32,
 }
 
-/// alpha and beta, in the type of the sums.
+/// alpha and beta, in the type of the accumulator.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Scalars {
     Half([half::f16; 2]),
@@ -62,7 +62,7 @@ impl ColumnMajor {
     pub(super) fn of(types: Types, [a, b, d]: [DeviceMatrix; 3]) -> Result<ColumnMajor, DeviceError> {
         let sums = Sums::of(types).ok_or_else(|| {
             let Types { a, b, acc, d, .. } = types;
-            refused(&format!("it has no product of {a} and {b} with sums in {acc} and results in {d}"))
+            refused(&format!("it has no product of {a} and {b} with accumulators in {acc} and results in {d}"))
         })?;
         let operand = |matrix, dtype| Operand::of(matrix, dtype, d.shape.layout);
         let (ours, theirs) = (operand(a, types.a)?, operand(b, types.b)?);
@@ -76,11 +76,12 @@ impl ColumnMajor {
 }
 
 impl Operand {
-    /// To a column-major reader, a matrix in the layout of D is what the product takes, and another one its transpose.
+    /// A column-major reader takes a matrix in the layout of D as it is, and a matrix in the other layout as its
+    /// transpose.
     fn of(matrix: DeviceMatrix, dtype: DType, wanted: Layout) -> Result<Operand, DeviceError> {
         let DeviceMatrix { address, shape, stack } = matrix;
         let stride = i64::try_from(stack.stride)
-            .map_err(|_| refused(&format!("a batch stride of {} is more than it takes", stack.stride)))?;
+            .map_err(|_| refused(&format!("a batch stride of {} is more than it supports", stack.stride)))?;
         Ok(Operand {
             address,
             dtype,
@@ -95,7 +96,7 @@ impl Operand {
 }
 
 impl Sums {
-    /// `None` where the libraries have no such product (cuBLAS documentation, "cublasGemmEx" and "cublasLtMatmul", the
+    /// `None` if the libraries have no such product (cuBLAS documentation, "cublasGemmEx" and "cublasLtMatmul", the
     /// tables of compute types).
     fn of(types: Types) -> Option<Sums> {
         use DType::*;
@@ -135,7 +136,7 @@ impl Scalars {
 }
 
 fn integer(extent: usize) -> Result<i32, DeviceError> {
-    i32::try_from(extent).map_err(|_| refused(&format!("an extent of {extent} is more than it takes")))
+    i32::try_from(extent).map_err(|_| refused(&format!("an extent of {extent} is more than it supports")))
 }
 
 pub(super) fn refused(message: &str) -> DeviceError {
@@ -149,7 +150,7 @@ mod tests {
 
     const LAYOUTS: [Layout; 2] = [Layout::Row, Layout::Col];
 
-    /// A matrix at an address that is its index in `memory`, with 2 elements between its runs and 3 between matrices.
+    /// A matrix with its index in `memory` as its address, with 2 elements between its runs and 3 between matrices.
     fn matrix(address: u64, rows: usize, cols: usize, layout: Layout, count: usize) -> DeviceMatrix {
         let packed = Shape::packed(rows, cols, layout);
         let shape = Shape { ld: packed.ld + 2, ..packed };
@@ -180,7 +181,7 @@ mod tests {
                     memory[of.address as usize + index * of.stack.stride + of.shape.index(row, col)]
                 };
                 let expected: i64 = (0..k).map(|k| ours(a, row, k) * ours(b, k, col)).sum();
-                // Where the library stores this element, which has to be its place in D.
+                // The place where the library stores this element, which has to be its place in D.
                 let place = index * d.stack.stride + d.shape.index(row, col);
                 let within = place as i32 - index as i32 * product.out.stride as i32;
                 let (x, y) = (within % product.out.ld, within / product.out.ld);
@@ -209,6 +210,6 @@ mod tests {
         let types = Types { a: DType::F32, b: DType::F32, acc: DType::F32, c: DType::F32, d: DType::F32 };
         let of = |rows, cols| DeviceMatrix::new(0, Shape::packed(rows, cols, Layout::Col));
         let error = ColumnMajor::of(types, [of(1 << 31, 1), of(1, 1), of(1 << 31, 1)]).unwrap_err().to_string();
-        assert!(error.contains("2147483648 is more than it takes"), "{error}");
+        assert!(error.contains("2147483648 is more than it supports"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! Copies between the host and a GPU: each matrix in as few as the driver allows, without the padding between its rows.
+//! Copies between the host and a GPU: as few per matrix as the driver allows, without the padding between its rows.
 
 use std::ptr;
 
@@ -20,7 +20,7 @@ pub(super) struct Piece {
 /// The largest pitch that every driver copies (CU_DEVICE_ATTRIBUTE_MAX_PITCH).
 pub(super) const MAX_PITCH: usize = (1 << 31) - 1;
 
-/// An operand split into pieces that one copy can move: each matrix as a whole, or run by run where they are too far
+/// Splits an operand into pieces that one copy can move: each matrix as a whole, or run by run if the runs are too far
 /// apart.
 pub(super) fn pieces(matrix: AnyRef<'_>) -> Vec<Piece> {
     let (shape, element) = (matrix.shape, matrix.dtype.bytes() as usize);
@@ -32,7 +32,7 @@ pub(super) fn pieces(matrix: AnyRef<'_>) -> Vec<Piece> {
     let of_one = |start: usize| {
         let whole = Piece { offset: start * element, first: 0, run, runs, pitch };
         match pitch <= MAX_PITCH {
-            // Contiguous rows are one run: a copy row by row is slow where rows are short.
+            // Contiguous rows are one run: a copy row by row is slow if rows are short.
             _ if one_slice && run == pitch => vec![Piece { run: run * runs, runs: 1, pitch: run * runs, ..whole }],
             true => vec![whole],
             false => {
@@ -45,7 +45,7 @@ pub(super) fn pieces(matrix: AnyRef<'_>) -> Vec<Piece> {
 }
 
 impl Piece {
-    /// Whether a plain copy can move it: the length of rows in a strided copy is limited.
+    /// Whether a plain copy can move it. A strided copy limits the length of rows.
     pub(super) fn is_one_run(&self) -> bool {
         self.runs == 1
     }

@@ -38,7 +38,7 @@ pub struct CublasProduct<'a> {
 }
 
 impl Cublas {
-    /// Opens the library. If there is none, the error says what was looked for.
+    /// Opens the library. If it is missing, the error says which names were tried.
     pub fn new(queue: &Queue) -> Result<Cublas, Error> {
         // SAFETY: it only tries to open the library.
         if !unsafe { sys::is_culib_present() } {
@@ -54,7 +54,7 @@ impl Cublas {
         let mut handle = ptr::null_mut();
         // SAFETY: a context is current, and the pointer is to a local variable.
         status("cublasCreate", unsafe { sys::cublasCreate_v2(&mut handle) })?;
-        // It owns the handle from here on; an address of 0 is not freed.
+        // `cublas` owns the handle from here on; an address of 0 is not freed.
         let mut cublas = Cublas { handle, workspace: 0, stream };
         // SAFETY: a context is current.
         cublas.workspace = unsafe { result::malloc_sync(WORKSPACE_BYTES) }.map_err(failed("cuMemAlloc"))?;
@@ -64,8 +64,8 @@ impl Cublas {
             status("cublasSetStream", sys::cublasSetStream_v2(handle, cublas.stream.cu_stream().cast()))?;
             let workspace = cublas.workspace as *mut c_void;
             status("cublasSetWorkspace", sys::cublasSetWorkspace_v2(handle, workspace, WORKSPACE_BYTES))?;
-            // Without this, parts of a sum are rounded to the type of D before they are added: cheaper, and of bf16 an error
-            // of several units in the last place.
+            // Without this, parts of a sum are rounded to the type of D before they are added. That is faster, and for
+            // bf16 an error of several units in the last place.
             let mode = sys::cublasMath_t::CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
             status("cublasSetMathMode", sys::cublasSetMathMode(handle, mode))?;
         }
@@ -157,7 +157,7 @@ fn operation(operand: Operand) -> Operation {
     if operand.transposed { Operation::CUBLAS_OP_T } else { Operation::CUBLAS_OP_N }
 }
 
-/// How cuBLAS sums (cuBLAS documentation, "cublasGemmEx", the table of compute types).
+/// How cuBLAS accumulates (cuBLAS documentation, "cublasGemmEx", the table of compute types).
 fn compute(sums: Sums) -> Compute {
     match sums {
         Sums::F16 => Compute::CUBLAS_COMPUTE_16F,

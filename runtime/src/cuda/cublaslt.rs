@@ -1,11 +1,11 @@
 //! cuBLASLt, for comparison: the same product by any of the algorithms that its heuristics propose.
 //!
-//! cuBLAS runs the first proposal. Which of several is the fastest only a measurement can tell, and programs that care do
-//! measure, so a fair comparison has to do the same.
+//! cuBLAS runs the first proposal. Only a measurement can tell which of several is the fastest, and programs that care
+//! do measure, so a fair comparison has to do the same.
 //!
-//! Every call follows the cuBLAS documentation, "Using the cuBLASLt API": four descriptors (of the operation, and of the
-//! three matrices, of which C is D) describe a product, a preference limits the workspace and states alignments, and an
-//! algorithm is an opaque value that is valid for products that agree in all of these.
+//! Every call follows the cuBLAS documentation, "Using the cuBLASLt API". Four descriptors describe a product: one of
+//! the operation, and one for each of the three matrices (C is D). A preference limits the workspace and states
+//! alignments. An algorithm is an opaque value that is valid for products that agree in all of these.
 #![allow(unsafe_code)] // Calls of the library.
 
 use std::ffi::c_void;
@@ -45,7 +45,7 @@ pub struct CublasLt {
 #[derive(Clone, Copy)]
 pub struct Algorithm {
     algorithm: sys::cublasLtMatmulAlgo_t,
-    /// What it was proposed for.
+    /// The product that it was proposed for.
     product: ColumnMajor,
 }
 
@@ -71,10 +71,10 @@ struct Layout(sys::cublasLtMatrixLayout_t);
 struct Preference(sys::cublasLtMatmulPreference_t);
 
 impl CublasLt {
-    /// How many proposals are asked for.
+    /// Number of proposals that are requested.
     pub const PROPOSALS: usize = 8;
 
-    /// Opens the library. If there is none, the error says what was looked for.
+    /// Opens the library. If it is missing, the error says which names were tried.
     pub fn new(queue: &Queue) -> Result<CublasLt, Error> {
         // SAFETY: it only tries to open the library.
         if !unsafe { sys::is_culib_present() } {
@@ -88,7 +88,7 @@ impl CublasLt {
         let mut handle = ptr::null_mut();
         // SAFETY: a context is current, and the pointer is to a local variable.
         status("cublasLtCreate", unsafe { sys::cublasLtCreate(&mut handle) })?;
-        // It owns the handle from here on; an address of 0 is not freed.
+        // `lt` owns the handle from here on; an address of 0 is not freed.
         let mut lt = CublasLt { handle, workspace: 0, stream };
         // SAFETY: a context is current.
         lt.workspace = unsafe { result::malloc_sync(WORKSPACE_BYTES) }.map_err(failed("cuMemAlloc"))?;
@@ -99,12 +99,13 @@ impl CublasLt {
     pub fn version(&self) -> String {
         // SAFETY: the library is there, since there is a handle.
         let version = unsafe { sys::cublasLtGetVersion() };
-        // As cuBLAS's: 130100 is 13.1.0.
+        // As for cuBLAS, 130100 is 13.1.0.
         format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100)
     }
 
-    /// Up to [`PROPOSALS`](CublasLt::PROPOSALS) ways to compute a product as a schedule with these types does, without TF32
-    /// unless the types are tf32; the one that the library expects to be the fastest is the first. An error if it has none.
+    /// Up to [`PROPOSALS`](CublasLt::PROPOSALS) ways to compute a product as a schedule with these types does, without
+    /// TF32 unless the types are tf32. The first is the one that the library expects to be the fastest. An error if it
+    /// has none.
     pub fn algorithms(&self, types: Types, a: &Resident, b: &Resident, d: &Resident) -> Result<Vec<Algorithm>, Error> {
         let product = self.column_major(types, [a, b, d])?;
         let described = Described::new(&product)?;
@@ -140,7 +141,7 @@ impl CublasLt {
         }
     }
 
-    /// A product by one of the algorithms that were proposed for it, or for the same product in another place.
+    /// A product by one of the algorithms that were proposed for it, or for the same product at other addresses.
     pub fn product<'a>(
         &'a self,
         types: Types,
@@ -298,7 +299,7 @@ impl Preference {
         preference.set(PrefAttribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &right)?;
         preference.set(PrefAttribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &out)?;
         preference.set(PrefAttribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &out)?;
-        // As for cuBLAS, parts of a sum are added in the type of the sum.
+        // As for cuBLAS, parts of a sum are added in the type of the accumulator.
         let parts =
             Parts::CUBLASLT_REDUCTION_SCHEME_INPLACE as u32 | Parts::CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE as u32;
         preference.set(PrefAttribute::CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &parts)?;
@@ -317,7 +318,7 @@ impl Preference {
 
 impl Drop for Operation {
     fn drop(&mut self) {
-        // SAFETY: created once, destroyed once; it is memory of the host alone.
+        // SAFETY: created once, destroyed once; it uses only memory of the host.
         let _ = unsafe { sys::cublasLtMatmulDescDestroy(self.0) };
     }
 }
@@ -336,14 +337,15 @@ impl Drop for Preference {
     }
 }
 
-/// Whether an algorithm for one of the two can compute the other: all that the library is told of them agrees.
+/// Whether an algorithm for one product can compute the other: all that the library knows of them agrees.
 fn same(one: &ColumnMajor, other: &ColumnMajor) -> bool {
     let sides = |product: &ColumnMajor| [product.left, product.right, product.out];
-    let told = |operand: Operand| (Operand { address: 0, ..operand }, alignment(operand));
-    (one.extents, one.sums) == (other.extents, other.sums) && sides(one).map(told) == sides(other).map(told)
+    let known = |operand: Operand| (Operand { address: 0, ..operand }, alignment(operand));
+    (one.extents, one.sums) == (other.extents, other.sums) && sides(one).map(known) == sides(other).map(known)
 }
 
-/// The bytes that divide the address of every matrix of a stack, up to what the library asks for.
+/// The largest power of two that divides the address of every matrix of a stack, up to the alignment that the library
+/// assumes.
 fn alignment(operand: Operand) -> u32 {
     let stride = operand.stride.unsigned_abs() * u64::from(operand.dtype.bytes());
     let both = operand.address | if operand.count > 1 { stride } else { 0 };
@@ -354,7 +356,8 @@ fn transposition(operand: &Operand) -> i32 {
     if operand.transposed { Transposition::CUBLAS_OP_T as i32 } else { Transposition::CUBLAS_OP_N as i32 }
 }
 
-/// How cuBLASLt sums, and the type of alpha and beta (cuBLAS documentation, "cublasLtMatmul", the table of compute types).
+/// How cuBLASLt accumulates, and the type of alpha and beta (cuBLAS documentation, "cublasLtMatmul", the table of
+/// compute types).
 fn compute(sums: Sums) -> (Compute, Type) {
     match sums {
         Sums::F16 => (Compute::CUBLAS_COMPUTE_16F, Type::CUDA_R_16F),

@@ -11,14 +11,15 @@ use crate::device::{Device, DeviceKind};
 use crate::error::{DeviceError, Error};
 
 impl Device {
-    /// The GPU of the caller's context, for products on its streams. It has its own kernels, so keep it.
+    /// The GPU of the caller's context, for products on its streams. Each call makes a device with its own kernels, so
+    /// keep it.
     pub fn from_context(context: &Arc<CudaContext>) -> Result<Device, Error> {
         let status = driver::status()?;
         let gpu = Gpu::of(context.clone(), &status.driver)?;
         Ok(Device::with(DeviceKind::Cuda(context.ordinal()), Arc::new(gpu)))
     }
 
-    /// The GPU, if it is one, which streams and graphs need.
+    /// The GPU. Streams and graphs need one; the interpreter is an error.
     pub(crate) fn gpu(&self) -> Result<&Gpu, DeviceError> {
         let none = || DeviceError::NoCuda { reason: "the interpreter has no streams".into() };
         let backend: &dyn Any = self.backend().as_ref();
@@ -32,8 +33,8 @@ pub(crate) fn are_linked(to: &Device, from: &Device) -> bool {
     peer::enable(&to.shared, &from.shared)
 }
 
-/// PTX text to a cubin, by the driver's linker for a GPU. Text that it rejects is an error with the linker's log and
-/// the lines that the log names; text with a zero byte ends there.
+/// Assembles PTX text to a cubin, with the driver's linker for a GPU. If the linker rejects the text, the error has its
+/// log and the lines that the log names. Text with a zero byte ends there.
 pub fn assemble(device: &Device, ptx: &str) -> Result<Vec<u8>, Error> {
     device.gpu()?.assemble(ptx)
 }

@@ -10,7 +10,7 @@ use crate::error::DeviceError;
 /// Looks for a driver and counts its devices.
 pub fn status() -> Result<CudaStatus, DeviceError> {
     let none = |reason: &str| DeviceError::NoCuda { reason: reason.into() };
-    // This comes first, because cudarc panics where there is no driver.
+    // This comes first, because cudarc panics without a driver.
     // SAFETY: it only tries to open the library.
     if !unsafe { sys::is_culib_present() } {
         return Err(none("this machine has no NVIDIA driver (libcuda was not found)"));
@@ -34,7 +34,7 @@ pub(super) fn build(driver: &str) -> String {
     format!("CUDA {driver}\n{}", module.lines().next().unwrap_or_default())
 }
 
-/// The name of an error. cudarc's own `Display` asks the driver for it, and panics where there is none.
+/// The name of an error. cudarc's own `Display` asks the driver for it, and panics without one.
 pub(super) fn code(error: DriverError) -> String {
     format!("{:?}", error.0)
 }

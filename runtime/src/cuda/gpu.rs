@@ -20,7 +20,7 @@ use crate::pool::{Capacity, Pool};
 use crate::store::{Key, Origin, Store};
 use crate::view::{AnyMut, AnyRef, HostBytes, HostBytesMut};
 
-/// One GPU, with a stream of its own.
+/// One GPU, with its own stream.
 pub(crate) struct Gpu {
     /// The state shared with modules.
     pub(super) shared: Arc<Shared>,
@@ -35,7 +35,8 @@ pub(crate) struct Gpu {
     pool: Pool,
 }
 
-/// Device memory kept from one call on host data to the next: three matrices of 8192 x 8192 f32 and some more, at most.
+/// Device memory that is kept from one call on host data to the next: at most three matrices of 8192 x 8192 f32 and
+/// some more.
 const IDLE: Capacity = Capacity { blocks: 64, bytes: 1 << 30 };
 
 /// A GPU by its number.
@@ -86,7 +87,7 @@ impl Gpu {
     }
 }
 
-/// Returns memory to the driver, of the current context.
+/// Returns memory to the driver of the current context.
 fn give_back(address: u64) {
     // SAFETY: `address` came from `allocate`, and its `Buffer` frees it once. cuMemFree waits for the device.
     let _ = unsafe { result::free_sync(address) };
@@ -121,8 +122,9 @@ impl Gpu {
                 HostBytes::Runs(runs) => runs.run(piece.first),
             };
             let copy = piece.to_device(host, address);
-            // SAFETY: the slice above proves that the host side holds the piece, or is the first of runs that lie as far
-            // apart as the shape says, and the caller keeps it; the device side was allocated for the same shape.
+            // SAFETY: the slice above proves that the host side holds the piece, or that it is the first of runs that
+            // are as far apart as the shape says, and the caller keeps it; the device side was allocated for the same
+            // shape.
             let copied = match piece.is_one_run() {
                 true => unsafe { result::memcpy_htod_async(address + piece.offset as u64, host, stream) },
                 false => unsafe { sys::cuMemcpy2DAsync_v2(&copy, stream) }.result(),
@@ -132,7 +134,7 @@ impl Gpu {
         Ok(())
     }
 
-    /// The same to the host, whose bytes must not be accessed until the stream has completed the copies.
+    /// The same to the host. Its bytes must not be accessed until the stream has completed the copies.
     pub(super) fn enqueue_download(&self, address: u64, mut d: AnyMut<'_>, stream: sys::CUstream) -> Result<(), Error> {
         for piece in pieces(d.as_ref()) {
             let host = match &mut d.bytes {
@@ -140,7 +142,7 @@ impl Gpu {
                 HostBytesMut::Runs(runs) => runs.run_mut(piece.first),
             };
             let copy = piece.to_host(address, host);
-            // SAFETY: as above; the copy writes the runs and leaves the padding between them alone.
+            // SAFETY: as above; the copy writes the runs and does not touch the padding between them.
             let copied = match piece.is_one_run() {
                 true => unsafe { result::memcpy_dtoh_async(host, address + piece.offset as u64, stream) },
                 false => unsafe { sys::cuMemcpy2DAsync_v2(&copy, stream) }.result(),
@@ -190,7 +192,7 @@ impl Backend for Gpu {
         let cubin = link::cubin(kernel, &self.driver)?;
         let module = module::CudaModule::load(&self.shared, kernel, &cubin)?;
         if let Some(store) = &self.store {
-            // A cubin that cannot be stored is recreated by the next process; this one has it.
+            // A cubin that cannot be stored is recreated by the next process. This process has it.
             let _ = store.save(key, &cubin);
         }
         Ok(Arc::new(module))
@@ -239,15 +241,15 @@ impl Backend for Gpu {
 
     fn zero(&self, address: u64, bytes: u64) -> Result<(), Error> {
         self.shared.enter()?;
-        // SAFETY: a part of memory that `allocate` gave.
+        // SAFETY: a part of memory that `allocate` returned.
         let set = unsafe { result::memset_d8_async(address, 0, bytes as usize, self.shared.stream.cu_stream()) };
         Ok(set.map_err(|error| self.shared.failed("cuMemsetD8Async", error))?)
     }
 
     fn upload(&self, address: u64, matrix: AnyRef<'_>) -> Result<(), Error> {
         self.shared.enter()?;
-        // On the stream that the kernel will run on: a copy on another one may still be in flight when the kernel
-        // starts, even after the call has returned. The stream is waited for even after an error, which leaves earlier
+        // This uses the stream that the kernel will run on: a copy on another stream may still be in flight when the
+        // kernel starts, even after the call has returned. The wait happens even after an error, which leaves earlier
         // pieces in flight.
         self.enqueue_upload(address, matrix, self.shared.stream.cu_stream()).and(self.wait())
     }

@@ -1,4 +1,4 @@
-//! Performs plans on GPUs: every copy, launch and event is enqueued, and nothing is waited for before the end.
+//! Performs plans on GPUs: it enqueues every copy, launch and event, and waits only at the end.
 #![allow(unsafe_code)] // Calls of the driver.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -22,22 +22,22 @@ use crate::large::site::Site;
 use crate::shape::Shape;
 use crate::view::{HostBytes, HostBytesMut, Runs, RunsMut};
 
-/// GPUs whose streams run the operations of a plan.
+/// GPUs with streams that run the operations of a plan.
 ///
-/// The host's matrices are read and written by copies in flight; they are borrowed until the value is dropped, which
-/// waits for these.
+/// Copies in flight read and write the host's matrices. These are borrowed until the value is dropped, which waits for
+/// the copies.
 pub(crate) struct Gpus<'h, 's> {
     sites: &'s [Option<Site>],
     host: &'s mut Host<'h>,
     lanes: Vec<Lane>,
     events: BTreeMap<usize, CudaEvent>,
-    /// How many of them had ended at the last look.
+    /// Number of events that had ended at the last check.
     ended: usize,
     /// Products in flight of each device, in their order: the index of the operation, and its end.
     products: Vec<VecDeque<(usize, CudaEvent)>>,
     /// Downloads in flight: the device, the index of the operation, and its end.
     downloads: Vec<(usize, usize, CudaEvent)>,
-    /// Devices whose context has died, reported already or not.
+    /// Devices with a context that has died, reported already or not.
     failed: Vec<(usize, Option<Error>)>,
 }
 
@@ -93,7 +93,7 @@ impl<'h, 's> Gpus<'h, 's> {
                 let shared = &shared;
                 move |error| shared.failed(call, error)
             };
-            // What the sites have copied is complete.
+            // Waits until what the sites have copied is complete.
             shared.stream.synchronize().map_err(failed("cuStreamSynchronize"))?;
             let stream = |_| shared.context.new_stream().map_err(failed("cuStreamCreate"));
             let streams = Stream::ALL.iter().map(stream).collect::<Result<_, _>>()?;
@@ -175,7 +175,7 @@ impl<'h, 's> Gpus<'h, 's> {
         }
     }
 
-    /// Copies a part of a slab from another GPU, without the host where the two are linked.
+    /// Copies a part of a slab from another GPU, directly if the two are linked.
     fn receive(
         &self,
         (device, to): (usize, Place),
@@ -233,7 +233,7 @@ impl<'h, 's> Gpus<'h, 's> {
         }
     }
 
-    /// Asks every GPU that is alive; those that cannot answer have failed.
+    /// Queries every GPU that is alive; those that cannot answer have failed.
     fn idle(&mut self) -> Vec<bool> {
         let asked: Vec<Result<bool, Error>> = self.lanes.iter().map(Lane::is_idle).collect();
         let mut idle = Vec::new();
@@ -254,7 +254,7 @@ impl Executor for Gpus<'_, '_> {
     }
 
     fn poll(&mut self, ended: &mut dyn FnMut(usize)) -> Vec<(usize, Error)> {
-        // A device's products end in their order. A device that has failed is noticed by its downloads and its streams.
+        // A device's products end in their order. The failure of a device is noticed by its downloads and its streams.
         for products in &mut self.products {
             let running = products.iter().position(|(_, end)| !end.is_complete()).unwrap_or(products.len());
             products.drain(..running).for_each(|(index, _)| ended(index));
@@ -284,14 +284,14 @@ impl Executor for Gpus<'_, '_> {
         self.idle().into_iter().all(|idle| idle)
     }
 
-    /// Resets the GPUs that still wait, for an event of a context that has died: nothing else guarantees that they
-    /// will not write the host's memory later.
+    /// Resets the GPUs that still wait for an event of a context that has died: nothing else guarantees that they will
+    /// not write the host's memory later.
     fn abandon(&mut self) -> Vec<(usize, Error)> {
         let stuck = self.idle().into_iter().enumerate().filter(|(_, idle)| !idle);
         let stuck: Vec<usize> = stuck.map(|(device, _)| device).collect();
         for device in stuck {
             let shared = &self.lanes[device].shared;
-            // SAFETY: the number is that of a device; everything of this crate's on it refuses further work below.
+            // SAFETY: the number is that of a device; everything that this crate has on it refuses further work below.
             let _ = unsafe { sys::cuDevicePrimaryCtxReset_v2(shared.context.cu_device()) };
             let error = shared.died("waits for a GPU that failed".into());
             self.fail(device, error.into());
@@ -303,7 +303,7 @@ impl Executor for Gpus<'_, '_> {
 impl Drop for Gpus<'_, '_> {
     /// Waits for everything in flight, also after a panic.
     fn drop(&mut self) {
-        /// Looks at the devices, a millisecond apart, without the end of an event, before those that wait are reset.
+        /// Number of checks, a millisecond apart, in which no event ends, before devices that wait are reset.
         const LOOKS: usize = 10_000;
         let mut looks = 0;
         while looks < LOOKS {
@@ -382,7 +382,7 @@ unsafe fn download(from: Lines, to: &Strided<*mut u8>, stream: sys::CUstream) ->
     unsafe { enqueue(&copy, from, stream) }
 }
 
-/// Enqueues a strided copy, or a plain one for a single run, whose length is not limited.
+/// Enqueues a strided copy, or for a single run a plain one, which has no limit on its length.
 ///
 /// # Safety
 /// As for its callers.

@@ -1,4 +1,4 @@
-//! Links PTX to a cubin with the driver's linker, which provides the log of ptxas in case of an error.
+//! Links PTX to a cubin with the driver's linker, which provides the log of ptxas after an error.
 #![allow(unsafe_code)] // Calls of the driver.
 
 use std::ffi::{c_uint, c_void};
@@ -38,7 +38,7 @@ pub(super) fn cubin(kernel: &Kernel, driver: &str) -> Result<Vec<u8>, DeviceErro
 /// The driver's error code for PTX that is newer than the driver.
 const UNSUPPORTED_VERSION: &str = "CUDA_ERROR_UNSUPPORTED_PTX_VERSION";
 
-/// Any text, for the device of the current context.
+/// The same for any text, for the device of the current context.
 pub(super) fn assemble(ptx: &str) -> Result<Vec<u8>, DeviceError> {
     let mut log = vec![0u8; LOG];
     link(ptx, &mut log).map_err(|error| {
@@ -47,8 +47,8 @@ pub(super) fn assemble(ptx: &str) -> Result<Vec<u8>, DeviceError> {
     })
 }
 
-/// The assembler's log, with the PTX line after each line number that it names: the line's note says which clause it is
-/// from.
+/// The assembler's log, with the PTX line after each line number that it names. The line's note says which clause it
+/// comes from.
 fn cited(log: &str, ptx: &str) -> String {
     let mut out = String::new();
     for line in log.lines() {
@@ -73,7 +73,7 @@ fn link(ptx: &str, log: &mut [u8]) -> Result<Vec<u8>, DriverError> {
     // The driver reads PTX as a string that ends in 0.
     let mut text = ptx.as_bytes().to_vec();
     text.push(0);
-    // SAFETY: options, values, log and text outlive the linker, whose pointers go nowhere else; the driver keeps the
+    // SAFETY: options, values, log and text outlive the linker, and its pointers go nowhere else; the driver keeps the
     // log's address until the linker is destroyed, at the end of this function. The cubin belongs to the linker and is
     // copied before that.
     unsafe {

@@ -1,7 +1,7 @@
 //! Page-locked host memory, and the copies of it that may be in flight.
 //!
 //! The driver allocates and frees the memory. Every block keeps an event for each copy that may still be in flight, and
-//! waits for these before the host accesses the same bytes. A copy can therefore be queued by reference, and neither
+//! waits for these before the host accesses the same bytes. A copy can therefore be queued by reference: neither
 //! forgetting a value nor dropping it early lets the GPU and the host access the same bytes concurrently.
 #![allow(unsafe_code)] // Calls of the driver.
 
@@ -24,7 +24,7 @@ pub(crate) struct Locked {
     pub(super) copies: Mutex<Copies>,
 }
 
-// SAFETY: the block is owned; what the GPU does with it is kept apart from the host by `copies`.
+// SAFETY: the block is owned; `copies` keeps accesses of the GPU apart from those of the host.
 unsafe impl Send for Locked {}
 // SAFETY: as above; through a shared reference the bytes are only read.
 unsafe impl Sync for Locked {}
@@ -36,7 +36,7 @@ pub(super) struct Copies {
     pub(super) reading: Vec<CudaEvent>,
     /// Copies that write it.
     pub(super) writing: Vec<CudaEvent>,
-    /// Why a copy to it failed. The error is reported whenever the bytes are read, until they are overwritten.
+    /// Why a copy to it failed. Every read of the bytes reports the error, until they are overwritten.
     torn: Option<DeviceError>,
 }
 
@@ -44,8 +44,8 @@ impl Gpu {
     /// At least one byte of page-locked memory, all zero.
     pub(crate) fn lock_memory(&self, bytes: usize) -> Result<Locked, Error> {
         self.shared.enter()?;
-        // Portable to every context, so that it can be used for another GPU's copies as well.
-        // SAFETY: a context is current; `Locked` gives the memory back.
+        // Portable to every context, so that copies of another GPU can use it as well.
+        // SAFETY: a context is current; `Locked` frees the memory.
         let start = unsafe { result::malloc_host(bytes, sys::CU_MEMHOSTALLOC_PORTABLE) };
         let start = start.map_err(|error| match error.0 {
             sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
@@ -61,8 +61,7 @@ impl Gpu {
     }
 }
 
-/// Waits for each; returns the first error, if there is one. After an error nothing is in flight either: the context is
-/// dead.
+/// Waits for each; returns the first error, if any. Nothing is in flight after an error either: the context is dead.
 fn wait_for(events: &mut Vec<CudaEvent>, shared: &Shared) -> Result<(), DeviceError> {
     let mut result = Ok(());
     for event in events.drain(..) {
@@ -105,7 +104,7 @@ impl Locked {
         Ok(bytes)
     }
 
-    /// The same, also if one of these copies has failed.
+    /// The same, even if one of these copies has failed.
     pub(crate) fn bytes_whatever_happened(&self) -> &[u8] {
         self.copies.lock().unwrap_or_else(PoisonError::into_inner).end_writing(&self.shared);
         // SAFETY: the block is `len` initialised bytes. No copy writes it: earlier ones have ended, and a new one needs
@@ -126,7 +125,7 @@ impl Locked {
         self.idle().0
     }
 
-    /// The bytes after waiting for every copy, and the list to add the next one to.
+    /// The bytes, after waiting for every copy, and the list that the next copy is added to.
     pub(super) fn idle(&mut self) -> (&mut [u8], &mut Copies) {
         let copies = self.copies.get_mut().unwrap_or_else(PoisonError::into_inner);
         copies.end_all(&self.shared);

@@ -1,7 +1,7 @@
 //! NVIDIA GPUs through the CUDA driver, which is loaded at run time.
 //!
-//! cudarc is used only in this module and its children. Without the feature `cuda`, there is only an error that says
-//! so.
+//! cudarc is used only in this module and its children. Without the feature `cuda`, the module returns only an error
+//! that says so.
 
 #[cfg(not(feature = "cuda"))]
 mod absent;
@@ -53,7 +53,7 @@ pub(crate) use absent::{are_linked, open};
 pub use cublas::{Cublas, CublasProduct};
 #[cfg(feature = "cuda")]
 pub use cublaslt::{Algorithm, CublasLt, CublasLtProduct};
-/// The crate whose contexts, streams and slices this one accepts: use this version of it, or a compatible one.
+/// This crate accepts the contexts, streams and slices of cudarc: use this version of it, or a compatible one.
 #[cfg(feature = "cuda")]
 pub use cudarc;
 #[cfg(feature = "cuda")]

@@ -27,12 +27,12 @@ pub(super) struct CudaModule {
     module: sys::CUmodule,
     entries: Vec<Vec<Function>>,
     interface: Interface,
-    /// Whether a kernel can start before the one ahead of it has ended.
+    /// Whether a kernel can start before the preceding one has ended.
     overlaps: bool,
 }
 
-/// The compute capability that programmatic dependent launches need, and the version of CUDA from which they can be captured in
-/// a graph, times 1000 (CUDA driver API, `cuLaunchKernelEx`; release notes of CUDA 12.3).
+/// The compute capability that programmatic dependent launches need, and the version of CUDA from which a graph can
+/// capture them, times 1000 (CUDA driver API, `cuLaunchKernelEx`; release notes of CUDA 12.3).
 const OVERLAP_CAPABILITY: i32 = 9;
 const OVERLAP_VERSION: i32 = 12_030;
 
@@ -46,9 +46,9 @@ struct Function {
     code_bytes: u64,
     /// Blocks of a cluster, along x.
     cluster: u32,
-    /// Blocks that a multiprocessor holds at once, once a grid has needed it.
+    /// Blocks that a multiprocessor holds at once, determined when a grid first needs it.
     resident: OnceLock<u32>,
-    /// Clusters that the device holds at once, likewise.
+    /// Clusters that the device holds at once, determined likewise.
     clusters: OnceLock<u32>,
 }
 
@@ -65,7 +65,7 @@ impl CudaModule {
             sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => shared.out_of_memory("the kernel's code", cubin.len() as u64),
             _ => shared.failed("cuModuleLoadData", error),
         })?;
-        // It owns the handle from here on, so that an error below unloads it.
+        // `module` owns the handle from here on, so that an error below unloads it.
         let mut module = CudaModule {
             shared: shared.clone(),
             module: handle,
@@ -85,7 +85,7 @@ impl CudaModule {
     fn function(&self, launch: &KernelLaunch, cubin: &[u8]) -> Result<Function, DeviceError> {
         let failed = |call| move |error| self.shared.failed(call, error);
         let name = CString::new(launch.kernel.as_str()).unwrap_or_default();
-        // SAFETY: the module is loaded, and stays so for as long as its functions are used.
+        // SAFETY: the module is loaded, and stays loaded for as long as its functions are used.
         let handle = unsafe { result::module::get_function(self.module, name) };
         let handle = handle.map_err(failed("cuModuleGetFunction"))?;
         let dynamic_bytes = launch.dynamic_shared_bytes();
@@ -138,7 +138,7 @@ impl Module for CudaModule {
             return Ok(Some(held));
         }
         self.shared.enter()?;
-        // The kernel states the extents of its clusters itself.
+        // The kernel itself states the extents of its clusters.
         let config = configuration(function, cluster);
         let mut held = 0;
         // SAFETY: a function of a loaded module; the call writes one integer, and reads `config` before it returns.
@@ -156,7 +156,7 @@ impl Module for CudaModule {
                 let value = unsafe { result::function::get_function_attribute(function.handle, attribute) };
                 value.map_err(|error| self.shared.failed("cuFuncGetAttribute", error))
             };
-            // Nothing but registers is kept in local memory: the compiler declares no variables there.
+            // Local memory holds only spilled registers: the compiler declares no variables there.
             let spilled = attribute(FunctionAttribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)? as u32;
             let registers = attribute(FunctionAttribute::CU_FUNC_ATTRIBUTE_NUM_REGS)? as u32;
             let code_bytes = function.code_bytes;
@@ -196,7 +196,7 @@ impl CudaModule {
         Ok(())
     }
 
-    /// Enqueues a kernel, which may start before the one ahead of it in the stream has ended if it overlaps with it.
+    /// Enqueues a kernel. If it overlaps, it may start before the preceding one in the stream has ended.
     fn start_one(
         &self,
         function: &Function,
@@ -204,7 +204,7 @@ impl CudaModule {
         stream: sys::CUstream,
         overlaps: bool,
     ) -> Result<(), DeviceError> {
-        // On the stack: a prepared launch does not allocate.
+        // On the stack, so that a prepared launch does not allocate.
         let mut few = [ptr::null_mut(); FEW];
         let mut many = Vec::new();
         let args = match start.args.len() {
@@ -223,8 +223,8 @@ impl CudaModule {
             };
             let mut config = configuration(function, start.grid);
             (config.hStream, config.attrs, config.numAttrs) = (stream, &raw mut attribute, 1);
-            // SAFETY: as below; the call reads the configuration and its attribute before it returns. The kernel neither reads
-            // nor writes what the one ahead of it writes, and the next kernel waits for both.
+            // SAFETY: as below; the call reads the configuration and its attribute before it returns. The kernel
+            // neither reads nor writes what the preceding one writes, and the next kernel waits for both.
             return unsafe { sys::cuLaunchKernelEx(&config, function.handle, args.as_mut_ptr(), ptr::null_mut()) }
                 .result()
                 .map_err(|error| self.shared.failed("cuLaunchKernelEx", error));
@@ -261,7 +261,7 @@ fn configuration(function: &Function, blocks: u32) -> sys::CUlaunchConfig {
     }
 }
 
-/// Whether a kernel can start before the one ahead of it has ended.
+/// Whether a kernel can start before the preceding one has ended.
 fn overlaps(shared: &Shared) -> Result<bool, DeviceError> {
     let capability =
         shared.context.compute_capability().map_err(|error| shared.failed("cuDeviceGetAttribute", error))?;

@@ -1,8 +1,8 @@
 //! One process's part of a product across processes, on its GPU: broadcasts by NCCL on one stream, products on another,
 //! ordered by events.
 //!
-//! Communicators do not block: every call returns at once, and while NCCL still connects, this process asks whether another
-//! one has failed. So a process that dies ends in an error everywhere, and never in a wait without end.
+//! Communicators do not block: every call returns at once, and while NCCL still connects, this process checks whether
+//! another one has failed. So a process that dies causes an error everywhere, and never an endless wait.
 #![allow(unsafe_code)] // Calls of NCCL and of the driver.
 
 use std::collections::BTreeMap;
@@ -27,28 +27,28 @@ use crate::large::{Action, Operation, Stream};
 
 /// The first version with communicators that do not block.
 const OLDEST: i32 = 21400;
-/// Between two looks at what is in progress.
+/// Pause between two checks of work in progress.
 const PAUSE: Duration = Duration::from_micros(200);
-/// Between two questions whether another process has failed.
+/// Pause between two checks whether another process has failed.
 const CHECKS: Duration = Duration::from_millis(50);
 /// How long streams may take to become idle after their communicators have been aborted.
 const ABORTED: Duration = Duration::from_secs(5);
 
-/// Asks whether another process has failed.
+/// Checks whether another process has failed.
 type Check<'c> = &'c dyn Fn() -> Result<(), DistributedError>;
 
 /// The processes of a row or a column of the grid.
 pub(crate) struct Group {
-    /// What [`unique_name`] has made for it.
+    /// The name that [`unique_name`] has made for it.
     pub(crate) name: Vec<u8>,
-    /// How many there are.
+    /// Number of its processes.
     pub(crate) size: usize,
-    /// Which of them this one is.
+    /// Index of this process among them.
     pub(crate) index: usize,
 }
 
-/// The fields of `ncclConfig_t` of version 2.17. Later versions see from `size` and `version` that the others are missing,
-/// and take their defaults; earlier ones read as many as they know (NCCL User Guide, "ncclConfig_t").
+/// The fields of `ncclConfig_t` of version 2.17. Later versions see from `size` and `version` which fields are missing,
+/// and use their defaults; earlier ones read only the fields that they know (NCCL User Guide, "ncclConfig_t").
 #[repr(C)]
 struct Config {
     size: usize,
@@ -67,7 +67,7 @@ const CONFIG: u32 = 21700;
 /// A field of a configuration that is left to NCCL.
 const UNDEFINED: i32 = i32::MIN;
 
-/// Looks for the library, whose functions cudarc would miss with a panic.
+/// Looks for the library. Without it, cudarc panics at a missing function.
 fn load() -> Result<(), DistributedError> {
     let none = |reason: String| Err(DistributedError::NoNccl { reason });
     // SAFETY: it only tries to open the library.
@@ -117,13 +117,13 @@ pub(crate) struct Communicators {
 /// A communicator, which is aborted when it is dropped: by then every process has all it needs, or one has failed.
 struct Communicator(nccl::ncclComm_t);
 
-// SAFETY: NCCL's communicators may be used by any thread, by one at a time; `&mut` of their owner ensures that.
+// SAFETY: any thread may use NCCL's communicators, one at a time; `&mut` of their owner ensures that.
 unsafe impl Send for Communicator {}
-// SAFETY: there is no access through a shared reference, except by `state`, which NCCL allows at any time.
+// SAFETY: only `state` accesses it through a shared reference, which NCCL allows at any time.
 unsafe impl Sync for Communicator {}
 
 impl Communicator {
-    /// What has become of the last call.
+    /// The status of the last call.
     fn state(&self) -> Status {
         let mut state = Status::ncclSuccess;
         // SAFETY: the communicator is alive, and the pointer is to a local variable.
@@ -133,7 +133,7 @@ impl Communicator {
         }
     }
 
-    /// Ends whatever is in progress.
+    /// Ends all work in progress.
     fn abort(&mut self) {
         let communicator = std::mem::replace(&mut self.0, std::ptr::null_mut());
         if !communicator.is_null() {
@@ -150,8 +150,8 @@ impl Drop for Communicator {
 }
 
 impl Communicators {
-    /// Connects this process to those of its row and its column, whose order is the same everywhere. A broadcast has
-    /// `channels` blocks at most, from version 2.17 on.
+    /// Connects this process to those of its row and its column, which have the same order everywhere. A broadcast has
+    /// at most `channels` blocks, from version 2.17 on.
     pub(crate) fn new(
         device: &Device,
         rank: usize,
@@ -176,8 +176,8 @@ impl Communicators {
         Ok(Communicators { shared, rank, row, column, exchange, compute })
     }
 
-    /// Enqueues every operation of this process, then waits for the end. `index` says where the owner of a panel is in its
-    /// group.
+    /// Enqueues every operation of this process, then waits for the end. `index` returns the position of a panel's
+    /// owner in its group.
     pub(crate) fn perform(
         &mut self,
         site: &Site,
@@ -187,7 +187,7 @@ impl Communicators {
         patience: Duration,
     ) -> Result<(), DistributedError> {
         self.shared.enter()?;
-        // What the site has copied is complete.
+        // Waits until what the site has copied is complete.
         self.shared.stream.synchronize().map_err(|error| self.shared.failed("cuStreamSynchronize", error))?;
         let mut events = BTreeMap::new();
         let enqueued = operations
@@ -238,7 +238,7 @@ impl Communicators {
                         stream.cu_stream().cast(),
                     )
                 };
-                settle(communicator, "ncclBroadcast", status, self.rank, check, patience)
+                wait_for_call(communicator, "ncclBroadcast", status, self.rank, check, patience)
             }
             Action::Multiply(product) => {
                 let Some(ready) = site.ready(product)? else { return Ok(()) };
@@ -265,7 +265,7 @@ impl Communicators {
         }
     }
 
-    /// Waits until both streams are idle, while somebody makes progress and nobody fails.
+    /// Waits until both streams are idle, as long as events complete and no process fails.
     fn wait(
         &self,
         events: &BTreeMap<usize, CudaEvent>,
@@ -275,7 +275,7 @@ impl Communicators {
         let (mut ended, mut since, mut checked) = (0, Instant::now(), Instant::now());
         while !self.is_idle()? {
             for communicator in [&self.row, &self.column] {
-                settle(communicator, "ncclBroadcast", communicator.state(), self.rank, check, patience)?;
+                wait_for_call(communicator, "ncclBroadcast", communicator.state(), self.rank, check, patience)?;
             }
             if checked.elapsed() > CHECKS {
                 check()?;
@@ -286,7 +286,7 @@ impl Communicators {
                 }
             }
             if since.elapsed() > patience {
-                return Err(silent(self.rank, patience));
+                return Err(no_progress(self.rank, patience));
             }
             thread::sleep(PAUSE);
         }
@@ -305,8 +305,8 @@ impl Communicators {
         Ok(true)
     }
 
-    /// Ends the exchange. If the streams do not become idle then, the GPU is reset: nothing else guarantees that memory is
-    /// not written after it has been released.
+    /// Ends the exchange. If the streams do not become idle then, the GPU is reset: nothing else guarantees that it
+    /// does not write memory after it has been released.
     fn abandon(&mut self) {
         self.row.abort();
         self.column.abort();
@@ -314,7 +314,8 @@ impl Communicators {
         // A dead context writes nothing either.
         while !self.is_idle().unwrap_or(true) {
             if begun.elapsed() > ABORTED {
-                // SAFETY: the number is that of a device; everything of this crate's on it refuses further work below.
+                // SAFETY: the number is that of a device; everything that this crate has on it refuses further work
+                // below.
                 let _ = unsafe { driver::cuDevicePrimaryCtxReset_v2(self.shared.context.cu_device()) };
                 self.shared.died("waits for a process that failed".into());
                 return;
@@ -336,7 +337,7 @@ fn span(element: u32, DeviceMatrix { shape, .. }: DeviceMatrix) -> usize {
     elements * element as usize
 }
 
-fn silent(rank: usize, patience: Duration) -> DistributedError {
+fn no_progress(rank: usize, patience: Duration) -> DistributedError {
     DistributedError::Silent {
         from: rank,
         what: "the end of a broadcast or product".into(),
@@ -344,8 +345,8 @@ fn silent(rank: usize, patience: Duration) -> DistributedError {
     }
 }
 
-/// Waits until a call is complete on this side: the first ones of a communicator still connect.
-fn settle(
+/// Waits until a call is complete on this side: a communicator is still connecting during its first calls.
+fn wait_for_call(
     communicator: &Communicator,
     call: &'static str,
     mut status: Status,
@@ -359,7 +360,7 @@ fn settle(
             Status::ncclSuccess => return Ok(()),
             Status::ncclInProgress => {}
             status => {
-                // Another process's failure is the better explanation.
+                // The failure of another process is the better explanation.
                 check()?;
                 return Err(failure(call, rank, status));
             }
@@ -369,7 +370,7 @@ fn settle(
             checked = Instant::now();
         }
         if begun.elapsed() > patience {
-            return Err(silent(rank, patience));
+            return Err(no_progress(rank, patience));
         }
         thread::sleep(PAUSE);
         status = communicator.state();
@@ -397,7 +398,7 @@ fn connect(
         share: UNDEFINED,
     };
     let mut communicator = Communicator(std::ptr::null_mut());
-    // SAFETY: the library is loaded. The configuration begins as `ncclConfig_t` does, and says how long it is.
+    // SAFETY: the library is loaded. The configuration begins like `ncclConfig_t`, and states its own size.
     let status = unsafe {
         nccl::ncclCommInitRankConfig(
             &mut communicator.0,
@@ -407,7 +408,7 @@ fn connect(
             (&raw mut config).cast(),
         )
     };
-    settle(&communicator, "ncclCommInitRankConfig", status, rank, check, patience)?;
+    wait_for_call(&communicator, "ncclCommInitRankConfig", status, rank, check, patience)?;
     Ok(communicator)
 }
 
@@ -415,7 +416,7 @@ fn connect(
 mod tests {
     use super::*;
 
-    /// Where the library is missing or too old, that is an error before cudarc looks for a function in it.
+    /// If the library is missing or too old, this is an error before cudarc looks for a function in it.
     #[test]
     fn a_missing_library_is_an_error() {
         match load() {

@@ -1,5 +1,5 @@
-//! Products on the caller's own stream and slices in device memory: nothing waits, and nothing is allocated unless
-//! split-K or `pack` needs a workspace that the caller did not pass.
+//! Products on the caller's own stream, on slices in device memory: no call waits, and none allocates unless split-K or
+//! `pack` needs a workspace that the caller did not pass.
 #![allow(unsafe_code)] // Calls of the driver.
 
 use std::fmt;
@@ -18,19 +18,19 @@ use crate::checks::{self, Extents};
 use crate::compiled::{CompiledGemm, DeviceCall};
 use crate::element::Element;
 use crate::error::{ArgumentError, DeviceError, Error};
-use crate::shape::{Laid, Shape, Stack};
+use crate::shape::{Placement, Shape, Stack};
 use crate::work;
 
 /// A slice in device memory as a matrix, or as a stack of them: [`crate::MatrixRef`]'s counterpart.
 pub struct SliceRef<'a, T> {
     data: &'a dyn DevicePtr<T>,
-    laid: Laid,
+    placement: Placement,
 }
 
 /// The same, to be written.
 pub struct SliceMut<'a, T> {
     data: &'a mut dyn DevicePtrMut<T>,
-    laid: Laid,
+    placement: Placement,
 }
 
 macro_rules! described {
@@ -38,26 +38,26 @@ macro_rules! described {
         impl<T: Element> $name<'_, T> {
             /// The same slice as a column-major matrix (or a row-major one) without padding.
             pub fn layout(mut self, layout: Layout) -> Self {
-                self.laid.shape = Shape::packed(self.laid.shape.rows, self.laid.shape.cols, layout);
+                self.placement.shape = Shape::packed(self.placement.shape.rows, self.placement.shape.cols, layout);
                 self
             }
 
             /// The same with a leading dimension in elements.
             pub fn ld(mut self, ld: usize) -> Self {
-                self.laid.shape.ld = ld;
+                self.placement.shape.ld = ld;
                 self
             }
 
             /// The same as the first of `count` matrices, `stride` elements apart.
             pub fn stack(mut self, count: usize, stride: usize) -> Self {
-                self.laid.stack = Stack { count, stride };
+                self.placement.stack = Stack { count, stride };
                 self
             }
         }
 
         impl<T> fmt::Debug for $name<'_, T> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "{}({:?}, {:?})", stringify!($name), self.laid.shape, self.laid.stack)
+                write!(f, "{}({:?}, {:?})", stringify!($name), self.placement.shape, self.placement.stack)
             }
         }
     };
@@ -69,14 +69,14 @@ described!(SliceMut);
 impl<'a, T: Element> SliceRef<'a, T> {
     /// A row-major view without padding, of a `CudaSlice` or a `CudaView`.
     pub fn new(data: &'a impl DevicePtr<T>, rows: usize, cols: usize) -> SliceRef<'a, T> {
-        SliceRef { data, laid: Laid { shape: Shape::packed(rows, cols, Layout::Row), stack: Stack::ONE } }
+        SliceRef { data, placement: Placement { shape: Shape::packed(rows, cols, Layout::Row), stack: Stack::ONE } }
     }
 }
 
 impl<'a, T: Element> SliceMut<'a, T> {
     /// A row-major view without padding, of a `CudaSlice` or a `CudaViewMut`.
     pub fn new(data: &'a mut impl DevicePtrMut<T>, rows: usize, cols: usize) -> SliceMut<'a, T> {
-        SliceMut { data, laid: Laid { shape: Shape::packed(rows, cols, Layout::Row), stack: Stack::ONE } }
+        SliceMut { data, placement: Placement { shape: Shape::packed(rows, cols, Layout::Row), stack: Stack::ONE } }
     }
 }
 
@@ -105,8 +105,8 @@ impl<'a, T: Element> SliceMut<'a, T> {
 /// ```
 ///
 /// Arguments are checked like those of host data. A launch is ordered after the work on the stream, and after the work
-/// that cudarc tracks on its slices. It is not waited for, and an error of the kernel is reported by a later call, like
-/// other errors of the driver. While the stream records a graph, the graph's user keeps slices, workspace and the
+/// that cudarc tracks on its slices. The call does not wait for it, and a later call reports an error of the kernel,
+/// like other errors of the driver. While the stream records a graph, the graph's user keeps slices, workspace and the
 /// [`CompiledGemm`] alive, and orders their use with the graph's launches.
 pub struct OnStream<'a> {
     gemm: &'a CompiledGemm,
@@ -182,8 +182,8 @@ impl<'a> OnStream<'a> {
         self
     }
 
-    /// Memory for split-K and packed operands, at least [`CompiledGemm::workspace_bytes`] long, used by no other launch at the same time.
-    /// Without it memory is allocated on the stream, and released there.
+    /// Memory for split-K and packed operands, at least [`CompiledGemm::workspace_bytes`] long, that no other launch
+    /// uses at the same time. Without it, memory is allocated on the stream, and released there.
     pub fn workspace(mut self, bytes: &'a mut CudaSlice<u8>) -> OnStream<'a> {
         self.note_context(WORKSPACE, bytes.stream());
         let len = bytes.len();
@@ -232,8 +232,8 @@ impl<'a> OnStream<'a> {
         })?;
         for (operand, placed) in matrices {
             let Some(Placed { matrix, dtype, elements, .. }) = placed else { continue };
-            let laid = Laid { shape: matrix.shape, stack: matrix.stack };
-            checks::slice(problem, operand, *dtype, laid, *elements)?;
+            let placement = Placement { shape: matrix.shape, stack: matrix.stack };
+            checks::slice(problem, operand, *dtype, placement, *elements)?;
         }
         let acc = problem.types.epilogue();
         if let Some((name, got, ..)) = self.vectors.iter().find(|(_, dtype, ..)| *dtype != acc) {
@@ -287,7 +287,7 @@ impl<'a> OnStream<'a> {
         Ok(Some(own))
     }
 
-    /// Enqueues the copy of a list of products, after which the host's may be freed: it is not page-locked.
+    /// Enqueues the copy of a list of products. The host's list may be freed after that: it is not page-locked.
     fn write_list(&self, address: u64, list: &[u8]) -> Result<(), Error> {
         if self.recording == Recording::On {
             return Err(ArgumentError::ListInCapture.into());
@@ -298,7 +298,7 @@ impl<'a> OnStream<'a> {
         Ok(copied.map_err(|error| self.gpu.shared.failed("cuMemcpyHtoDAsync", error))?)
     }
 
-    /// Enqueues the zeroing of a reduction's flags: an earlier use may have left anything in the workspace.
+    /// Enqueues the zeroing of a reduction's flags: an earlier use may have left any values in the workspace.
     fn zero(&self, address: u64, bytes: u64) -> Result<(), Error> {
         if bytes == 0 {
             return Ok(());
@@ -309,21 +309,27 @@ impl<'a> OnStream<'a> {
         Ok(zeroed.map_err(|error| self.gpu.shared.failed("cuMemsetD8Async", error))?)
     }
 
-    fn read<T: Element>(&mut self, what: &'static str, SliceRef { data, laid }: SliceRef<'a, T>) -> Placed<'a> {
+    fn read<T: Element>(&mut self, what: &'static str, SliceRef { data, placement }: SliceRef<'a, T>) -> Placed<'a> {
         self.note_context(what, data.stream());
         let (address, guard) = data.device_ptr(self.order());
-        self.place::<T>(address, laid, data.len(), guard)
+        self.place::<T>(address, placement, data.len(), guard)
     }
 
-    fn write<T: Element>(&mut self, SliceMut { data, laid }: SliceMut<'a, T>) -> Placed<'a> {
+    fn write<T: Element>(&mut self, SliceMut { data, placement }: SliceMut<'a, T>) -> Placed<'a> {
         self.note_context("D", data.stream());
         let elements = data.len();
         let (address, guard) = data.device_ptr_mut(self.order());
-        self.place::<T>(address, laid, elements, guard)
+        self.place::<T>(address, placement, elements, guard)
     }
 
-    fn place<T: Element>(&self, address: u64, laid: Laid, elements: usize, guard: SyncOnDrop<'a>) -> Placed<'a> {
-        let matrix = DeviceMatrix { address, shape: laid.shape, stack: laid.stack };
+    fn place<T: Element>(
+        &self,
+        address: u64,
+        placement: Placement,
+        elements: usize,
+        guard: SyncOnDrop<'a>,
+    ) -> Placed<'a> {
+        let matrix = DeviceMatrix { address, shape: placement.shape, stack: placement.stack };
         Placed { matrix, dtype: T::DTYPE, elements, _guard: self.keep(guard) }
     }
 

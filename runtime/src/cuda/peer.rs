@@ -1,11 +1,11 @@
-//! Copies between GPUs without the host.
+//! Direct copies between GPUs.
 #![allow(unsafe_code)] // Calls of the driver.
 
 use cudarc::driver::sys;
 
 use super::shared::Shared;
 
-/// Whether `to` can access the memory of `from`; if so, it may from now on.
+/// Enables `to` to access the memory of `from`. Returns whether it can.
 pub(super) fn enable(to: &Shared, from: &Shared) -> bool {
     let (device, peer) = (to.context.cu_device(), from.context.cu_device());
     if device == peer {

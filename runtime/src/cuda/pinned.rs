@@ -16,10 +16,10 @@ use crate::shape::Stack;
 use crate::view::{AnyMut, AnyRef, AsMatrix, AsMatrixMut};
 
 impl Queue {
-    /// Enqueues a copy to the device and returns: later work on the queue sees the elements of `from` in `to`. Both
+    /// Enqueues a copy to the device and returns: later work on the queue finds the elements of `from` in `to`. Both
     /// have the same type and shape; padding is unchanged. Writing to `from` waits for the copy.
     ///
-    /// A matrix of the interpreter's is ordinary memory, and its copy is waited for.
+    /// A matrix of the interpreter is ordinary memory, and the call waits for its copy.
     pub fn upload<T: Element>(&self, from: &PinnedMatrix<T>, to: &Resident) -> Result<(), Error> {
         let any = from.as_any().map_err(ArgumentError::from)?;
         let gpu = self.destination(to, any)?;
@@ -36,7 +36,7 @@ impl Queue {
     /// Enqueues a copy to the host and returns. Both have the same type and shape; padding is unchanged. Reading `into`
     /// waits for the copy, and reports its failure.
     ///
-    /// A matrix of the interpreter's is ordinary memory, and its copy is waited for.
+    /// A matrix of the interpreter is ordinary memory, and the call waits for its copy.
     pub fn download<T: Element>(&self, from: &Resident, into: &mut PinnedMatrix<T>) -> Result<(), Error> {
         // Waits for the copies in flight on `into`; another copy to it starts after that.
         let gpu = self.destination(from, into.as_any().map_err(ArgumentError::from)?)?;
@@ -68,7 +68,7 @@ impl Queue {
         let status = self.stream().capture_status();
         match status.map_err(|error| gpu.shared.failed("cuStreamIsCapturing", error))? {
             Capture::CU_STREAM_CAPTURE_STATUS_NONE => Ok(gpu),
-            // It would be unknown when such a copy runs, so the host could not be kept from its bytes.
+            // It is unknown when such a copy runs, so the host could not be kept from its bytes.
             _ => Err(ArgumentError::PinnedInCapture.into()),
         }
     }
@@ -77,7 +77,7 @@ impl Queue {
     fn tracked(&self, under_way: &mut Vec<CudaEvent>, copy: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
         let failed = |call| move |error| failure(call, self.name(), error);
         under_way.retain(|event| !matches!(event.try_is_complete(), Ok(true)));
-        // Before the copy, so that a failure happens before there is something to wait for.
+        // The event is created before the copy, so that a failure happens before there is something to wait for.
         let event = self.stream().context().new_event(None).map_err(failed("cuEventCreate"))?;
         let copied = copy();
         if let Err(error) = event.record(self.stream()) {

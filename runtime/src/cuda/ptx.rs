@@ -1,4 +1,4 @@
-//! Any PTX text on a GPU, for comparison with the interpreter: memory by its address, arguments by their bytes.
+//! Runs any PTX text on a GPU, for comparison with the interpreter: memory by its address, arguments by their bytes.
 #![allow(unsafe_code)] // Calls of the driver.
 
 use std::ffi::{CString, c_uint, c_void};
@@ -162,7 +162,7 @@ pub fn launch_ptx(device: &Device, ptx: &str, launch: &PtxLaunch<'_>, level: Opt
     Ok(Duration::from_secs_f64(f64::from(milliseconds.max(0.0)) / 1e3))
 }
 
-/// PTX to a module, by the driver's own compiler.
+/// Loads PTX as a module, with the driver's own compiler.
 fn load(gpu: &Gpu, ptx: &str, level: Option<u32>) -> Result<Loaded, DeviceError> {
     let mut log = vec![0u8; LOG];
     let mut options = vec![Option_::CU_JIT_ERROR_LOG_BUFFER, Option_::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
@@ -197,7 +197,8 @@ fn load(gpu: &Gpu, ptx: &str, level: Option<u32>) -> Result<Loaded, DeviceError>
     Ok(Loaded(module))
 }
 
-/// The driver reads as many arguments as the kernel has parameters, with the size of each, so the caller's must match.
+/// Checks the arguments against the parameters in number and size. The driver reads as many bytes as the parameters
+/// have.
 fn check_arguments(shared: &Shared, function: sys::CUfunction, launch: &PtxLaunch<'_>) -> Result<(), DeviceError> {
     let wrong = |code: String| DeviceError::Driver { call: "cuFuncGetParamInfo", device: shared.name().into(), code };
     for index in 0.. {

@@ -15,7 +15,7 @@ use crate::device::Device;
 use crate::error::{DeviceError, Error};
 use crate::prepared::Prepared;
 
-/// A stream, either one of its own or the caller's.
+/// A stream, either a new one or the caller's.
 ///
 /// The runtime does not track its work: call [`Queue::wait`] before reading results.
 pub struct Queue {
@@ -25,7 +25,7 @@ pub struct Queue {
     end: CudaEvent,
 }
 
-/// Something that a queue can run.
+/// Work that a queue can run.
 pub trait Enqueue {
     /// Enqueues it and returns.
     fn enqueue(&self, queue: &Queue) -> Result<(), Error>;

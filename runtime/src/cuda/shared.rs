@@ -52,7 +52,7 @@ impl Shared {
         Ok(Execution { time: Duration::from_secs_f64(f64::from(milliseconds.max(0.0)) / 1e3), counts: None })
     }
 
-    /// The context has been ended, for this reason: nothing is given to it any more.
+    /// Records that the context has ended, for this reason. It is not used any more.
     pub(super) fn died(&self, reason: String) -> DeviceError {
         self.health.died(&self.name, reason)
     }
@@ -61,7 +61,7 @@ impl Shared {
         DeviceError::OutOfMemory { device: self.name.clone(), what: what.into(), bytes }
     }
 
-    /// An error of the driver as this crate reports it; one that kills the context is remembered.
+    /// An error of the driver as this crate reports it. An error that kills the context is remembered.
     pub(super) fn failed(&self, call: &'static str, error: DriverError) -> DeviceError {
         let (device, code) = (self.name.clone(), driver::code(error));
         if !driver::kills_context(error) {

@@ -18,7 +18,7 @@ use crate::error::{DeviceError, Error};
 pub(super) fn encode(shared: &Shared, args: &TensorMapArgs) -> Result<[u8; 128], Error> {
     shared.enter()?;
     let rank = args.rank as usize;
-    // The driver reads as many of each as the rank says; missing ones would be read out of bounds.
+    // The driver reads one element of each array per dimension; missing elements would be read out of bounds.
     let lengths = [args.dims.len(), args.strides.len() + 1, args.box_dims.len(), args.element_strides.len()];
     let invalid = || DeviceError::Driver {
         call: "cuTensorMapEncodeTiled",
@@ -33,8 +33,8 @@ pub(super) fn encode(shared: &Shared, args: &TensorMapArgs) -> Result<[u8; 128],
     struct Aligned([u64; 16]);
     let mut map = Aligned([0; 16]);
     let encode = ENCODE_TILED.ok_or_else(|| DeviceError::NoTensorMaps { device: shared.name().into() })?;
-    // SAFETY: the function is the driver's and has this signature; the arrays have as many elements as the rank says, and the
-    // driver writes the 128 bytes of the map.
+    // SAFETY: the function is the driver's and has this signature; the arrays have an element for each dimension, and
+    // the driver writes the 128 bytes of the map.
     let made = unsafe {
         encode(
             map.0.as_mut_ptr().cast(),
@@ -61,8 +61,8 @@ pub(super) fn encode(shared: &Shared, args: &TensorMapArgs) -> Result<[u8; 128],
     Ok(bytes)
 }
 
-/// `cuTensorMapEncodeTiled`, with plain numbers in place of its enumerations: invalid ones are passed to the driver as
-/// well, and would not be values of a Rust enumeration.
+/// `cuTensorMapEncodeTiled`, with plain numbers in place of its enumerations: invalid numbers are also passed to the
+/// driver, and would not be values of a Rust enumeration.
 type EncodeTiled = unsafe extern "C" fn(
     map: *mut c_void,
     data_type: u32,
@@ -78,12 +78,12 @@ type EncodeTiled = unsafe extern "C" fn(
     oob_fill: u32,
 ) -> u32;
 
-/// Looked up once, by `encode`, whose context means that the driver is loaded.
-// SAFETY: to get the library does nothing but open it, which `driver::status` has tried.
+/// Looked up once, by `encode`. Its context means that the driver is loaded.
+// SAFETY: getting the library only opens it, which `driver::status` has tried.
 static ENCODE_TILED: LazyLock<Option<EncodeTiled>> = LazyLock::new(|| encode_tiled(unsafe { sys::culib() }));
 
-/// The function in a driver's library. It is not called through cudarc, which panics if the symbol is absent: drivers have it
-/// since CUDA 12.0.
+/// The function in a driver's library. It is not called through cudarc, which panics if the symbol is absent. Drivers
+/// have the symbol since CUDA 12.0.
 fn encode_tiled(driver: &Library) -> Option<EncodeTiled> {
     // SAFETY: the driver API's declaration of this function, CUDA 12.0 and later; see the type.
     unsafe { driver.get::<EncodeTiled>(b"cuTensorMapEncodeTiled\0") }.ok().map(|function| *function)
@@ -93,7 +93,7 @@ fn encode_tiled(driver: &Library) -> Option<EncodeTiled> {
 mod tests {
     use libloading::os::unix::Library;
 
-    /// This program's own symbols, among which there are none of a driver.
+    /// This program's own symbols do not include those of a driver.
     #[test]
     fn a_library_without_tensor_maps_has_none() {
         assert!(super::encode_tiled(&Library::this().into()).is_none());

@@ -9,14 +9,14 @@ use super::launch::LaunchError;
 use crate::error::{ArgumentError, DeviceError, Error};
 use crate::large::PlanError;
 
-/// Why a process has not got its part of D.
+/// Why a process did not get its part of D.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DistributedError {
     /// The launcher's variables are incomplete.
     #[error(transparent)]
     Launch(#[from] LaunchError),
-    /// There is no plan.
+    /// No plan is possible.
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// A wrong argument, a schedule that does not compile, or a device that is missing or failed.
@@ -32,13 +32,13 @@ pub enum DistributedError {
         /// Why.
         reason: String,
     },
-    /// Nothing says where several processes meet.
+    /// Several processes, but no place for them to meet.
     #[error(
         "{size} processes need a place to meet: set MASTER_ADDR and MASTER_PORT, or give an address or a folder that all of \
          them share"
     )]
     NoPlace {
-        /// How many.
+        /// Number of processes.
         size: usize,
     },
     /// Another process failed or ended.
@@ -46,17 +46,17 @@ pub enum DistributedError {
     Peer {
         /// The process that failed.
         rank: usize,
-        /// What it said, or what became of it.
+        /// The reason that it sent, or that others observed.
         reason: String,
     },
-    /// Another process is silent.
+    /// Another process does not respond.
     #[error("nothing from process {from} for {seconds} s ({what}); a longer patience can be set")]
     Silent {
-        /// The process that was waited for.
+        /// The process that this one waited for.
         from: usize,
         /// What was expected.
         what: String,
-        /// For how long.
+        /// Duration of the wait.
         seconds: u64,
     },
     /// The processes do not compute the same product.
@@ -76,7 +76,7 @@ pub enum DistributedError {
         rows: usize,
         /// Processes along n.
         cols: usize,
-        /// How many there are.
+        /// Number of processes.
         size: usize,
     },
     /// NCCL cannot be used.

@@ -1,4 +1,4 @@
-//! How long a product across processes takes, by a roofline: the slower of the products and the exchange, after the first
+//! The time of a product across processes, by a roofline: the slower of the products and the exchange, after the first
 //! panel.
 
 use ptx_gemm_dsl::terms::Operand;
@@ -7,29 +7,29 @@ use ptx_gemm_dsl::types::DType;
 use super::plan::Plan;
 use crate::large::plan::Rates;
 
-/// What is assumed of the links between GPUs. Bytes per second, in each direction.
+/// Assumptions about the links between GPUs, in bytes per second and direction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Network {
-    /// GPUs of a host; neighbouring processes are on one.
+    /// GPUs per host; neighbouring processes are on one host.
     pub per_host: usize,
     /// Between two GPUs of a host.
     pub inside: f64,
-    /// Of one GPU to other hosts: each has a network card of its own.
+    /// From one GPU to other hosts: each GPU has its own network card.
     pub between: f64,
     /// Seconds from one process of a broadcast to the next.
     pub latency: f64,
 }
 
 impl Network {
-    /// Hosts of eight H200s: what the blocks of a broadcast move over NVLink, as measured; a network of 400 Gbit/s for each
-    /// GPU by its nominal speed; and 10 us from process to process, which is assumed.
+    /// Hosts of eight H200s: NVLink at the speed measured for the blocks of a broadcast; a network of 400 Gbit/s for
+    /// each GPU at its nominal speed; and 10 us from process to process, which is an assumption.
     pub const H200: Network = Network { per_host: 8, inside: 135e9, between: 50e9, latency: 10e-6 };
 }
 
-/// Times in seconds, of the process that has most to do.
+/// Times in seconds, of the process with the most work.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// All products, with what the sums cost in memory between panels.
+    /// All products, with the memory traffic of the accumulators between panels.
     pub products: f64,
     /// All broadcasts, one after another.
     pub exchange: f64,
@@ -47,11 +47,11 @@ impl Estimate {
 }
 
 impl Plan {
-    /// The time it takes on such GPUs and links.
+    /// The time on such GPUs and links.
     ///
-    /// A broadcast goes around its row or column in pieces, so that each link carries every byte once: it takes its bytes
-    /// at the speed of the slowest link, and a latency for every process but the first. Broadcasts of A and B share a GPU's
-    /// link, and follow each other.
+    /// A broadcast goes around its row or column in pieces, so that each link carries every byte once. It takes the
+    /// time of its bytes on the slowest link, and a latency for every process but the first. Broadcasts of A and B
+    /// share a GPU's link, and follow each other.
     pub fn estimate(&self, rates: &Rates, network: &Network) -> Estimate {
         let request = &self.request;
         let size = |dtype: DType| f64::from(dtype.bytes());
@@ -106,10 +106,10 @@ mod tests {
         let bytes = 2.0 * 16384.0 * 32768.0 * 4.0;
         assert!((four.exchange - bytes / 135e9 - 32.0 * 10e-6).abs() < 1e-9, "{four:?}");
         assert!((four.products * 4.0 - alone.products).abs() < 1e-9 && four.efficiency > 0.98, "{four:?}");
-        // On hosts of one GPU, over the network.
+        // On hosts with one GPU each, over the network.
         let apart = estimate(4, 1, 32768);
         assert!(apart.exchange > 2.5 * four.exchange && apart.efficiency < four.efficiency, "{apart:?}");
-        // 1,024 on a product that is too small for them are bound by the exchange.
+        // 1,024 processes on a product that is too small for them are bound by the exchange.
         let many = estimate(1024, 8, 32768);
         assert!(many.exchange > many.products && many.efficiency < 0.5, "{many:?}");
         assert!(estimate(1024, 8, 524_288).efficiency > 0.9);

@@ -8,14 +8,14 @@ use crate::device::{Device, DeviceKind};
 use crate::large::site::{Between, Site};
 use crate::large::{Action, Operation};
 
-/// Blocks of NCCL's kernels; each occupies a multiprocessor. A broadcast has as much time as the product beside it, which is
-/// many times what it needs, so a part of the links' speed is enough.
+/// Blocks of NCCL's kernels; each occupies a multiprocessor. A broadcast runs concurrently with a product, and that
+/// gives it many times the time that it needs, so a part of the links' speed is enough.
 const CHANNELS: u32 = 4;
 
 /// Multiprocessors that a product on a grid of processes leaves to the exchange.
 ///
-/// A block of a persistent grid whose multiprocessor is taken waits for the broadcast, which waits for the slowest process;
-/// and then it computes its tiles while the others have nothing left to do.
+/// If a block of a persistent grid gets no multiprocessor, it waits for the broadcast, which waits for the slowest
+/// process. Then it computes its tiles while the other blocks have nothing left to do.
 pub(super) fn multiprocessors(device: &Device, grid: [usize; 2]) -> u32 {
     match device.kind() {
         DeviceKind::Cuda(_) if grid != [1, 1] => CHANNELS,
@@ -92,7 +92,7 @@ pub(super) fn perform(
         #[cfg(feature = "nccl")]
         Links::Nccl(communicators) => {
             let check = || world.store().check();
-            // Where a panel's owner is among those that share it.
+            // The position of a panel's owner among the processes that share it.
             let index = |operand, root| plan.sharing(world.rank(), operand).iter().position(|member| *member == root);
             communicators.perform(site, operations, &index, &check, world.patience())
         }

@@ -23,7 +23,7 @@ pub enum LaunchError {
         /// One of the same launcher that is.
         found: &'static str,
     },
-    /// Something else than a number.
+    /// A value that is not a number.
     #[error("{name} = {value:?} is not a number of processes")]
     NotANumber {
         /// The variable.
@@ -32,7 +32,7 @@ pub enum LaunchError {
         value: String,
     },
     /// A rank beyond the number of processes.
-    #[error("{name} = {rank}, but there are {size} processes, whose numbers start at 0")]
+    #[error("{name} = {rank}, but there are {size} processes, numbered from 0")]
     Outside {
         /// The variable of the rank.
         name: &'static str,
@@ -43,8 +43,9 @@ pub enum LaunchError {
     },
 }
 
-/// Rank, number of processes and rank on the host, of each launcher. The first whose rank is set is taken: under `mpirun` or
-/// `torchrun` inside an allocation of Slurm, Slurm's own variables describe the process that started the launcher.
+/// Rank, number of processes and rank on the host, of each launcher. The first launcher that has set a rank is taken:
+/// under `mpirun` or `torchrun` inside an allocation of Slurm, Slurm's own variables describe the process that started
+/// the launcher.
 const LAUNCHERS: [[&str; 3]; 4] = [
     ["RANK", "WORLD_SIZE", "LOCAL_RANK"],
     ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"],
@@ -53,7 +54,7 @@ const LAUNCHERS: [[&str; 3]; 4] = [
 ];
 
 impl Launch {
-    /// A process by itself.
+    /// A single process.
     pub const ALONE: Launch = Launch { rank: 0, size: 1, local: 0 };
 
     /// Reads the variables of `torchrun`, Open MPI's `mpirun`, launchers with a process manager interface (PMI), and `srun`. A
@@ -99,7 +100,7 @@ mod tests {
         for names in LAUNCHERS {
             let variables: Vec<_> = names.into_iter().zip(["5", "8", "1"]).collect();
             assert_eq!(read(&variables), Ok(Launch { rank: 5, size: 8, local: 1 }), "{names:?}");
-            // One host, if there is nothing about hosts.
+            // One host, if no variable describes the hosts.
             assert_eq!(read(&variables[..2]), Ok(Launch { rank: 5, size: 8, local: 5 }));
             assert!(matches!(read(&variables[..1]), Err(LaunchError::Missing { .. })));
             if names[0] != "SLURM_PROCID" {
@@ -110,6 +111,6 @@ mod tests {
         let words = read(&[("RANK", "one"), ("WORLD_SIZE", "2")]).unwrap_err().to_string();
         assert_eq!(words, "RANK = \"one\" is not a number of processes");
         let words = read(&[("RANK", "2"), ("WORLD_SIZE", "2")]).unwrap_err().to_string();
-        assert_eq!(words, "RANK = 2, but there are 2 processes, whose numbers start at 0");
+        assert_eq!(words, "RANK = 2, but there are 2 processes, numbered from 0");
     }
 }

@@ -1,4 +1,4 @@
-//! One product of many processes, each with a device of its own: on one host or on several, under an ordinary launcher.
+//! One product on many processes, each with its own device: on one host or on several, under an ordinary launcher.
 //!
 //! ```text
 //! launcher's variables -> Launch -> World (processes that have met; messages)

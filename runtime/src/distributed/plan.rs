@@ -6,9 +6,9 @@
 //! column. A process multiplies the panels as they arrive. Those that belong to it are in its memory from the start, one
 //! buffer each; the others go through a ring, so that some arrive while one is multiplied.
 //!
-//! A plan is pure, as that of [`crate::large`], whose operations and events it consists of: a broadcast is one operation of
-//! each process that takes part. Every process has them in one order, by panel, A before B; so they cannot wait for each
-//! other in a circle.
+//! Like a plan of [`crate::large`], a plan is pure, and consists of the same operations and events. A broadcast is one
+//! operation of each process that takes part. Every process has the broadcasts in one order, by panel, A before B, so
+//! they cannot wait for each other in a cycle.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -21,12 +21,12 @@ use ptx_gemm_dsl::types::{Layouts, Types};
 use crate::large::plan::{Addend, Allocation, Division, Homes, Workspace, schedule, tiles};
 use crate::large::{Action, Buffer, Operation, Place, PlanError, Product, Region, Stream};
 
-/// Depth of a panel where none is given: deep enough for the speed of the products, shallow enough for little memory.
+/// Default depth of a panel: deep enough for the speed of the products, shallow enough for little memory.
 const DEPTH: usize = 2048;
 /// Panels that a process receives into: one arrives while another is multiplied.
 const RING: usize = 2;
 
-/// What is to be planned.
+/// A product to plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
     /// Rows of A and D.
@@ -67,7 +67,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Plans a product. `workspace` gives the bytes of workspace of a launch by its m, n and k.
+    /// Plans a product. `workspace` returns the bytes of workspace of a launch by its m, n and k.
     ///
     /// # Errors
     /// [`PlanError`]: numbers outside their range.
@@ -87,7 +87,7 @@ impl Plan {
         }
         let block = [(m, 0), (n, 1)].map(|(extent, axis)| tiles(extent, tile[axis]).div_ceil(grid[axis]) * tile[axis]);
         let block = [block[0].min(m), block[1].min(n)];
-        // At least a panel for every process of a row or column, so that each holds a part of A and B.
+        // At least one panel for every process of a row or column, so that each holds a part of A and B.
         let even = k.div_ceil(grid[0].max(grid[1])).clamp(1, DEPTH);
         let depth = match request.division {
             Division::Whole => k,
@@ -125,7 +125,7 @@ impl Plan {
         start..(start + self.depth).min(self.request.k)
     }
 
-    /// The parts of A, or of B, that a process has from the start: the buffer of each, and where it is in the matrix.
+    /// The parts of A, or of B, that a process has from the start: the buffer of each, and its place in the matrix.
     pub fn own(&self, rank: usize, operand: Operand) -> Vec<(Buffer, Region)> {
         let part = self.part(rank);
         let own = (0..self.panels).filter(|panel| self.root(rank, operand, *panel) == rank);
@@ -140,7 +140,7 @@ impl Plan {
         parts.enumerate().map(|(index, part)| (buffer(index), part)).filter(|(_, part)| !part.is_empty()).collect()
     }
 
-    /// The process that has a panel, among those of a process's row (A) or column (B).
+    /// The process that has a panel, among those of a process's row (for A) or column (for B).
     pub fn root(&self, rank: usize, operand: Operand, panel: usize) -> usize {
         let ([row, col], [rows, cols]) = (self.place(rank), self.request.grid);
         match operand {
@@ -166,7 +166,7 @@ impl Plan {
         let b = Allocation::padded(types.b, self.depth, cols, layouts.b);
         let own = |operand, processes: usize| {
             let belongs = move |panel: &usize| self.root(rank, operand, *panel) == rank;
-            // A panel of K = 0 is empty, and is a matrix nevertheless.
+            // A panel of K = 0 is empty, but it is still a matrix.
             (0..self.panels).filter(belongs).map(move |panel| panel / processes)
         };
         let mut buffers: BTreeMap<Buffer, Allocation> = BTreeMap::new();
@@ -189,11 +189,11 @@ impl Plan {
     /// Bytes of device memory of the process that needs most.
     pub fn device_bytes(&self) -> u64 {
         let bytes = |rank| self.buffers(rank).values().map(Allocation::bytes).fold(0, u64::saturating_add);
-        // The first has the first panels, and the most.
+        // The first process has the first panels, and the most.
         bytes(0).saturating_add(self.workspace_bytes)
     }
 
-    /// Where D is at the end.
+    /// The buffers that hold D at the end.
     pub(super) fn homes(&self) -> Homes {
         Homes::with(self.request.types, self.request.layouts, Addend::Absent)
     }
@@ -203,13 +203,13 @@ impl Plan {
         schedule(self.steps(rank)).0
     }
 
-    /// The operations of all processes, with events of their own, one process after another. That is an order in which one
-    /// thread can run them, since a broadcast reads what is there from the start.
+    /// The operations of all processes, with separate events, one process after another. One thread can run them in
+    /// this order, since a broadcast reads a panel that is there from the start.
     pub fn world(&self) -> Vec<Operation> {
         schedule((0..self.size()).flat_map(|rank| self.steps(rank)).collect()).0
     }
 
-    /// What a process does, in the order of one thread.
+    /// The operations of a process without events, in the order of one thread.
     fn steps(&self, rank: usize) -> Vec<Operation> {
         let part = self.part(rank);
         let mut steps = Vec::new();
@@ -258,7 +258,8 @@ impl Plan {
     }
 }
 
-/// The most square grid of this many processes, with at least as many along m as along n if m is larger, and conversely.
+/// The most square grid of this many processes. It has at least as many along m as along n if m is larger, and
+/// conversely.
 pub fn grid(size: usize, m: usize, n: usize) -> [usize; 2] {
     let size = size.max(1);
     let least = (1..=size.isqrt()).rev().find(|rows| size.is_multiple_of(*rows)).unwrap_or(1);

@@ -1,4 +1,4 @@
-//! A product across processes: one process's part of it.
+//! One process's part of a product across processes.
 
 use std::fmt;
 use std::time::Instant;
@@ -25,7 +25,7 @@ use crate::large::{Arguments, Buffer, Place, PlanError, Region};
 /// Blocks of a persistent grid in plans without a device: one for each multiprocessor of an H200.
 const BLOCKS: u32 = 132;
 
-/// A schedule for one product of all processes of a [`World`], each with a device of its own.
+/// A schedule for one product of all processes of a [`World`], each with its own device.
 ///
 /// ```
 /// use std::time::Duration;
@@ -59,7 +59,7 @@ pub struct Distributed<'w> {
 }
 
 impl<'w> Distributed<'w> {
-    /// A schedule on this process's device. On GPUs the exchange is NCCL's, which the feature `nccl` brings.
+    /// A schedule on this process's device. On GPUs, NCCL does the exchange, which needs the feature `nccl`.
     ///
     /// # Errors
     /// A schedule that is not legal, or has `batch(strided)`.
@@ -68,12 +68,12 @@ impl<'w> Distributed<'w> {
         Ok(Distributed { world, device: device.clone(), sums, tile, grid: None, depth: None, links: None })
     }
 
-    /// Processes along m and n. Without this, the most square grid.
+    /// Sets the processes along m and n. The default is the most square grid.
     pub fn grid(self, rows: usize, cols: usize) -> Distributed<'w> {
         Distributed { grid: Some([rows, cols]), ..self }
     }
 
-    /// The depth of a panel of K. Equal depths give equal bits, whatever the grid.
+    /// Sets the depth of a panel of K. Equal depths give equal bits, whatever the grid.
     pub fn depth(self, depth: usize) -> Distributed<'w> {
         Distributed { depth: Some(depth), ..self }
     }
@@ -93,11 +93,11 @@ impl<'w> Distributed<'w> {
         Ok(Plan::new(request, &workspace)?)
     }
 
-    /// D = epilogue(A B) for m, n and k: all processes call it together, and each keeps its part of D. Returns when every
-    /// process has its part, or when one has failed.
+    /// D = epilogue(A B) for m, n and k. All processes call it together, and each keeps its part of D. It returns when
+    /// every process has its part, or when one has failed.
     ///
-    /// `arguments` has the scalars and the whole vectors of the epilogue. C is not among the operands: a scalar of 0 drops it
-    /// from an epilogue.
+    /// `arguments` has the scalars and the whole vectors of the epilogue. C is not among the operands: a scalar of 0
+    /// drops it from an epilogue.
     pub fn run(
         &mut self,
         [m, n, k]: [usize; 3],
@@ -127,7 +127,7 @@ impl<'w> Distributed<'w> {
         }
         let plan = self.plan(m, n, depth)?;
         let rank = world.rank();
-        // GPUs and interpreters cannot exchange anything.
+        // A GPU and an interpreter cannot exchange anything.
         let kind = match self.device.kind() {
             DeviceKind::Cuda(_) => "GPUs",
             DeviceKind::Interpreter => "interpreters",
@@ -145,13 +145,13 @@ impl<'w> Distributed<'w> {
             self.links = Some((plan.request.grid, links));
         }
         let Some((_, links)) = &mut self.links else { return Err(PlanError::NoDevice.into()) };
-        // From here on no process has anything else to do, and silence is a failure.
+        // From here on, no process has anything else to do, so a missing response is a failure.
         world.agree(&format!("{product}.begin"), "")?;
         let loading = begun.elapsed();
         let begun = Instant::now();
         let done = exchange::perform(world, links, &site, &plan, &operations, product);
         if done.is_err() {
-            // What is broken is not used again.
+            // Broken connections are not used again.
             self.links = None;
         }
         done?;
@@ -165,7 +165,7 @@ impl<'w> Distributed<'w> {
         Ok(Share::new(self.device.clone(), part, matrix, memory, plan, loading, time))
     }
 
-    /// Checks scalars and vectors; the constants of the launches, and how much of K has to be summed.
+    /// Checks scalars and vectors. Returns the constants of the launches, and how much of K has to be summed.
     fn check<'h>(
         &self,
         [m, n, k]: [usize; 3],
@@ -192,7 +192,7 @@ impl<'w> Distributed<'w> {
     }
 }
 
-/// A schedule that processes can share.
+/// Checks that processes can share a product of this schedule. Returns its schedules for slabs, and its tile.
 fn accepted(schedule: &Schedule) -> Result<(Sums, [usize; 3]), DistributedError> {
     let sums = Sums::of(schedule)?;
     if sums.is_batched() {
@@ -208,7 +208,7 @@ fn request(sums: &Sums, tile: [usize; 3], [m, n, k]: [usize; 3], grid: [usize; 2
     Request { m, n, k, types, layouts, division, tile, grid, depth }
 }
 
-/// The plan of a schedule on a grid of processes that need not be there.
+/// The plan of a schedule on a grid of processes that need not exist.
 pub fn plan_for(
     schedule: &Schedule,
     grid: [usize; 2],
@@ -222,7 +222,7 @@ pub fn plan_for(
     Ok(Plan::new(request(&sums, tile, [m, n, k], grid, depth), &workspace)?)
 }
 
-/// Brings a process's own panels of A or B to its device.
+/// Copies a process's own panels of A or B to its device.
 pub(super) fn load(
     site: &Site,
     plan: &Plan,

@@ -1,4 +1,4 @@
-//! What a process keeps of a product: its part of D.
+//! The part of D that a process keeps.
 
 use std::time::Duration;
 
@@ -24,15 +24,16 @@ use crate::view::{AnyMut, AsMatrixMut, HostBytesMut};
 pub struct Share {
     /// Rows and columns of D; empty if the grid has more processes than D has tiles.
     pub region: Region,
-    /// What ran.
+    /// The plan that ran.
     pub plan: Plan,
-    /// Planning, compiling, reserving memory, making the tiles of A and B and copying them to the device, meeting the others.
+    /// Time for planning, compiling, reserving memory, making the tiles of A and B and copying them to the device, and
+    /// connecting to the other processes.
     pub loading: Duration,
-    /// From the first broadcast to the last product of this process.
+    /// Time from the first broadcast to the last product of this process.
     pub time: Duration,
     device: Device,
     matrix: Option<(DType, DeviceMatrix)>,
-    /// Holds the memory.
+    /// Keeps the memory alive.
     _memory: Option<(Buffer, Allocation)>,
 }
 
@@ -57,7 +58,7 @@ impl Share {
     /// Copies the part to the host.
     ///
     /// # Errors
-    /// A type that is not D's, and a device that fails.
+    /// A type other than D's, and a device that fails.
     pub fn download<T: Element>(&self) -> Result<Matrix<T>, DistributedError> {
         let needed = self.plan.request.types.d;
         if !holds(T::DTYPE, needed) {

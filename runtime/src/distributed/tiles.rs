@@ -1,4 +1,4 @@
-//! Where A and B come from: a function of the tile, or a matrix of which each process reads its part.
+//! The sources of A and B: a function of the tile, or a matrix of which each process reads its part.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub(super) type Sink<'s> = &'s mut dyn FnMut(AnyRef<'_>, Region) -> Result<(), E
 
 type Fill<'a> = Box<dyn FnMut(Region, Layout, Sink<'_>) -> Result<(), Error> + 'a>;
 
-/// A or B. Each process asks for the parts that belong to it, once and in ascending order of k.
+/// A or B. Each process requests the parts that belong to it, once and in ascending order of k.
 pub struct Tiles<'a> {
     source: Source<'a>,
 }
@@ -29,8 +29,8 @@ enum Source<'a> {
 }
 
 impl<'a> Tiles<'a> {
-    /// A function that is given the rows and columns of a tile, and fills it: elements of the whole matrix at
-    /// `[region.row.., region.col..]`. Every element must be the same in whichever tile and process it is asked for.
+    /// A function that gets the rows and columns of a tile, and fills it with elements of the whole matrix at
+    /// `[region.row.., region.col..]`. An element must be the same in every tile and process that requests it.
     pub fn function<T: Element>(mut fill: impl FnMut(Region, &mut Matrix<T>) + 'a) -> Tiles<'a> {
         let tile = move |region: Region, layout, sink: Sink<'_>| {
             let shape = Shape::packed(region.rows, region.cols, layout);
@@ -42,7 +42,7 @@ impl<'a> Tiles<'a> {
         Tiles { source: Source::Function(T::DTYPE, Box::new(tile)) }
     }
 
-    /// A whole matrix on this host, a memory-mapped file for example, of which only this process's part is read.
+    /// A whole matrix on this host, for example a memory-mapped file; only this process's part of it is read.
     pub fn matrix(matrix: &'a impl AsMatrix) -> Tiles<'a> {
         Tiles { source: Source::Matrix(matrix.as_any()) }
     }
@@ -69,7 +69,7 @@ impl<'a> Tiles<'a> {
         }
     }
 
-    /// Gives a part to `sink`. The matrix has been checked.
+    /// Passes a part to `sink`. The matrix has been checked.
     pub(super) fn give(&mut self, region: Region, layout: Layout, sink: Sink<'_>) -> Result<(), Error> {
         match &mut self.source {
             Source::Function(_, fill) => fill(region, layout, sink),

@@ -13,19 +13,20 @@ use crate::device::Device;
 /// How long a process waits for another one before it gives up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Where the processes of a launch meet.
+/// The place where the processes of a launch meet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Rendezvous {
-    /// At `MASTER_ADDR` and `MASTER_PORT`. Under `torchrun`, whose own store may have that port, at the next one.
+    /// At `MASTER_ADDR` and `MASTER_PORT`. Under `torchrun`, which may use that port for its own store, at the next
+    /// port.
     #[default]
     Launcher,
     /// At this address, `host:port`, of the host of process 0.
     Address(String),
-    /// In this folder, which all hosts see and which is empty before.
+    /// In this folder, which all hosts see and which must be empty before.
     Folder(PathBuf),
 }
 
-/// All processes of a launch, seen from one of them.
+/// All processes of a launch, as seen by one of them.
 ///
 /// Dropping it leaves the launch; the others fail if they still need this process.
 #[derive(Debug)]
@@ -38,10 +39,10 @@ pub struct World {
 }
 
 impl World {
-    /// Reads the launcher's variables, and meets the other processes where they say.
+    /// Reads the launcher's variables, and meets the other processes at the place that they name.
     ///
     /// # Errors
-    /// Variables that are missing or wrong, and processes that do not come within a minute.
+    /// Variables that are missing or wrong, and processes that do not arrive within a minute.
     pub fn from_env() -> Result<World, DistributedError> {
         World::meet(Launch::from_env()?, Rendezvous::Launcher)
     }
@@ -51,8 +52,8 @@ impl World {
         World::meet_within(launch, rendezvous, PATIENCE)
     }
 
-    /// The same with another patience, here and in every product: how long this process waits for another one that shows no
-    /// progress. It must be longer than any launch takes.
+    /// The same with another patience, here and in every product: how long this process waits for another one that
+    /// makes no progress. It must be longer than any launch takes.
     pub fn meet_within(launch: Launch, rendezvous: Rendezvous, patience: Duration) -> Result<World, DistributedError> {
         let store = open(launch, rendezvous, patience)?;
         let world = World { launch, store, patience, products: AtomicU64::new(0) };
@@ -60,7 +61,7 @@ impl World {
         Ok(world)
     }
 
-    /// As many processes as asked for, which are threads of this one: for tests of programs across processes.
+    /// This many processes, which are threads of this one: for tests of programs across processes.
     pub fn in_process(size: usize, patience: Duration) -> Vec<World> {
         let mailbox = Arc::<Mailbox>::default();
         let world = |rank| World {
@@ -82,7 +83,7 @@ impl World {
         self.launch.size
     }
 
-    /// The GPU of this process: the one whose number is its rank on the host, or the only one that it sees.
+    /// The GPU of this process: the one with its rank on the host as its number, or the only one that it sees.
     pub fn gpu(&self) -> Result<Device, DistributedError> {
         let number = if crate::cuda::status()?.devices == 1 { 0 } else { self.launch.local };
         Ok(Device::cuda(number)?)
@@ -102,13 +103,13 @@ impl World {
         self.products.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Does something that others rely on: if it fails, they are told.
+    /// Runs a step that other processes rely on. If it fails, they are notified.
     pub(super) fn guarded<T>(
         &self,
         act: impl FnOnce(&World) -> Result<T, DistributedError>,
     ) -> Result<T, DistributedError> {
         act(self).inspect_err(|error| match error {
-            // They know.
+            // The others know already.
             DistributedError::Peer { .. } => {}
             error => self.store.fail(&format!("has failed: {error}")),
         })
@@ -156,13 +157,13 @@ fn open(launch: Launch, rendezvous: Rendezvous, patience: Duration) -> Result<Ar
     }
 }
 
-/// The address that the launcher's variables give.
+/// The address that the launcher's variables name.
 fn launchers_address(variable: impl Fn(&str) -> Option<String>, launch: Launch) -> Result<String, DistributedError> {
     let Launch { rank, size, .. } = launch;
     let (Some(host), Some(port)) = (variable("MASTER_ADDR"), variable("MASTER_PORT")) else {
         return Err(DistributedError::NoPlace { size });
     };
-    // torchrun's agent may listen at the port itself, for PyTorch's own store.
+    // torchrun's agent may itself listen at the port, for PyTorch's own store.
     let next = u16::from(variable("TORCHELASTIC_RUN_ID").is_some());
     let port = port.trim().parse::<u16>().ok().and_then(|port| port.checked_add(next));
     match port {

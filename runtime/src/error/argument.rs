@@ -34,7 +34,7 @@ pub enum ArgumentError {
         /// Type of D in the schedule.
         expected: DType,
     },
-    /// A matrix of another library whose strides cannot be expressed by a leading dimension.
+    /// A matrix of another library with strides that a leading dimension cannot express.
     #[error("{}{strides}", .operand.map_or(String::new(), |operand| format!("{}: ", operand.upper())))]
     Strides {
         /// The matrix of a product.
@@ -65,7 +65,7 @@ pub enum ArgumentError {
         /// The expected extents, and why.
         expected: String,
     },
-    /// The number of matrices differs from what the schedule computes, or from that of the other operands.
+    /// The number of matrices differs from the number of products of the schedule, or from that of the other operands.
     #[error("{} is {got} matrices, {expected} are needed{}", .operand.upper(),
         if *.expected == 1 { "; batch(strided) computes many products" } else { "" })]
     Batch {
@@ -132,7 +132,7 @@ pub enum ArgumentError {
     },
     /// A copy of a matrix in page-locked memory would be recorded into a graph.
     #[error(
-        "the stream is recording a graph, and a copy of a pinned matrix is no part of one: nothing would keep the host from \
+        "the stream is recording a graph, and a graph cannot contain a copy of a pinned matrix: nothing would keep the host from \
          its memory while the graph runs"
     )]
     PinnedInCapture,
@@ -184,7 +184,7 @@ pub enum ArgumentError {
         /// Leading dimension.
         ld: usize,
     },
-    /// A slice whose length does not match the matrix.
+    /// A slice with a length that does not match the matrix.
     #[error(
         "a slice of {got} elements is not a matrix of {rows} x {cols} with a leading dimension of {ld}, which has {needed}"
     )]
@@ -210,7 +210,7 @@ pub enum ArgumentError {
         /// Bytes of an element.
         bytes: u32,
     },
-    /// A matrix whose last byte is past the end of the address space.
+    /// A matrix that ends past the end of the address space.
     #[error("{name} reaches past the end of the address space: {elements} elements from {address:#x}")]
     AddressSpace {
         /// `A`, `B`, `C`, `D` or a vector's name.
@@ -264,7 +264,7 @@ pub enum ArgumentError {
     UnknownScalar {
         /// The name given.
         name: String,
-        /// Those it has, in words.
+        /// The known ones, in words.
         known: String,
     },
     /// A scalar that the accumulator's type cannot hold.
@@ -288,7 +288,7 @@ pub enum ArgumentError {
     UnknownVector {
         /// The name given.
         name: String,
-        /// Those it has, in words.
+        /// The known ones, in words.
         known: String,
     },
     /// A vector of the wrong length.
@@ -303,7 +303,7 @@ pub enum ArgumentError {
         /// The length needed.
         expected: usize,
     },
-    /// A vector whose elements are not of the accumulator's type.
+    /// A vector with elements of a type other than the accumulator's.
     #[error("vector `{name}` has elements of type {got}, the epilogue computes in {expected}")]
     VectorType {
         /// Its name.
@@ -325,13 +325,13 @@ pub enum ArgumentError {
         /// The tile's extent.
         tile: u32,
     },
-    /// Every entry requires something that the operands do not have.
+    /// Every entry has a requirement that the operands do not meet.
     #[error("no entry suits these operands: {}", in_words(.entries))]
     NoEntry {
-        /// What each of them lacks.
+        /// What the operands lack for each of them.
         entries: Vec<Refusal>,
     },
-    /// As many A as B make a group.
+    /// A group needs the same number of A and B.
     #[error("{a} matrices A and {b} matrices B: each product has one of each")]
     GroupCount {
         /// The number of A.
@@ -364,7 +364,7 @@ pub enum ArgumentError {
         .d.start, .d.end, .input.start, .input.end
     )]
     OverlapInGroup {
-        /// Index of the product whose D it is.
+        /// Index of the product that the D belongs to.
         index: usize,
         /// Bytes of that D.
         d: Range<u64>,
@@ -385,7 +385,7 @@ pub enum ArgumentError {
         /// The maximum.
         limit: u64,
     },
-    /// Many products for a schedule of one, or of equal ones.
+    /// Many products for a schedule that computes one, or equal ones.
     #[error("{products} products, and the schedule computes {batch}; batch(grouped) computes products of any extents")]
     NoGroup {
         /// The number of products.
@@ -393,15 +393,15 @@ pub enum ArgumentError {
         /// What the schedule computes.
         batch: String,
     },
-    /// A list in device memory that is not at a multiple of the size of a line.
+    /// A list in device memory that is not aligned to the size of a record.
     #[error("the list of products at {address:#x} is not at a multiple of {bytes} bytes")]
     ListAddress {
         /// Its address.
         address: u64,
-        /// The number that divides an address of a list.
+        /// The required alignment.
         bytes: u32,
     },
-    /// A list of products whose alignments are not known, and no entry that takes any.
+    /// A list of products with unknown alignments, and no entry that takes any alignment.
     #[error(
         "no entry suits a list from device memory: those without tensor maps require alignments or extents of its products, \
          and nothing is stated about them"

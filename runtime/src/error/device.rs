@@ -12,7 +12,7 @@ pub enum DeviceError {
         /// Why.
         reason: String,
     },
-    /// There are fewer devices than asked for.
+    /// There are fewer devices than requested.
     #[error("no CUDA device {ordinal}: this machine has {count}")]
     NoSuchDevice {
         /// The requested number.
@@ -37,9 +37,9 @@ pub enum DeviceError {
     Limit {
         /// `threads` or `bytes of shared memory`.
         what: &'static str,
-        /// How much the kernel needs.
+        /// The kernel's requirement.
         needed: u64,
-        /// How much there is.
+        /// The device's limit.
         limit: u64,
         /// The device's name.
         device: String,
@@ -51,7 +51,7 @@ pub enum DeviceError {
         device: String,
         /// The purpose of the memory.
         what: String,
-        /// Bytes asked for.
+        /// Bytes requested.
         bytes: u64,
     },
     /// The driver's linker rejected the PTX.
@@ -67,14 +67,14 @@ pub enum DeviceError {
     DriverTooOld {
         /// `.version` of the PTX.
         ptx: String,
-        /// Version of CUDA that the driver has.
+        /// Version of CUDA that the driver belongs to.
         driver: String,
         /// The newest version of PTX that it reads.
         newest: String,
         /// What to do about it.
         remedy: String,
     },
-    /// The driver has no tensor maps, which copies by TMA need.
+    /// The driver does not have tensor maps, which copies by TMA need.
     #[error(
         "{device}: its driver has no cuTensorMapEncodeTiled, which `load(tma)` and `store(tma)` need: update it to that of CUDA \
          12.0 or newer, or copy by `load(cp_async)` and `store(staged)`"
@@ -85,7 +85,7 @@ pub enum DeviceError {
     },
     /// A kernel did something illegal on the GPU; its context is dead.
     #[error(
-        "{device} reported {code}: a kernel did something illegal, and this process can use the GPU no more (its context \
+        "{device} reported {code}: a kernel did something illegal, and this process can no longer use the GPU (its context \
          is dead, with all device memory in it); `in_interpreter()` on the call or the compiled product repeats it where \
          the instruction and its clause are named"
     )]
@@ -96,7 +96,7 @@ pub enum DeviceError {
         code: String,
     },
     /// An earlier kernel did something illegal; the driver was not called.
-    #[error("{device} takes no more work: its context died of {code} earlier in this process")]
+    #[error("{device} accepts no more work: its context died of {code} earlier in this process")]
     ContextLost {
         /// The device's name.
         device: String,

@@ -1,4 +1,4 @@
-//! What a large product takes besides A, B and D.
+//! The arguments of a large product in addition to A, B and D.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::element::Element;
 use crate::error::ArgumentError;
 use crate::view::{AnyRef, AsMatrix, Strides};
 
-/// The epilogue's operands besides A B, and where to report progress.
+/// The epilogue's operands in addition to A B, and the callback for progress.
 #[derive(Default)]
 pub struct Arguments<'a> {
     pub(super) c: Option<Result<AnyRef<'a>, Strides>>,
@@ -19,15 +19,15 @@ pub struct Arguments<'a> {
     pub(super) progress: Option<Box<dyn FnMut(Progress) + 'a>>,
 }
 
-/// How far a product is.
+/// The progress of a product.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
     /// Elements of D that are finished.
     pub finished: u64,
     /// Elements of D.
     pub elements: u64,
-    /// The share of the multiplications that are done, from 0 to 1, those of unfinished strips included. It falls when a
-    /// device fails, since others repeat what it has not finished.
+    /// The share of the multiplications that are done, from 0 to 1, including those of unfinished strips. It falls when
+    /// a device fails, since others repeat the work that it has not finished.
     pub multiplied: f64,
 }
 
@@ -37,7 +37,8 @@ impl<'a> Arguments<'a> {
         Arguments::default()
     }
 
-    /// The matrix that the epilogue calls `c`. It is not D: a strip of D that is not finished could not be computed again.
+    /// The matrix that the epilogue calls `c`. It must not be D: a strip of D that is not finished could not be
+    /// computed again.
     pub fn c(mut self, c: &'a impl AsMatrix) -> Arguments<'a> {
         self.c = Some(c.as_any());
         self
@@ -49,19 +50,20 @@ impl<'a> Arguments<'a> {
         self
     }
 
-    /// A vector of the epilogue: as many elements as D has rows (`name[m]`) or columns (`name[n]`).
+    /// A vector of the epilogue, with one element for each row (`name[m]`) or column (`name[n]`) of D.
     pub fn vector<T: Element>(mut self, name: &str, elements: &'a [T]) -> Arguments<'a> {
         self.vectors.push((name.into(), T::DTYPE, bytemuck::cast_slice(elements)));
         self
     }
 
-    /// Whether there is a C.
+    /// Whether a C was given.
     pub(crate) fn has_c(&self) -> bool {
         self.c.is_some()
     }
 
-    /// Checks the scalars and vectors of a problem's epilogue: the constants of its launches, and whether one of them drops
-    /// the product. As in BLAS, a product that is multiplied by 0 is not computed, whatever A and B contain.
+    /// Checks the scalars and vectors of a problem's epilogue. Returns the constants of its launches, and whether one
+    /// of them drops the product. As in BLAS, a product that is multiplied by 0 is not computed, whatever A and B
+    /// contain.
     pub(crate) fn resolve(&self, problem: &Problem, extents: Extents) -> Result<(Constants<'a>, bool), ArgumentError> {
         let (epilogue, acc) = (&problem.epilogue, problem.types.epilogue());
         let scalars = checks::resolve_scalars(epilogue, acc, &self.scalars)?;
@@ -81,7 +83,7 @@ impl<'a> Arguments<'a> {
         Ok((Constants { scalars: named, vectors }, dropped))
     }
 
-    /// Is called whenever a slab of K is multiplied, and whenever a strip of D is finished.
+    /// Sets a callback that runs whenever a slab of K is multiplied, and whenever a strip of D is finished.
     pub fn progress(mut self, report: impl FnMut(Progress) + 'a) -> Arguments<'a> {
         self.progress = Some(Box::new(report));
         self

@@ -1,4 +1,5 @@
-//! What a product of host matrices cannot be faster than: its products without their copies, and its copies without them.
+//! Lower bounds for the time of a product of host matrices: its products without their copies, and its copies without
+//! them.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -16,20 +17,21 @@ use crate::view::{AsMatrix, AsMatrixMut};
 /// The times of the two halves of a plan, each performed without the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Every product, on slabs that are already there.
+    /// Time of every product, on slabs that are already on the device.
     pub products: Duration,
-    /// Every copy: from the host, between devices, to the host.
+    /// Time of every copy: from the host, between devices, to the host.
     pub copies: Duration,
 }
 
 impl Bounds {
-    /// The larger of the two, below which no overlap of copies and products gets.
+    /// The larger of the two: no overlap of copies and products can be faster.
     pub fn larger(&self) -> Duration {
         self.products.max(self.copies)
     }
 }
 
-/// Which operations run, by their index; every order keeps all events, so that the streams wait as they do in the whole plan.
+/// The operations to run, by their index. Every order keeps all events, so that the streams wait as they do in the
+/// whole plan.
 struct Orders {
     /// Copies to the devices that fill each part of a buffer once.
     fill: Vec<usize>,
@@ -65,12 +67,12 @@ impl Orders {
 }
 
 impl Large {
-    /// Measures the plan of [`Large::run`] for the same arguments twice: its products without copies, on the first slabs that
-    /// each slot of the ring holds, and its copies without products. Afterwards D is unspecified.
+    /// Measures the plan of [`Large::run`] for the same arguments twice: its products without copies, on the first slab
+    /// that each slot of the ring holds, and its copies without products. Afterwards D is unspecified.
     ///
     /// # Errors
     ///
-    /// Those of [`Large::run`]. A device that fails always ends it.
+    /// Those of [`Large::run`]. The failure of a device always ends the measurement.
     pub fn bounds(
         &self,
         d: &mut impl AsMatrixMut,
@@ -147,7 +149,7 @@ mod tests {
             all.len() + count(&all, events),
             "each other operation is in one of them"
         );
-        // Slots are filled once: what the products read is there, and what the copies bring is more.
+        // Slots are filled once. That covers everything that the products read, but not all copies.
         assert!(fill.len() < copies.len());
         let written: Vec<Access> = accesses(&plan, &fill).filter(|access| access.kind == AccessKind::Write).collect();
         let own: Vec<Access> = accesses(&plan, &products).filter(|access| access.kind == AccessKind::Write).collect();

@@ -6,11 +6,11 @@ use super::region::Region;
 use crate::error::{ArgumentError, DeviceError, Error};
 use ptx_gemm_dsl::Diagnostics;
 
-/// Why a product of host matrices was not computed, or not to the end.
+/// Why a product of host matrices was not computed, or not completely.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LargeError {
-    /// There is no plan; nothing has run.
+    /// No plan is possible; nothing has run.
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// A wrong argument, a schedule that does not compile, or a device that is missing; nothing has run.
@@ -24,12 +24,12 @@ pub enum LargeError {
     Batched,
 }
 
-/// What is left when devices fail.
+/// The state of D after devices have failed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Incomplete {
-    /// Strips of D that are complete. Each is what it would be without the failure.
+    /// Strips of D that are complete. Each has the same values as without the failure.
     pub finished: Vec<Region>,
-    /// Parts of D that are not: unchanged, or partly written.
+    /// Parts of D that are not complete: unchanged, or partly written.
     pub left: Vec<Region>,
     /// The devices that failed, in the order in which they were noticed.
     pub failures: Vec<Failure>,
@@ -47,7 +47,7 @@ impl std::fmt::Display for Incomplete {
         let sum = |regions: &[Region]| regions.iter().map(Region::elements).sum::<u64>();
         let (finished, left) = (sum(&self.finished), sum(&self.left));
         write!(f, "{} strips of D are finished, {finished} of {} elements", self.finished.len(), finished + left)?;
-        /// Strips that a message lists.
+        /// Number of strips that a message lists.
         const LISTED: usize = 4;
         for strip in self.finished.iter().take(LISTED) {
             write!(f, ", D{strip}")?;

@@ -39,7 +39,7 @@ impl Host<'_> {
     }
 }
 
-/// The indices of the contiguous runs of a region, and what each holds of its run, in elements.
+/// The indices of the contiguous runs of a region, and its range within each run, in elements.
 pub(crate) fn runs(layout: Layout, region: Region) -> (Range<usize>, Range<usize>) {
     let (rows, cols) = (region.row..region.row + region.rows, region.col..region.col + region.cols);
     match layout {
@@ -48,13 +48,13 @@ pub(crate) fn runs(layout: Layout, region: Region) -> (Range<usize>, Range<usize
     }
 }
 
-/// Where a part of a run is in the slice of its matrix, in bytes.
+/// The place of a part of a run in the slice of its matrix, in bytes.
 fn place(shape: Shape, element: usize, run: usize, elements: &Range<usize>) -> Range<usize> {
     let start = run * shape.ld;
     (start + elements.start) * element..(start + elements.end) * element
 }
 
-/// A rectangle of a host matrix. Its runs are those of the rectangle.
+/// A rectangle of a host matrix, with the runs of the rectangle.
 #[derive(Clone, Copy)]
 pub(crate) struct Part<'h> {
     pub(crate) matrix: AnyRef<'h>,
@@ -73,7 +73,7 @@ impl Runs for Part<'_> {
     }
 }
 
-/// The same, to be written.
+/// The same, for writing.
 pub(crate) struct PartMut<'h> {
     pub(crate) matrix: AnyMut<'h>,
     pub(crate) region: Region,

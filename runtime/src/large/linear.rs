@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use super::operation::{Action, Operation, Stream};
 use crate::random::SplitMix64;
 
-/// A random order in which each stream runs its operations in turn, and each wait comes after its event. Equal seeds
-/// give equal orders.
+/// A random order in which each stream runs its operations in sequence, and each wait comes after its event. Equal
+/// seeds give equal orders.
 pub fn shuffled(operations: &[Operation], seed: u64) -> Vec<usize> {
     let mut queues: BTreeMap<(usize, Stream), Vec<usize>> = BTreeMap::new();
     for (index, operation) in operations.iter().enumerate().rev() {
         queues.entry((operation.device, operation.stream)).or_default().push(index);
     }
     let mut queues: Vec<Vec<usize>> = queues.into_values().collect();
-    // An event that is never recorded holds nobody back.
+    // A wait for an event that is never recorded blocks nothing.
     let mut pending: BTreeMap<usize, usize> = BTreeMap::new();
     for operation in operations {
         if let Action::Record(event) = operation.action {

@@ -1,7 +1,8 @@
-//! Products of host matrices of any size, on one or several devices whose memory need not hold them.
+//! Products of host matrices of any size, on one or several devices that need not have memory for the whole matrices.
 //!
-//! C stays: each device keeps a block of it, and slabs of K stream past through a ring. Devices exchange slabs directly where
-//! there is a link. Copies in both directions, exchanges and products overlap; streams and events alone order them.
+//! C is stationary: each device keeps a block of it, and slabs of K stream past through a ring. Devices exchange slabs
+//! directly if they are linked. Copies in both directions, exchanges and products overlap; only streams and events
+//! order them.
 //!
 //! ```text
 //! Schedule -> sums (a schedule for the first, middle and last slab)

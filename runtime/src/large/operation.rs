@@ -7,7 +7,7 @@ use ptx_gemm_dsl::terms::Operand;
 use super::region::Region;
 use ptx_gemm_dsl::sums::Part;
 
-/// The streams of a device. Operations on one stream run in order, on different streams at the same time.
+/// The streams of a device. Operations on one stream run in order; those on different streams run concurrently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stream {
     /// Slabs of A and B from the host.
@@ -34,24 +34,25 @@ pub enum Buffer {
     A(usize),
     /// A K-slab of B in a slot of the ring.
     B(usize),
-    /// The sums over the slabs so far, in the accumulator's type; also D, and C, if these have the same type and layout.
+    /// The sums over the slabs so far, in the accumulator's type. Also D, and C, if these have the same type and
+    /// layout.
     Sum,
-    /// A block of C that has another type or layout than the sums.
+    /// A block of C with a type or layout other than that of the sums.
     Addend,
-    /// A block of D that has another type than the sums.
+    /// A block of D with a type other than that of the sums.
     Result,
-    /// A panel of A that this process has itself, of a product across processes.
+    /// A panel of A that this process itself has, in a product across processes.
     OwnA(usize),
-    /// The same of B.
+    /// The same for B.
     OwnB(usize),
 }
 
 /// A rectangle of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
-    /// Which buffer, of the operation's own device.
+    /// The buffer, of the operation's own device.
     pub buffer: Buffer,
-    /// Which elements of it.
+    /// The elements of the buffer.
     pub region: Region,
 }
 
@@ -62,38 +63,38 @@ pub enum Action {
     Upload {
         /// A, B or C.
         operand: Operand,
-        /// Where it is in the host's matrix.
+        /// The place in the host's matrix.
         host: Region,
-        /// Where it goes.
+        /// The destination.
         to: Place,
     },
     /// Copies a rectangle from the same place of another device.
     Receive {
         /// The other device.
         from: usize,
-        /// Where it is there, and goes here.
+        /// The place on both devices.
         place: Place,
     },
     /// Takes part in a broadcast: the root's panel goes to every process of its row of the grid, or of its column.
     Broadcast {
         /// A along rows, B along columns.
         operand: Operand,
-        /// Which panel of K.
+        /// Index of the panel of K.
         panel: usize,
-        /// The device that has it.
+        /// The device that has the panel.
         root: usize,
-        /// Where it is there.
+        /// The place on that device.
         from: Place,
-        /// Where it goes here; the same place on the root.
+        /// The destination; the same place on the root.
         to: Place,
     },
     /// Multiplies one slab.
     Multiply(Product),
     /// Copies a strip of D to the host.
     Download {
-        /// Where it is.
+        /// The place on the device.
         from: Place,
-        /// Where it goes in the host's matrix.
+        /// The place in the host's matrix.
         host: Region,
     },
     /// Marks this point of the stream.
@@ -105,39 +106,39 @@ pub enum Action {
 /// One launch: a strip of a block of D, or all of it, and one slab of K.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Product {
-    /// Which of the schedules runs.
+    /// The schedule that runs.
     pub part: Part,
     /// The slab of A.
     pub a: Place,
     /// The slab of B.
     pub b: Place,
-    /// What the kernel reads as C: C, or the sums so far.
+    /// The matrix that the kernel reads as C: C, or the sums so far.
     pub c: Option<Place>,
-    /// Where the result goes.
+    /// The destination of the result.
     pub d: Place,
     /// The rows and columns of the host's D, which select the elements of the epilogue's vectors.
     pub host: Region,
 }
 
-/// An operation, and where it runs.
+/// An operation, and the stream that it runs on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
     /// Index of the device.
     pub device: usize,
-    /// Which of its streams.
+    /// The stream.
     pub stream: Stream,
-    /// What it does.
+    /// The action.
     pub action: Action,
 }
 
 /// Memory that an operation accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Whose memory.
+    /// The accessed matrix.
     pub memory: Memory,
-    /// Which elements.
+    /// The accessed elements.
     pub region: Region,
-    /// Whether they are written.
+    /// Whether they are read or written.
     pub kind: AccessKind,
 }
 
@@ -187,7 +188,7 @@ impl Operation {
 }
 
 impl Access {
-    /// True if the order of the two matters.
+    /// Whether the order of the two matters.
     pub fn conflicts(&self, other: &Access) -> bool {
         self.memory == other.memory
             && (self.kind == AccessKind::Write || other.kind == AccessKind::Write)

@@ -1,4 +1,4 @@
-//! Performs the operations of a plan on an executor, and finds out what is finished when something fails.
+//! Performs the operations of a plan on an executor, and determines what is finished when something fails.
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -10,9 +10,10 @@ use super::plan::Plan;
 use super::region::Region;
 use crate::error::Error;
 
-/// How long it may take after a device has failed until the next event of another ends. No launch takes this long.
+/// Longest time from the failure of a device, or from an event after it, to the next event of another device. No launch
+/// takes this long.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Between two looks at the devices at the end of a plan.
+/// Pause between two checks of the devices at the end of a plan.
 const PAUSE: Duration = Duration::from_micros(200);
 
 /// A device that failed, and why.
@@ -26,7 +27,7 @@ pub struct Failure {
     pub error: Error,
 }
 
-/// What has happened.
+/// The outcome.
 #[derive(Debug, Default)]
 pub(crate) struct Performed {
     /// Strips of D that are complete on the host, in the plan's coordinates.
@@ -36,8 +37,8 @@ pub(crate) struct Performed {
 
 /// Starts every operation in the given order, and waits for the end.
 ///
-/// After a failure no operation of that device is started, and none that waits for one that was not; the others go on.
-/// Calls `progress` for each product and each download when it has ended.
+/// After a failure, it starts no operation of that device, and none that waits for an operation that was not started;
+/// the others continue. Calls `progress` for each product and each download when it has ended.
 pub(crate) fn perform(
     plan: &Plan,
     order: impl Iterator<Item = usize>,

@@ -1,4 +1,4 @@
-//! A schedule for host matrices of any size, its devices, and how much of their memory it may use.
+//! A schedule for host matrices of any size, its devices, and the memory budget on them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use crate::device::{Device, DeviceKind};
 use crate::kernel::Kernel;
 use ptx_gemm_dsl::sums::{Part, Sums};
 
-/// Bytes of a device's memory that are used if no budget is given and the device does not say how much is free.
+/// Bytes of a device's memory that are used if no budget is given and the device does not report its free memory.
 const DEFAULT_BUDGET: u64 = 1 << 30;
-/// The share of a GPU's free memory that is used if no budget is given: kernels and the driver need some as well.
+/// The share of a GPU's free memory that is used if no budget is given: kernels and the driver also need memory.
 const FREE_SHARE: f64 = 0.9;
 /// Multiply-adds per second that are assumed if no rates are given: those of a good f32 kernel on an H200.
 const DEFAULT_FLOPS: f64 = 55e12;
@@ -33,8 +33,8 @@ pub enum OnFailure {
     /// The other devices finish what they can; then the call returns [`LargeError::Incomplete`].
     #[default]
     Stop,
-    /// The other devices also compute what the failed one has not finished, which is everything if it was dead before. An
-    /// error only if no device is left.
+    /// The other devices also compute what the failed one has not finished, which is everything if it was dead before.
+    /// An error only if no device is left.
     Continue,
 }
 
@@ -64,7 +64,7 @@ pub struct Large {
     links: Option<Links>,
     /// Whether plans without arguments read C, if the epilogue uses it.
     planned: Addend,
-    /// Whether they leave out the product.
+    /// Whether they drop the product.
     drops: bool,
     pub(super) tuning: Tuning,
     rates: Rates,
@@ -96,32 +96,33 @@ impl Large {
         })
     }
 
-    /// The devices: GPUs, or interpreters. Two names of one device count as two.
+    /// Sets the devices: GPUs, or interpreters. A device that is named twice counts as two.
     pub fn devices(self, devices: &[Device]) -> Large {
         Large { devices: devices.to_vec(), ..self }
     }
 
-    /// Bytes that may be used of each device's memory. Without a budget: nine tenths of what is free on a GPU.
+    /// Sets the bytes that may be used of each device's memory. The default is nine tenths of the free memory of a GPU.
     pub fn budget(self, bytes: u64) -> Large {
         Large { budget: Some(bytes), ..self }
     }
 
-    /// Copies between devices. Without this: directly where the devices can, and through the host otherwise.
+    /// Sets the copies between devices. The default is direct copies if the devices can, and copies through the host
+    /// otherwise.
     pub fn links(self, links: Links) -> Large {
         Large { links: Some(links), ..self }
     }
 
-    /// Numbers that the plan otherwise determines. Equal depths of slabs give equal bits.
+    /// Fixes numbers that the plan otherwise determines. Equal depths of slabs give equal bits.
     pub fn tuning(self, tuning: Tuning) -> Large {
         Large { tuning, ..self }
     }
 
-    /// The speeds from which the fastest plan and its time are estimated.
+    /// Sets the speeds that the estimate uses to find the fastest plan and its time.
     pub fn rates(self, rates: Rates) -> Large {
         Large { rates, ..self }
     }
 
-    /// What happens when a device fails.
+    /// Sets what happens when a device fails.
     pub fn on_failure(self, on_failure: OnFailure) -> Large {
         Large { on_failure, ..self }
     }
@@ -135,8 +136,8 @@ impl Large {
         Ok(checks::resolve_scalars(&problem.epilogue, problem.types.epilogue(), given)?)
     }
 
-    /// Plans for these scalars, in the order of the epilogue: one of 0 can drop C, or the product. Without this, everything
-    /// counts as read. It does not concern [`Large::run`], which has its own scalars.
+    /// Plans for these scalars, in the order of the epilogue: one of 0 can drop C, or the product. Without this,
+    /// everything counts as read. It does not affect [`Large::run`], which has its own scalars.
     pub fn planned_with(self, scalars: &[f64]) -> Large {
         let epilogue = &self.sums.problem.epilogue;
         let planned = if epilogue.reads_c(scalars) { Addend::Read } else { Addend::Absent };
@@ -156,7 +157,7 @@ impl Large {
         self.plan_of(request, Some(&devices[0]))
     }
 
-    /// The plan for a number of devices that need not be there, all linked and with `budget` bytes each.
+    /// The plan for a number of devices that need not exist, all linked and with `budget` bytes each.
     pub fn plan_for(&self, devices: usize, budget: u64, m: usize, n: usize, k: usize) -> Result<Plan, LargeError> {
         let links = self.links.clone().unwrap_or(Links::All);
         let k = if self.drops { 0 } else { k };
@@ -164,7 +165,7 @@ impl Large {
         self.plan_of(self.numbers([m, n, k], self.may_read_c(), vector_bytes, devices, links, budget), None)
     }
 
-    /// Bytes of the epilogue's vectors, which every device holds whole.
+    /// Bytes of the epilogue's vectors, which every device holds completely.
     fn vector_bytes(&self, m: usize, n: usize) -> u64 {
         let problem = &self.sums.problem;
         let len = |vector: &Vector| if vector.axis == Axis::M { m } else { n } as u64;
@@ -179,8 +180,8 @@ impl Large {
         }
     }
 
-    /// The devices that answer, by their index, and why the others do not; the first of these is an error with
-    /// [`OnFailure::Stop`].
+    /// The devices that respond, by their index, and why the others do not. With [`OnFailure::Stop`], the first of the
+    /// latter is an error.
     #[allow(clippy::type_complexity)] // Two lists.
     pub(super) fn living(&self, devices: &[Device]) -> Result<(Vec<(usize, Device)>, Vec<Failure>), LargeError> {
         let (mut living, mut failures) = (Vec::new(), Vec::new());
@@ -194,7 +195,7 @@ impl Large {
         Ok((living, failures))
     }
 
-    /// Whether C is read as far as a plan without arguments can tell.
+    /// Whether C is read, as far as a plan without arguments can tell.
     fn may_read_c(&self) -> Addend {
         if self.sums.problem.epilogue.uses_c() { self.planned } else { Addend::Absent }
     }
@@ -256,19 +257,19 @@ impl fmt::Debug for Large {
     }
 }
 
-/// What every one of the devices has to spare.
+/// The free memory that every one of the devices has.
 fn free(devices: &[Device]) -> Result<u64, LargeError> {
     let mut least = u64::MAX;
     for device in devices {
         let free = device.backend().free_bytes()?.map(|bytes| (bytes as f64 * FREE_SHARE) as u64);
-        // Two names of one GPU share its memory.
+        // A GPU that is named twice shares its memory.
         let sharing = devices.iter().filter(|other| other.shares_memory_with(device)).count().max(1);
         least = least.min(free.map_or(DEFAULT_BUDGET, |free| free / sharing as u64));
     }
     Ok(least)
 }
 
-/// Which devices copy from which others: interpreters do, and GPUs where the hardware can.
+/// Which devices copy from each other: interpreters do, and GPUs if the hardware can.
 fn links(devices: &[Device]) -> Links {
     let join = |to: &Device, from: &Device| match (to.kind(), from.kind()) {
         (DeviceKind::Interpreter, DeviceKind::Interpreter) => true,

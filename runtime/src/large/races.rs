@@ -1,24 +1,25 @@
-//! Checks that the operations of a plan are ordered: no two that access the same memory, one of them writing, may run at
-//! the same time.
+//! Checks that the operations of a plan are ordered: no two may run at the same time if they access the same memory and
+//! one of them writes.
 //!
 //! One operation happens before another if it is earlier on the same stream, or if an event recorded after it is waited
-//! for before the other. Only operations, records and waits are read, not the steps or dependencies that the plan was made from.
+//! for before the other. The check reads only operations, records and waits, not the steps or dependencies that the
+//! plan was made from.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use super::operation::{Access, AccessKind, Action, Memory, Operation, Stream};
 
-/// Two operations that nothing orders, and what they access.
+/// Two operations that nothing orders, and their accesses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Race {
     /// Index of the earlier one, in the order of issue.
     pub first: usize,
     /// Index of the later one.
     pub second: usize,
-    /// What the first does there.
+    /// The access of the first.
     pub earlier: Access,
-    /// What the second does there.
+    /// The access of the second.
     pub later: Access,
 }
 
@@ -34,18 +35,18 @@ impl fmt::Display for Race {
     }
 }
 
-/// What precedes what.
+/// The order of operations.
 #[derive(Clone, Debug)]
 pub struct Order {
     /// The stream of each operation.
     streams: Vec<usize>,
-    /// How many operations of each stream precede an operation, or are it.
+    /// By operation, the number of operations of each stream that precede it, including itself.
     clocks: Vec<Vec<u32>>,
 }
 
 impl Order {
-    /// The order that streams and events give. A wait for an event that is recorded later, or never, orders nothing, as
-    /// on a device.
+    /// The order that streams and events establish. As on a device, a wait for an event that is recorded later, or
+    /// never, orders nothing.
     pub fn of(operations: &[Operation]) -> Order {
         let index = |operation: &Operation| operation.device * Stream::ALL.len() + operation.stream as usize;
         let streams: Vec<usize> = operations.iter().map(index).collect();
@@ -68,7 +69,7 @@ impl Order {
         Order { streams, clocks }
     }
 
-    /// True if one operation has ended when the other begins.
+    /// Whether one operation has ended when the other begins.
     pub fn precedes(&self, first: usize, second: usize) -> bool {
         let stream = self.streams[first];
         first != second && self.clocks[first][stream] <= self.clocks[second][stream]
@@ -90,7 +91,7 @@ pub fn races(operations: &[Operation]) -> Vec<Race> {
                 races.push(Race { first, second, earlier, later });
             }
             if later.kind == AccessKind::Write {
-                // Whoever races with these, and not with this write, would precede it.
+                // An operation that races with these, and not with this write, would precede it.
                 all.retain(|(first, earlier)| {
                     !(later.region.covers(&earlier.region) && order.precedes(*first, second))
                 });

@@ -23,7 +23,7 @@ impl Region {
         Region { row: rows.start, col: cols.start, rows: len(&rows), cols: len(&cols) }
     }
 
-    /// True if it has no element.
+    /// Whether it has no elements.
     pub fn is_empty(&self) -> bool {
         self.rows == 0 || self.cols == 0
     }
@@ -33,16 +33,16 @@ impl Region {
         self.rows as u64 * self.cols as u64
     }
 
-    /// True if some element belongs to both.
+    /// Whether an element belongs to both.
     pub fn overlaps(&self, other: &Region) -> bool {
-        let meet = |a: usize, la: usize, b: usize, lb: usize| a < b + lb && b < a + la;
+        let overlap = |a: usize, la: usize, b: usize, lb: usize| a < b + lb && b < a + la;
         !self.is_empty()
             && !other.is_empty()
-            && meet(self.row, self.rows, other.row, other.rows)
-            && meet(self.col, self.cols, other.col, other.cols)
+            && overlap(self.row, self.rows, other.row, other.rows)
+            && overlap(self.col, self.cols, other.col, other.cols)
     }
 
-    /// True if every element of `other` belongs to this one.
+    /// Whether every element of `other` belongs to this one.
     pub fn covers(&self, other: &Region) -> bool {
         other.is_empty()
             || self.row <= other.row

@@ -1,4 +1,5 @@
-//! Runs a large product: checks its arguments, plans, performs, and plans again for what a failed device has left.
+//! Runs a large product: checks its arguments, plans, performs, and plans again for the work that a failed device has
+//! left.
 
 use std::time::{Duration, Instant};
 
@@ -20,26 +21,26 @@ use crate::checks;
 use crate::compiled::CompiledGemm;
 use crate::device::Device;
 use crate::error::{ArgumentError, Error};
-use crate::shape::{Laid, Shape, Stack};
+use crate::shape::{Placement, Shape, Stack};
 use crate::view::{AnyRef, AsMatrix, AsMatrixMut};
 use ptx_gemm_dsl::sums::Part;
 
-/// What a product has cost.
+/// The cost of a product.
 #[derive(Clone, Debug)]
 pub struct LargeRun {
-    /// The plan that ran, or the first of them if devices failed.
+    /// The plan that ran, or the first one if devices failed.
     pub plan: Plan,
     /// From the first operation to the last strip of D, without compiling, reserving memory and pinning.
     pub time: Duration,
-    /// Devices that failed, whose work others have done.
+    /// Devices that failed; others have done their work.
     pub failures: Vec<Failure>,
 }
 
-/// What a product runs on and with, once its arguments are checked.
+/// The devices, operands and constants of a product, once its arguments are checked.
 pub(super) struct Prepared<'h> {
     /// The devices that are alive, by their index.
     pub(super) using: Vec<(usize, Device)>,
-    /// Why the others are not.
+    /// Why the other devices are not used.
     pub(super) failures: Vec<Failure>,
     pub(super) host: Host<'h>,
     pub(super) constants: Constants<'h>,
@@ -92,8 +93,8 @@ impl Large {
         Ok(Prepared { using, failures, host, constants, addend, depth })
     }
 
-    /// Plans and performs the whole product, and again for what a failed device has left. Starts with the devices in use, by
-    /// their index, and those that have failed before.
+    /// Plans and performs the whole product, and again for the work that a failed device has left. Starts with the
+    /// devices in use, by their index, and those that have failed before.
     fn compute(
         &self,
         (mut using, mut failures): (Vec<(usize, Device)>, Vec<Failure>),
@@ -115,17 +116,17 @@ impl Large {
             let plan = match request.and_then(|request| large.plan_of(request, present.first())) {
                 Ok(plan) => plan,
                 Err(error) if failures.is_empty() => return Err(error),
-                // What is finished is worth more than why the others cannot go on.
+                // The finished part is worth more than the reason why the others cannot continue.
                 Err(_) => {
                     left.push(region);
                     return Err(LargeError::Incomplete(Box::new(Incomplete { finished, left, failures })));
                 }
             };
-            // The same slabs, so that what others compute has the same bits.
+            // The same slabs, so that parts computed by other devices have the same bits.
             large.tuning.depth = Some(plan.geometry.depth.max(1));
             host.origin = [region.row, region.col];
             let before: u64 = finished.iter().map(Region::elements).sum();
-            // Without K, each element still counts once.
+            // With K = 0, each element still counts once.
             let depth = k.max(1) as u128;
             let (mut done, mut products) = (before, u128::from(before) * depth);
             let mut report = |ended: &Action| {
@@ -185,7 +186,7 @@ impl Large {
         (performed, begun.elapsed())
     }
 
-    /// What a plan needs of each of its devices, or every device that does not have it.
+    /// The sites of a plan, or every device that does not meet the requirements.
     pub(super) fn sites(
         &self,
         plan: &Plan,
@@ -203,8 +204,8 @@ impl Large {
         if failures.is_empty() { Ok(sites) } else { Err(failures) }
     }
 
-    /// Every check that the matrices allow, before anything is reserved: the constants of the launches, and how much of K
-    /// has to be summed.
+    /// Every check that the matrices allow, before anything is reserved. Returns the constants of the launches, and how
+    /// much of K has to be summed.
     fn check<'h>(
         &self,
         device: &Device,
@@ -217,15 +218,15 @@ impl Large {
         let problem = &self.sums.problem;
         let whole = self.sums.schedule(Part::Whole).map(|schedule| CompiledGemm::new(schedule, device)).transpose()?;
         let Some(whole) = whole else { return Ok((Constants::default(), 0)) };
-        let laid = |matrix: AnyRef<'_>| Laid { shape: matrix.shape, stack: Stack::ONE };
+        let placement = |matrix: AnyRef<'_>| Placement { shape: matrix.shape, stack: Stack::ONE };
         let operands = [(Operand::A, Some(a)), (Operand::B, Some(b)), (Operand::C, c), (Operand::D, Some(d))];
         for (operand, matrix) in operands.into_iter().filter_map(|(operand, matrix)| Some((operand, matrix?))) {
-            let empty = Laid { shape: Shape::packed(0, 0, Layout::Row), stack: Stack::ONE };
+            let empty = Placement { shape: Shape::packed(0, 0, Layout::Row), stack: Stack::ONE };
             checks::slice(problem, operand, matrix.dtype, empty, 0)?;
         }
-        let extents = checks::extents(whole.interface(), laid(a), laid(b), c.map(laid), laid(d))?;
+        let extents = checks::extents(whole.interface(), placement(a), placement(b), c.map(placement), placement(d))?;
         for (operand, matrix) in operands.into_iter().filter_map(|(operand, matrix)| Some((operand, matrix?))) {
-            checks::slice(problem, operand, matrix.dtype, laid(matrix), matrix.elements())?;
+            checks::slice(problem, operand, matrix.dtype, placement(matrix), matrix.elements())?;
         }
         let (constants, dropped) = arguments.resolve(problem, extents)?;
         let scalars: Vec<f64> = constants.scalars.iter().map(|(_, value)| *value).collect();
@@ -238,8 +239,8 @@ fn value(constants: &Constants<'_>, name: &str) -> f64 {
     constants.scalars.iter().find(|(known, _)| known == name).map_or(f64::NAN, |(_, value)| *value)
 }
 
-/// The executor for GPUs; any other devices, and a mixture, run one operation after another. An error comes with the index
-/// of its device.
+/// The executor for GPUs. Other devices, and mixtures, run one operation after another. An error has the index of its
+/// device.
 pub(super) fn executor<'e, 'h>(
     sites: &'e [Option<Site>],
     host: &'e mut Host<'h>,
@@ -251,7 +252,7 @@ pub(super) fn executor<'e, 'h>(
     Ok(Box::new(Sequential::new(sites, host)))
 }
 
-/// The same regions, with those that are next to each other joined.
+/// The same regions, with adjacent ones joined.
 fn merged(mut regions: Vec<Region>) -> Vec<Region> {
     regions.sort_by_key(|region| (region.col, region.cols, region.row));
     let mut out: Vec<Region> = Vec::new();

@@ -1,4 +1,4 @@
-//! Runs every operation to its end before the next one: on the interpreter, and wherever the order is to be chosen.
+//! Runs every operation to its end before the next one: on the interpreter, and in tests that choose the order.
 
 use super::executor::Executor;
 use super::host::Host;
@@ -6,7 +6,7 @@ use super::operation::{Action, Operation};
 use super::site::{Between, Site};
 use crate::error::Error;
 
-/// Devices whose operations are waited for one by one.
+/// Devices with a wait after each operation.
 pub(crate) struct Sequential<'h, 's> {
     sites: &'s [Option<Site>],
     host: &'s mut Host<'h>,

@@ -28,7 +28,7 @@ pub(crate) struct HostVector<'h> {
     pub(crate) bytes: &'h [u8],
 }
 
-/// What the launches of a plan need besides matrices.
+/// What the launches of a plan need in addition to matrices.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Constants<'h> {
     pub(crate) scalars: Vec<(String, f64)>,
@@ -47,7 +47,7 @@ pub(crate) struct Site {
     origin: [usize; 2],
 }
 
-/// The launches of a product, and how many bytes of their workspace must be zero before them.
+/// The launches of a product, and the part of their workspace that must be zero before them.
 pub(crate) struct Ready {
     pub(crate) steps: Vec<Step>,
     /// Address and length; the length is 0 if nothing must be zero.
@@ -99,7 +99,7 @@ impl Site {
         self.device.backend()
     }
 
-    /// Gives a buffer away.
+    /// Removes a buffer and returns it.
     pub(crate) fn take(&mut self, buffer: Buffer) -> Option<(backend::Buffer, Allocation)> {
         self.memory.remove(&buffer)
     }
@@ -167,7 +167,7 @@ impl Site {
     }
 }
 
-/// The runs of a matrix on its way from one device to another.
+/// The runs of a matrix in transit from one device to another.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Between {
     run: usize,

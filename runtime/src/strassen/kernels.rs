@@ -1,4 +1,4 @@
-//! The kernels of a plan of launches, besides the schedule's own: what to compile.
+//! The kernels of a plan of launches in addition to the schedule's own, and their sources.
 
 use ptx_gemm_codegen::tile::{self, elementwise};
 use ptx_gemm_dsl::epilogue::{BinaryOp, Epilogue, Expr};
@@ -9,13 +9,13 @@ use ptx_gemm_dsl::{Diagnostics, Layout, Plan, Schedule};
 
 use super::plan::{Piece, SUMS, Sign};
 
-/// What a kernel is compiled from.
+/// The source of a kernel.
 pub(crate) enum Source {
     Schedule(Schedule),
     Tile(tile::Module),
 }
 
-/// The kernels of a schedule with `strassen`, which has this plan; the schedule's own kernel is not among them.
+/// The kernels of a schedule with `strassen`, which has this plan, except the schedule's own kernel.
 ///
 /// # Errors
 /// A kernel that is not legal.
@@ -28,13 +28,13 @@ pub(crate) fn kernels(schedule: &Schedule, plan: &Plan) -> Result<Vec<(Piece, So
         let problem = if part == Part::Whole {
             own.clone()
         } else {
-            // At two levels the products with the last epilogue are divided again, without a rest.
+            // At two levels, the products with the last epilogue are divided again, without a remainder.
             if part != Part::Last || levels == 1 {
                 kernels.push((Piece::Product(part), Source::Schedule(schedule.clone())));
             }
             schedule.plan(Some(plan.target))?.problem.asked()
         };
-        // The whole epilogue is applied to sums in memory alone where it takes none besides the product's.
+        // A kernel applies the whole epilogue to sums in memory if it cannot take them in addition to the product's.
         let applied = match part {
             Part::First => false,
             Part::Whole => !sums::takes_sums(&own.epilogue),
@@ -54,7 +54,7 @@ pub(crate) fn kernels(schedule: &Schedule, plan: &Plan) -> Result<Vec<(Piece, So
     Ok(kernels)
 }
 
-/// The problem of a part whose sums are in memory: in the accumulator's type, and the layout of D.
+/// The problem of a part with sums in memory: in the accumulator's type, and the layout of D.
 fn of_sums(part: Problem, own: &Problem) -> Problem {
     let sum = own.types.acc;
     Problem {
@@ -67,7 +67,7 @@ fn of_sums(part: Problem, own: &Problem) -> Problem {
 
 /// The problem of the sum of two blocks of an operand.
 fn sum(own: &Problem, operand: Operand, sign: Sign) -> Problem {
-    // Elements of tf32 are f32 in memory, and rounded where they are multiplied.
+    // Elements of tf32 are f32 in memory, and are rounded when they are multiplied.
     let dtype = match own.types.of(operand) {
         DType::Tf32 => DType::F32,
         dtype => dtype,

@@ -1,4 +1,4 @@
-//! Products by Strassen's algorithm: a plan of launches above the kernel, and the kernels that it needs besides.
+//! Products by Strassen's algorithm: a plan of launches, and the kernels that it needs in addition to the schedule's.
 //!
 //! ```text
 //! Schedule -> gemm-dsl's sums (the schedule, with epilogues that leave sums in the workspace)

@@ -12,17 +12,17 @@ use crate::arguments::{Arguments, DeviceMatrix, DeviceVector};
 use crate::checks::Extents;
 use crate::shape::{Shape, Stack};
 
-/// Bytes of which the rows of matrices in the workspace are multiples, and quadrants of the caller's matrices, if these are
-/// aligned that far.
+/// Rows of matrices in the workspace have a multiple of this many bytes. So do those of quadrants of the caller's
+/// matrices, so that quadrants are as aligned as the matrices.
 const ALIGN: u64 = 16;
 
 /// A plan for the extents of a product.
 pub(crate) struct Placed {
     pub(crate) plan: Plan,
     problem: Problem,
-    /// Each matrix of the workspace: its offset in bytes, and how it is laid out.
+    /// Each matrix of the workspace: its offset in bytes, and its placement in memory.
     buffers: Vec<(u64, Shape, Stack)>,
-    /// Bytes of them all.
+    /// Bytes of all of them.
     bytes: u64,
 }
 
@@ -51,7 +51,7 @@ impl Placed {
         Placed { plan, problem, buffers, bytes }
     }
 
-    /// Bytes of the matrices in the workspace, a multiple of its alignment; what launches need of their own comes after them.
+    /// Bytes of the matrices in the workspace, a multiple of its alignment. The memory that launches need follows them.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -63,7 +63,7 @@ impl Placed {
         Extents { m, n, k, batch }
     }
 
-    /// Arguments of a step on a workspace at this address; `problem` is what its kernel computes.
+    /// Arguments of a step on a workspace at this address; `problem` is that of its kernel.
     pub(crate) fn arguments(&self, step: &Step, problem: &Problem, given: &Arguments, workspace: u64) -> Arguments {
         let place = |view: View| self.matrix(view, given, workspace);
         let a = place(step.a).unwrap_or(given.a);
@@ -113,7 +113,8 @@ fn dtype(problem: &Problem, of: Matrix, like: Operand) -> DType {
     }
 }
 
-/// What the m, n and k of quadrants are multiples of: whole tiles without guards, else elements of [`ALIGN`] bytes.
+/// The m, n and k of quadrants are multiples of these: whole tiles without guards, otherwise elements of [`ALIGN`]
+/// bytes.
 pub(crate) fn granule(interface: &Interface) -> [usize; 3] {
     let unguarded = interface.entries.iter().find(|entry| entry.tail == Tail::None);
     if let Some(entry) = unguarded {

@@ -9,19 +9,19 @@
 //! S4 = A12 - S2    T4 = T2 - B21    P4 = A22 T4                                D22 = U3 + P5
 //! ```
 //!
-//! A launch computes a product and adds what one matrix holds, so that most sums of products cost no launch. Five matrices of
-//! a quadrant's size are enough: S and T for what is multiplied, X, Y and Z for sums of products. Elements of D are written
-//! once, in the last launch of their quadrant: D may be C, and the epilogue sees the whole sum.
+//! A launch computes a product and adds one matrix, so that most sums of products cost no launch. Five matrices of a
+//! quadrant's size are enough: S and T for factors, X, Y and Z for sums of products. Elements of D are written once, in
+//! the last launch of their quadrant: D may be C, and the epilogue gets the whole sum.
 //!
-//! A quadrant's size is half of the largest even number of granules. What remains of k is added to the four sums by ordinary
-//! launches, and the rows and columns that remain of D are products of their own.
+//! The size of a quadrant is half of the largest even number of granules. Ordinary launches add the remainder of k to
+//! the four sums, and the remaining rows and columns of D are separate products.
 
 use std::fmt;
 
 use ptx_gemm_dsl::sums::Part;
 use ptx_gemm_dsl::terms::Operand;
 
-/// What is computed, and how.
+/// A product to plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Rows of D.
@@ -32,7 +32,7 @@ pub struct Request {
     pub k: usize,
     /// Levels of Strassen's algorithm.
     pub levels: u32,
-    /// What the m, n and k of quadrants are multiples of, so that these are aligned like the matrices.
+    /// The m, n and k of quadrants are multiples of these, so that quadrants are aligned like the matrices.
     pub granule: [usize; 3],
     /// Whether the epilogue reads C.
     pub reads_c: bool,
@@ -81,7 +81,7 @@ impl View {
     }
 }
 
-/// How a sum of two matrices is made: `first` is read as the sum over k of an epilogue, `second` is its C.
+/// The form of a sum of two matrices: `first` is read as the sum over k of an epilogue, `second` is its C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Sign {
     /// first + second
@@ -112,13 +112,13 @@ pub enum Piece {
 pub struct Step {
     /// Its kernel.
     pub piece: Piece,
-    /// A, or what is read in its place.
+    /// A, or the matrix that is read in its place.
     pub a: View,
     /// B, of a product.
     pub b: Option<View>,
     /// C.
     pub c: Option<View>,
-    /// What it writes.
+    /// The block that it writes.
     pub d: View,
 }
 
@@ -127,7 +127,7 @@ pub struct Step {
 pub struct Buffer {
     /// Its name in the text.
     pub name: String,
-    /// The operand whose layout it has, and type: for D that of sums.
+    /// The operand with the same layout and type; for D, the type is that of sums.
     pub like: Operand,
     /// Rows.
     pub rows: usize,
@@ -146,7 +146,7 @@ pub struct Plan {
     pub quadrants: Option<[usize; 3]>,
 }
 
-/// What is done with a product: the epilogue of this part, with this C.
+/// The use of a product: the epilogue of this part, with this C.
 #[derive(Clone, Copy)]
 struct Target {
     part: Part,
@@ -177,7 +177,7 @@ impl Plan {
     }
 }
 
-/// Extents of the quadrants of a product at a level; `None` if there is not a granule in each.
+/// Extents of the quadrants of a product at a level; `None` if they would have less than one granule.
 fn halves(request: &Request, level: u32, [m, n, k]: [usize; 3]) -> Option<[usize; 3]> {
     let [gm, gn, gk] = request.granule;
     // Halves are divided again without remainders.
@@ -226,14 +226,14 @@ impl Planner {
         rest(0, n, m, cols - n);
     }
 
-    /// The part of D that is made of four quadrants.
+    /// Computes the part of D that consists of four quadrants.
     fn quadrants(&mut self, level: u32, [a, b, d]: [View; 3], target: Target, [m, n, k]: [usize; 3]) {
         let Scratch { s, t, x, y, z } = self.scratch(level, [m, n, k]);
         let at = |i, j| (a.quadrant((i, j), (m, k)), b.quadrant((i, j), (k, n)));
         let [(a11, b11), (a12, b12), (a21, b21), (a22, b22)] = [at(1, 1), at(1, 2), at(2, 1), at(2, 2)];
         let (in_a, in_b) = (Operand::A, Operand::B);
         let goal = |i, j| (d.quadrant((i, j), (m, n)), target.c.map(|c| c.quadrant((i, j), (m, n))));
-        // What is left of k adds its products to the sums of each quadrant.
+        // The remainder of k adds its products to the sums of each quadrant.
         let left = a.cols - 2 * k;
         let rest = |planner: &mut Planner, (i, j): (usize, usize), sums: View, into: View| -> View {
             if left == 0 {
@@ -258,7 +258,7 @@ impl Planner {
         self.step(Piece::Epilogue(Part::Middle), [Some(x), None, Some(z)], z);
         let sums = rest(self, (1, 2), z, y);
         self.last_product(level, [s, b22], sums, y, target.part, goal(1, 2));
-        // -T4, so that its product is added as well.
+        // This is -T4, so that its product is added as well.
         self.sum(in_b, Sign::Minus, [b21, t], t);
         self.product(level - 1, [a22, t, x], onto(x));
         rest(self, (2, 1), x, x);
@@ -270,7 +270,7 @@ impl Planner {
         self.last_sum([y, z], target.part, goal(2, 2));
     }
 
-    /// D = epilogue(sums + A B, C). Where the epilogue does not take sums, the sum is made in `scratch` first.
+    /// D = epilogue(sums + A B, C). If the epilogue does not take sums, the sum is first made in `scratch`.
     fn last_product(
         &mut self,
         level: u32,
@@ -289,7 +289,7 @@ impl Planner {
         }
     }
 
-    /// D = epilogue(first + second, C). Where the epilogue does not take sums, the second becomes the sum first.
+    /// D = epilogue(first + second, C). If the epilogue does not take sums, the second first becomes the sum.
     fn last_sum(&mut self, [first, second]: [View; 2], part: Part, (d, c): (View, Option<View>)) {
         match self.with_sums(part) {
             Some(part) => self.step(Piece::Epilogue(part), [Some(first), None, Some(second)], d),
@@ -300,7 +300,7 @@ impl Planner {
         }
     }
 
-    /// The part whose epilogue is this one's of `acc + c`, if there is one.
+    /// The part with this one's epilogue of `acc + c`, if there is one.
     fn with_sums(&self, part: Part) -> Option<Part> {
         match part {
             Part::First => Some(Part::Middle),
@@ -309,7 +309,7 @@ impl Planner {
         }
     }
 
-    /// The matrices of a level, made at its first product; later ones have the same extents.
+    /// The matrices of a level, made at its first product; later products have the same extents.
     fn scratch(&mut self, level: u32, [m, n, k]: [usize; 3]) -> Scratch {
         let level = self.request.levels - level + 1;
         let mut buffer = |name: &str, like, rows, cols| {

@@ -1,4 +1,5 @@
-//! Plans of launches: what they compute, that nothing else computes it, and products by them on the interpreter.
+//! Plans of launches: they compute the product, no launch is superfluous, and products by them on the interpreter are
+//! right.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -62,7 +63,7 @@ fn number(operand: Operand, row: usize, col: usize) -> i64 {
     mixed as i64 - 8
 }
 
-/// The epilogue of these tests, which tells the sum over k from parts of it.
+/// The epilogue of these tests, which distinguishes the sum over k from parts of it.
 fn epilogue(sum: i64, c: Option<i64>) -> i64 {
     sum * sum + 3 * c.unwrap_or(1)
 }
@@ -134,7 +135,7 @@ fn every_size_is_right() {
     }
 }
 
-/// Each kernel that is made for sums of operands is launched, and there is one for each that is launched.
+/// Each kernel that is made for sums of operands is launched, and each launched kernel is made.
 #[test]
 fn sums_are_those_that_have_kernels() {
     let launched: BTreeSet<Piece> = plan([16; 3], 1, false).steps.iter().map(|step| step.piece).collect();
@@ -142,7 +143,7 @@ fn sums_are_those_that_have_kernels() {
     assert_eq!(sums.collect::<Vec<_>>(), SUMS.map(|(operand, sign)| Piece::Sum(operand, sign)));
 }
 
-/// Everything that one launch can get wrong: it is missing, has another sign, another epilogue, or another quadrant.
+/// Every possible fault of one launch: it is missing, has another sign, another epilogue, or another quadrant.
 fn faults(plan: &Plan) -> Vec<(String, Plan)> {
     let mut all = Vec::new();
     for (index, step) in plan.steps.iter().enumerate() {
@@ -213,7 +214,7 @@ fn products_on_a_device() {
     }
 }
 
-/// The workspace is stated before the launch, and so is what K-tiles of all launches need.
+/// The size of the workspace is known before the launch. It includes what split-K of all launches needs.
 #[test]
 fn the_workspace_is_stated() {
     let device = Device::interpreter();
@@ -227,7 +228,7 @@ fn the_workspace_is_stated() {
     assert_eq!(bytes("split_k(2, reduce = workspace); strassen(levels = 1)", 64), quadrants(64) + split);
 }
 
-/// The same bits whatever order warps run in.
+/// The same bits in every order of warps.
 #[test]
 fn the_same_bits_in_each_run() {
     let mut results = Vec::new();
@@ -241,7 +242,7 @@ fn the_same_bits_in_each_run() {
     assert!(results.iter().all(|result| *result == results[0]));
 }
 
-/// D may be C: each quadrant of C is read by the launch that writes the same quadrant of D.
+/// D may be C: the launch that writes a quadrant of D reads the same quadrant of C.
 #[test]
 fn in_place() {
     let device = Device::interpreter();
@@ -256,7 +257,7 @@ fn in_place() {
     assert_eq!(product(&format!("{clauses}; strassen(levels = 2)")), product(clauses));
 }
 
-/// NaN and infinities reach what they reach in an ordinary product.
+/// NaN and infinities reach the same elements as in an ordinary product.
 #[test]
 fn what_is_not_finite_is_not_lost() {
     let device = Device::interpreter();
@@ -278,7 +279,7 @@ fn what_is_not_finite_is_not_lost() {
     }
 }
 
-/// A matrix is read where it is, also from device memory, with a stride between its rows.
+/// A matrix is read in place, also from device memory, with a stride between its rows.
 #[test]
 fn matrices_on_the_device() {
     let device = Device::interpreter();

@@ -1,4 +1,4 @@
-//! Matrices whose element type is known only at run time.
+//! Matrices with an element type that is known only at run time.
 
 use std::fmt;
 
@@ -6,29 +6,29 @@ use ptx_gemm_dsl::{DType, Layout};
 
 use super::strides::Strides;
 use super::{AsMatrix, AsMatrixMut};
-use crate::shape::{Laid, Shape, Stack};
+use crate::shape::{Placement, Shape, Stack};
 
-/// A matrix whose element type is known only at run time.
+/// A matrix with an element type that is known only at run time.
 #[derive(Clone, Copy, Debug)]
 pub struct AnyRef<'a> {
     /// Element type.
     pub dtype: DType,
     /// Extents, layout and leading dimension.
     pub shape: Shape,
-    /// [`Stack::ONE`], or how many there are.
+    /// [`Stack::ONE`], or the number of matrices and their distance.
     pub stack: Stack,
     /// The elements' bytes; `(&[u8]).into()`.
     pub bytes: HostBytes<'a>,
 }
 
-/// The same, to be written.
+/// The same, for writing.
 #[derive(Debug)]
 pub struct AnyMut<'a> {
     /// Element type.
     pub dtype: DType,
     /// Extents, layout and leading dimension.
     pub shape: Shape,
-    /// [`Stack::ONE`], or how many there are.
+    /// [`Stack::ONE`], or the number of matrices and their distance.
     pub stack: Stack,
     /// The elements' bytes; `(&mut [u8]).into()`.
     pub bytes: HostBytesMut<'a>,
@@ -39,7 +39,7 @@ pub struct AnyMut<'a> {
 pub enum HostBytes<'a> {
     /// All of them, padding between rows included.
     Slice(&'a [u8]),
-    /// The rows (of a row-major matrix) or columns one by one, at the distance of the leading dimension: the bytes
+    /// The rows (of a row-major matrix) or columns one by one, at the distance of the leading dimension. The bytes
     /// between them are not part of the matrix, and may be uninitialised.
     Runs(&'a dyn Runs),
 }
@@ -52,13 +52,13 @@ pub enum HostBytesMut<'a> {
     Runs(&'a mut dyn RunsMut),
 }
 
-/// A matrix that gives its contiguous runs one by one.
+/// A matrix that provides its contiguous runs one by one.
 pub trait Runs: Sync {
     /// The bytes of a row of a row-major matrix, or of a column of a column-major one.
     fn run(&self, index: usize) -> &[u8];
 }
 
-/// The same, to be written.
+/// The same, for writing.
 pub trait RunsMut: Runs {
     /// The bytes of a row of a row-major matrix, or of a column of a column-major one.
     fn run_mut(&mut self, index: usize) -> &mut [u8];
@@ -85,7 +85,8 @@ impl<'a> AnyRef<'a> {
 }
 
 impl AnyRef<'_> {
-    /// Everything from the first to the last element as one row, without padding; a matrix without a slice as it is.
+    /// Everything from the first to the last element as one row, without padding. A matrix without a slice stays as it
+    /// is.
     pub(crate) fn with_padding(self) -> Self {
         let len = self.stack.len(self.shape).unwrap_or(0);
         match self.bytes {
@@ -95,8 +96,8 @@ impl AnyRef<'_> {
     }
 
     /// Its placement in memory.
-    pub(crate) fn laid(&self) -> Laid {
-        Laid { shape: self.shape, stack: self.stack }
+    pub(crate) fn placement(&self) -> Placement {
+        Placement { shape: self.shape, stack: self.stack }
     }
 
     /// Elements of the slice; without a slice, those of the shape.
@@ -115,7 +116,7 @@ impl AnyRef<'_> {
 }
 
 impl AnyMut<'_> {
-    /// The same matrix, only to be read.
+    /// The same matrix, for reading.
     pub fn as_ref(&self) -> AnyRef<'_> {
         let bytes = match &self.bytes {
             HostBytesMut::Slice(bytes) => HostBytes::Slice(bytes),

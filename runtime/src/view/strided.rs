@@ -5,8 +5,8 @@ use ptx_gemm_dsl::Layout;
 use super::strides::Strides;
 use crate::shape::Shape;
 
-/// Row major where both layouts fit, as for a single row or column, unless the strides say otherwise. The stride along an
-/// extent of 1 or 0 is never used, and may be anything.
+/// Row major if both layouts fit, as for a single row or column, unless the strides say otherwise. The stride along an
+/// extent of 1 or 0 is never used, and may have any value.
 pub(super) fn shape(strides: Strides) -> Result<Shape, Strides> {
     let Strides { rows, cols, row_stride, col_stride } = strides;
     let of = |layout| {

@@ -1,7 +1,7 @@
-//! From the strides of other libraries to a layout and a leading dimension.
+//! Converts the strides of other libraries to a layout and a leading dimension.
 
-/// Strides that no leading dimension expresses: elements of a row or a column are not next to each other, or rows overlap
-/// or run backwards.
+/// Strides that no leading dimension expresses: elements of a row or a column are not adjacent, or rows overlap or run
+/// backwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{rows} x {cols} elements with strides ({row_stride}, {col_stride}) have no leading dimension: one stride is to be 1 and \

@@ -36,8 +36,8 @@ fn single(x: f64, round: Round) -> f32 {
     }
 }
 
-/// A sum whose last bit records whether something was cut off; rounding it to half as many bits gives the same as
-/// rounding once.
+/// A sum rounded to odd: its last bit records truncation, so that rounding it to half the bits equals rounding
+/// once.
 fn sum_to_odd(x: f64, y: f64) -> f64 {
     let sum = x + y;
     let part = sum - x;

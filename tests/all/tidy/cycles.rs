@@ -241,7 +241,8 @@ fn modules_import_each_other_in_one_direction() {
         let Some((folder, file)) = source.path.split_once("src/") else { continue };
         crates.entry(folder.trim_end_matches('/').into()).or_default().add(file, &without_tests(source.stream()));
     }
-    assert_eq!(crates.len(), super::ARROWS.len() - 1, "crates with sources: {:?}", crates.keys());
+    // All but the tests and the examples.
+    assert_eq!(crates.len(), super::ARROWS.len() - 2, "crates with sources: {:?}", crates.keys());
     let named = |(name, modules): (&String, &Crate)| {
         let found = cycles(&modules.graph());
         found.into_iter().map(|cycle| format!("{name}: {cycle}")).collect::<Vec<_>>()
@@ -277,7 +278,7 @@ fn what_a_cycle_is() {
     check(&[parent, x, ("p/y.rs", "use super::{P, x}; pub fn run() { x::run() }")], &[]);
     let both = ("p/x.rs", "use super::y; pub fn run() { y::run() }");
     check(&[parent, both, ("p/y.rs", "pub fn run() { super::x::run() }")], &["p::x -> p::y -> p::x"]);
-    // Files outside do not belong to it either, whichever way the cycle enters the folder.
+    // Files outside are not part of it either, whichever way the cycle enters the folder.
     check(
         &[parent, x, ("p/y.rs", "pub fn run() { crate::q::f() }"), ("q.rs", "pub fn f() { crate::p::P; }")],
         &["p -> p::y -> q -> p"],

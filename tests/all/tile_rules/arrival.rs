@@ -56,13 +56,13 @@ fn threads_wait_for_c_before_they_replace_it() {
     let late = format!("{STAGE}{AWAIT}");
     for schedule in [LOADED, ALWAYS] {
         refused(schedule, "C is read in the stage before `await c`", &[(AWAIT, ""), (STAGE, &late)]);
-        // A thread that waits for copies which it starts later.
+        // A thread that waits for copies that it starts later.
         let early = format!("{AWAIT}{PREFETCH}");
         refused(schedule, "this statement waits forever", &[(AWAIT, ""), (PREFETCH, &early)]);
         let (met, unmet) = (format!("{STAGE}{MEET}{WRITE}"), format!("{STAGE}{WRITE}{MEET}"));
         refused(schedule, "D is written before all threads have staged", &[(&met, &unmet)]);
     }
-    // The copies say that the stage is free, unless a `beta` of 0 makes that they are not started.
+    // The copies show that the stage is free, unless `beta` is 0 and they are not started.
     let first = format!("{AWAIT}{MEET}");
     refused(LOADED, "a tile of D is staged while the previous one may still be read", &[(&first, AWAIT)]);
     let producers =

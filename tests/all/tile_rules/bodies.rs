@@ -1,11 +1,11 @@
-//! How much code one unrolled body may be.
+//! The limit on the code of one unrolled body.
 
 use ptx_gemm_codegen::compile_text;
 
 use super::printed;
 
-/// Multiply-adds are instructions each; a matrix instruction has thousands of them, and a tile of them may have more than the
-/// limit: sums of f16 leave a warp group room for 192 x 256.
+/// Each scalar multiply-add is an instruction. A matrix instruction performs thousands of them, and a tile may have more than
+/// the limit: f16 accumulators leave a warp group room for 192 x 256.
 #[test]
 fn multiply_adds_are_limited_and_matrix_instructions_are_not() {
     let unrolled = printed("tile(64, 64); thread(8, 8); shared(none); unroll(512); target(sm_80)");

@@ -16,7 +16,7 @@ pub(super) const ROWS: &[(&str, &str, &str, &str)] = &[
     (CLUSTER, "cluster m 2, n 1", "cluster m 4, n 1", "4 blocks cannot share 2 boxes of Bs, 2 in each panel"),
     (CLUSTER, "cluster m 2, n 1", "cluster 2 x 1", "expected `m`"),
     (CLUSTER, "module sm_90a", "module sm_80", "sm_80 has no clusters"),
-    (CLUSTER, "tail predicate", "tail none", "which `tail none` has no guards for"),
+    (CLUSTER, "tail predicate", "tail none", "`tail none` has no guards for them"),
     (CLUSTER, "    persistent", "    persistent blocks 3", "a wave is made of whole clusters of 2 blocks"),
     (CLUSTER, "by tma rows 32 multicast", "by tma rows 64 multicast", "2 blocks cannot share 1 boxes of Bs"),
     (CLUSTER, "by tma rows 32 multicast", "by tma rows 32", ""),

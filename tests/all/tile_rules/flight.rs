@@ -1,4 +1,4 @@
-//! The rules of products in flight: what they read, what they write, and who returns a slot.
+//! The rules of products in flight: what they read, what they write, and who releases a slot.
 
 use super::{GROUP, GROUPS, STAGED};
 

@@ -1,4 +1,4 @@
-//! The rules of tiles that have as many columns as they need.
+//! The rules of tiles that are narrowed to the columns that they need.
 
 const NARROW: &str = "types(bf16); transposed; tile(64, 128, 64); atom(wgmma(64, 128, 16)); load(tma); stages(3); \
                       specialize(producers = 1); store(tma); batch(grouped)";

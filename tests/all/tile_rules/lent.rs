@@ -1,4 +1,4 @@
-//! The rules of slots that are lent for the tile of D.
+//! The rules of pipeline stages that the epilogue reuses for the tile of D.
 
 use ptx_gemm_codegen::compile_text;
 
@@ -40,7 +40,7 @@ pub(super) const ROWS: &[(&str, &str, &str, &str)] = &[
         "the stage of d is in ab, which needs mbarriers for full and empty slots",
     ),
     (TURNS, "of d pitch 64 at 49152 B swizzle", "of d pitch 64 in ab swizzle", "groups that take turns cannot tell"),
-    // Who gives them to whom.
+    // Which role lends, borrows and returns them.
     (LENT, "lend ab", "; nothing", "needs one `lend`, one `borrow` and one `return`, not 0, 1 and 1"),
     (LENT, "borrow ab", "; nothing", "needs one `lend`, one `borrow` and one `return`, not 1, 0 and 1"),
     (LENT, "return ab", "; nothing", "needs one `lend`, one `borrow` and one `return`, not 1, 1 and 0"),
@@ -72,7 +72,7 @@ fn slots_are_lent_and_returned_in_the_order_of_the_ring() {
     const LEND: (&str, &str) = ("        lend ab\n", "");
     const BORROW: (&str, &str) = ("        borrow ab\n", "");
     const PRODUCER: &str = "        if_any_k {\n          loop kt {\n            acquire ab\n";
-    // Before the K-tiles of the tile, of which one is borrowed.
+    // Before the K-tiles of the tile, one of which is borrowed.
     let early = ("        clear acc", "        borrow ab\n        clear acc");
     refused(LENT, "slot 0 is borrowed, and has a K-tile", &[BORROW, early]);
     let first = format!("        lend ab\n{PRODUCER}");

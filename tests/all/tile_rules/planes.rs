@@ -2,7 +2,7 @@
 
 use super::{DIRECT, GROUP, PACKED};
 
-/// What is between the names of two buffers that are fetched.
+/// The text between the names of two fetched buffers.
 macro_rules! fetched {
     () => {
         " by descriptor                               ; shared(a = mk + swizzle(64), b = kn + swizzle(128))\n              fetch b <- "
@@ -65,12 +65,15 @@ pub(super) const ROWS: &[(&str, &str, &str, &str)] = &[
         "        if_chunk_ends {\n        }\n        store acc -> d",
         "`if_chunk_ends` is a statement of the loop over them",
     ),
+    (PLANES, "promote part into acc", "promote part into acc\n              promote part into acc", ""),
+    (PLANES, "        store acc -> d", "        promote part into acc\n        store acc -> d", ""),
     (
         PLANES,
-        "promote part into acc",
-        "promote part into acc\n              promote part into acc",
-        "accumulators are promoted that have no products yet",
+        "        store acc -> d",
+        "        promote part into acc\n        store part -> d",
+        "0 times instead of once",
     ),
+    (COPIED, "        store acc -> d", "        promote part into acc\n        store acc -> d", ""),
     (PLANES, "promote part into acc", "promote acc into part", "instead of once"),
     (PLANES, "\n              retire ", "\n              ; retire ", "part is used while products are added to it"),
     (PLANES, "multiply part", "multiply acc", "acc has products of the chunk before this one"),

@@ -1,4 +1,4 @@
-//! The rules of groups of threads that take turns.
+//! The rules of ping-pong groups, which take turns at an ordered barrier.
 
 use ptx_gemm_codegen::compile_text;
 
@@ -9,7 +9,7 @@ const TURNS: &str = "types(bf16); tile(64, 64, 64); atom(wgmma(64, 64, 16)); loa
 
 /// As [`super::ROWS`].
 pub(super) const ROWS: &[(&str, &str, &str, &str)] = &[
-    // What a group has in turn.
+    // What the groups do in turn.
     (TURNS, "take mainloop", "; nothing", "mainloop is never taken"),
     (TURNS, "take mainloop", "take other", "there is no turn `other`"),
     (TURNS, "pass mainloop", "; nothing", "the tile ends before mainloop is passed on"),
@@ -26,7 +26,7 @@ pub(super) const ROWS: &[(&str, &str, &str, &str)] = &[
     (TURNS, "mainloop at 67632 B", "mainloop at 67636 B", "mainloop: mbarriers must begin at a multiple of 8 B"),
     (TURNS, "mainloop at 67632 B", "mainloop at 67624 B", "from byte 67624 to byte 67632 is used twice"),
     (TURNS, "mainloop at 67632 B", "mainloop at 57344 B", "covers mbarriers"),
-    // Whose K-tiles it reads.
+    // The K-tiles that a group reads.
     (TURNS, "skip ab", "; nothing", "role consumers takes turns, and has 0 `skip ab` instead of one"),
     (TURNS, "skip ab", "skip ab\n        skip ab", "role consumers takes turns, and has 2 `skip ab` instead of one"),
     (TURNS, "empty mbarrier(1)", "empty mbarrier(2)", "empty after 2 arrivals, but 1 warp groups read it"),
@@ -72,7 +72,7 @@ fn a_group_waits_for_slots_only_in_its_turn() {
     refused(early, &[("pass mainloop", "; nothing"), ("take mainloop", "; nothing"), ("    turn mainloop", "    ;")]);
 }
 
-/// A second turn, for what comes after the products: programs may have several.
+/// A second ordered barrier, for what follows the products: programs may have several.
 #[test]
 fn groups_may_take_turns_at_several_things() {
     let second = [

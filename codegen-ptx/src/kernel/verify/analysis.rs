@@ -48,7 +48,7 @@ impl<'k> Analysis<'k> {
     }
 
     pub(super) fn known(&self, number: Number, assume: &[Fact]) -> Known {
-        // Copied whole, like an entry of the table: assembling it here would make each later copy wait for its parts.
+        // Copied as a whole, like a table entry: if it were assembled here, each later copy would wait for its parts.
         static ANY: Known = Known::any(true);
         let mut known = *self.known.get(number.0 as usize).unwrap_or(&ANY);
         assume.iter().for_each(|fact| known.refine(number, *fact));
@@ -59,7 +59,7 @@ impl<'k> Analysis<'k> {
         &self.facts[facts.start as usize..facts.end as usize]
     }
 
-    /// Collects those of some facts that concern one number.
+    /// Collects the facts that concern one number.
     pub(super) fn list(&mut self, facts: impl IntoIterator<Item = Fact>) -> Facts {
         let start = self.facts.len() as u32;
         self.facts.extend(facts.into_iter().filter(|fact| {

@@ -1,4 +1,4 @@
-//! The rules of barriers, and of what whole warp groups do.
+//! The rules of barriers, and of operations of whole warp groups.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::kernel::{Kernel, Memory, Op, Stmt};
 /// Lanes of a warp: a barrier counts whole warps (PTX ISA, `bar`).
 const WARP: u32 = 32;
 
-/// Where blocks reach each other's shared memory, they do so between two barriers of the cluster: after all have begun, and
+/// Blocks may access each other's shared memory only between two cluster barriers: after all blocks have started, and
 /// before any has ended.
 fn reached(kernel: &Kernel) -> Check {
     let first = kernel.body.iter().position(|stmt| reaches(std::slice::from_ref(stmt)));
@@ -83,7 +83,7 @@ pub(super) fn check(kernel: &Kernel, uniformity: &Uniformity<'_>) -> Check {
 
 fn named(control: &Control, number: u32, threads: u32, users: &mut [Option<Range<u32>>]) -> Check {
     let Range { start, end } = control.threads;
-    rule((1..BARRIERS).contains(&number), || format!("there is no barrier {number}"))?;
+    rule((1..BARRIERS).contains(&number), || format!("a block has no barrier {number}"))?;
     rule(
         end - start == threads && start.is_multiple_of(WARP) && threads.is_multiple_of(WARP) && control.together(),
         || format!("a barrier of {threads} threads that {} reach", arriving(control)),

@@ -83,7 +83,7 @@ impl<'k> Analysis<'k> {
                 Known::between(0, hi, power_of_two(gcd(x.multiple, y.multiple)), x.wide || y.wide)
             }
             Expr::Swizzle(x, swizzle) => {
-                // The bits that change lie above those within a chunk of 16 bytes.
+                // The bits that change are above the bits within a chunk of 16 bytes.
                 let x = self.evaluate(x, assume, depth)?;
                 let multiple = gcd(power_of_two(x.multiple), 16);
                 let within = if x.hi < 16 { x.hi } else { 16 - multiple };
@@ -112,8 +112,8 @@ impl<'k> Analysis<'k> {
         })
     }
 
-    /// What decides the remainder of `x`: the same without what is a multiple of the divisor, and with only the remainder of
-    /// a part of it whose multiples are larger than the rest.
+    /// What determines the remainder of `x`: `x` without the terms that are multiples of the divisor. If the multiples
+    /// of one term are larger than the rest, only the remainder of that term is kept.
     fn modulo(&mut self, x: &'k Expr, divisor: &Known, assume: &[Fact], depth: Depth) -> Evaluated {
         if let Expr::Add(first, second) = x
             && divisor.lo == divisor.hi
@@ -145,7 +145,7 @@ impl<'k> Analysis<'k> {
             _ => None,
         };
         // A coordinate clamped to the last element from an origin is in bounds once it is added to that origin. A
-        // pointer keeps this property of what it was computed from; other sums do not.
+        // pointer keeps this property of its operands; other sums do not.
         let from = |clamped: Option<(Dim, Number)>, number: Number| match clamped {
             Some((dim, origin)) if origin == number && number != NOWHERE => Dims::of(dim),
             _ => Dims::NONE,
@@ -161,7 +161,7 @@ impl<'k> Analysis<'k> {
         if let Expr::Max(a, b) = x
             && **b == *y
         {
-            // The number of elements left, if any: never below 0, and at most `a`.
+            // The number of elements left, if any: at least 0 and at most `a`.
             let (a, b) = (self.evaluate(a, assume, depth)?, self.evaluate(b, assume, depth)?);
             let (lo, hi) = (a.lo.saturating_sub(b.hi), a.hi.saturating_sub(b.lo));
             let rest = Known::between(lo, hi, gcd(a.multiple, b.multiple), a.wide || b.wide);
@@ -173,7 +173,7 @@ impl<'k> Analysis<'k> {
         let (x, y) = (self.evaluate(x, assume, depth)?, self.evaluate(y, assume, depth)?);
         let wide = x.wide || y.wide;
         let multiple = gcd(x.multiple, y.multiple);
-        // A block's tile exists, so its origin lies inside m and n, and is a multiple of the tile.
+        // A block's tile exists, so its origin is inside m and n, and is a multiple of the tile.
         let exists = matches!(x.left, Some((Dim::M | Dim::N, START)));
         let multiple = if exists { x.multiple } else { multiple };
         let smaller = x.lo >= y.hi || (y.under == numbers.0 && y.under != NOWHERE) || exists;
@@ -251,8 +251,8 @@ impl<'k> Analysis<'k> {
         }
     }
 
-    /// Claims about registers hold wherever they are used; this checks those of a statement that has no value of its
-    /// own.
+    /// Bounds claimed for registers hold wherever the registers are used. This checks the claims of a statement that
+    /// has no value of its own.
     pub(super) fn check_value(&mut self, value: &'k Expr) -> Check {
         self.evaluate(value, &[], Depth::Assigned).map(drop)
     }

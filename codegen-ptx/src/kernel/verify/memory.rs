@@ -2,8 +2,8 @@
 //!
 //! State: the number that each register holds, and what is known about each number. A condition refines what is known
 //! about numbers while its branch is traversed. Where paths join, a register that was assigned on one of them gets a
-//! new number, with what is known about both. A loop starts with what is known on entry and is repeated until what
-//! holds at its end, together with the condition for another iteration, implies what it started with. Upper bounds are
+//! new number, with the facts that hold on both. A loop starts with what is known on entry. It is repeated until the
+//! facts at its end, together with the condition for another iteration, imply the facts at its start. Upper bounds are
 //! exempt: a register that the loop assigns is at most its declared bound, which every assignment is checked against.
 //! Loops that count down by a constant, and registers that such loops step by constants, are tracked exactly.
 
@@ -18,7 +18,7 @@ use crate::kernel::{
     definitions,
 };
 
-/// Bytes of a row of a matrix of 8 x 8 elements, which begins at a multiple of them (PTX ISA, "ldmatrix").
+/// Bytes of a row of a matrix of 8 x 8 elements. Each row begins at a multiple of this (PTX ISA, "ldmatrix").
 const MATRIX_ROW_BYTES: u32 = 16;
 
 pub(super) fn check(kernel: &Kernel) -> Check {
@@ -161,7 +161,7 @@ impl<'k> Analysis<'k> {
         let param = &self.kernel.params[index];
         match param.holds {
             Holds::Extent(dim) => {
-                // A block exists only if there is something to compute; a product of a group may be empty.
+                // A block exists only if there is something to compute. A product of a group may be empty.
                 let least = u64::from(dim != Dim::K && param.field.is_none());
                 let multiple = self.kernel.divides.map_or(1, |divides| u64::from(divides[dim as usize]));
                 Known::between(least, u64::from(MAX_EXTENT), multiple, false).left_of(dim, START, 0)
@@ -220,7 +220,7 @@ impl<'k> Analysis<'k> {
         });
         assigned.sort_unstable();
         let body = Body { stmts: body, assigned: &assigned };
-        let turns = self.turns(&body, again);
+        let iterations = self.iterations(&body, again);
         let mut heads: Vec<(usize, Known, bool)> = Vec::new();
         for same in assigned.chunk_by(PartialEq::eq) {
             let reg = same[0];
@@ -231,7 +231,7 @@ impl<'k> Analysis<'k> {
             }
             let bound = self.kernel.families[reg.family.0 as usize].bounds[reg.index as usize];
             let entry = self.known(self.registers[register].number, &[]);
-            let counted = turns.and_then(|turns| self.counted(&body, reg, turns, &entry));
+            let counted = iterations.and_then(|iterations| self.counted(&body, reg, iterations, &entry));
             let exact = counted.is_some();
             let (lo, hi) = counted.unwrap_or((entry.lo, bound.max(entry.hi)));
             let none = Facts::NONE;
@@ -239,9 +239,9 @@ impl<'k> Analysis<'k> {
         }
         let entry = self.registers.clone();
         let (known, facts) = (self.known.len(), self.facts.len());
-        for turn in 0.. {
-            if turn > 0 {
-                // Results of an iteration that did not reach the fixpoint are of no use to the next.
+        for iteration in 0.. {
+            if iteration > 0 {
+                // The next iteration does not need results of an iteration that did not reach the fixpoint.
                 self.registers.clone_from(&entry);
                 self.known.truncate(known);
                 self.made.truncate(known);
@@ -258,10 +258,10 @@ impl<'k> Analysis<'k> {
                     let end = this.known(this.registers[*register].number, &[]);
                     let mut joined = head.meet(end);
                     joined.hi = head.hi;
-                    // A lower bound that falls twice may keep falling, down to what the loop condition requires.
+                    // A lower bound that decreases twice may keep decreasing, down to what the loop condition requires.
                     if *exact || joined.lo == head.lo {
                         joined.lo = head.lo;
-                    } else if turn > 0 {
+                    } else if iteration > 0 {
                         joined.lo = joined.lo.min(this.demanded(this.registers[*register].number, goes_on));
                     }
                     if joined != *head {
@@ -289,7 +289,7 @@ impl<'k> Analysis<'k> {
 
     /// Finds a loop that counts down to 0 by a constant, and returns the counting register and the number of
     /// iterations.
-    fn turns(&self, body: &Body<'k, '_>, again: Reg) -> Option<(Reg, u64)> {
+    fn iterations(&self, body: &Body<'k, '_>, again: Reg) -> Option<(Reg, u64)> {
         let (at, left) = body.stmts.iter().enumerate().rev().find_map(|(at, stmt)| match &stmt.op {
             Op::Set { dst, value: Expr::Compare(Compare::Ge, x, y) } if *dst == again && y.is(1) => match **x {
                 Expr::Reg(left, _) => Some((at, left)),
@@ -309,22 +309,28 @@ impl<'k> Analysis<'k> {
     }
 
     /// The values that a register has at the start of an iteration, if each iteration steps it by a constant.
-    fn counted(&self, body: &Body<'k, '_>, reg: Reg, (left, turns): (Reg, u64), entry: &Known) -> Option<(u64, u64)> {
+    fn counted(
+        &self,
+        body: &Body<'k, '_>,
+        reg: Reg,
+        (left, iterations): (Reg, u64),
+        entry: &Known,
+    ) -> Option<(u64, u64)> {
         if reg == left {
-            return Some((entry.lo / turns, entry.hi));
+            return Some((entry.lo / iterations, entry.hi));
         }
         let (_, step) = body.stepped(reg, |value| match value {
             Expr::Add(x, y) => Some((&**x, &**y)),
             _ => None,
         })?;
-        Some((entry.lo, entry.hi.saturating_add(step.saturating_mul(turns - 1))))
+        Some((entry.lo, entry.hi.saturating_add(step.saturating_mul(iterations - 1))))
     }
 
     fn global(&mut self, address: &Address, access: &Access, guard: &Option<Guard>, valid: Option<Reg>) -> Check {
         let base = self.known(self.number(address.base), &[]);
         let param = self.kernel.params.get(access.param);
-        let param =
-            param.ok_or_else(|| Violation::new("kernel IR", format!("there is no parameter {}", access.param)))?;
+        let param = param
+            .ok_or_else(|| Violation::new("kernel IR", format!("the kernel has no parameter {}", access.param)))?;
         rule(base.pointer == Some(Pointer::Param(access.param)), || {
             format!("an access to {} through a pointer that does not derive from it", param.name)
         })?;
@@ -357,7 +363,7 @@ impl<'k> Analysis<'k> {
         Ok(())
     }
 
-    /// Checks that an access is in bounds: because enough is left, or because it is only made if something is left.
+    /// Checks that an access is in bounds: enough elements are left, or the access is guarded by a nonzero count.
     fn reach(&self, reach: &Reach, assume: &[Fact], inside: Dims) -> Check {
         let Reach { dim, left, before, end } = *reach;
         let letter = dim.letter();
@@ -380,7 +386,7 @@ impl<'k> Analysis<'k> {
         rule(workspace, || "a flag that is not in a workspace".into())
     }
 
-    /// The bytes of a box, after checking that its coordinates are as many as its map has dimensions.
+    /// The bytes of a box, after checking that it has one coordinate for each dimension of its map.
     fn boxed(&self, map: Reg, at: &[Reg]) -> Result<u32, Violation> {
         let holds = match self.known(self.number(map), &[]).pointer {
             Some(Pointer::Param(index)) => self.kernel.params[index].holds,
@@ -400,7 +406,8 @@ impl<'k> Analysis<'k> {
         self.shared_range(address, bytes, bytes.max(1), guard)
     }
 
-    /// Checks that `bytes` bytes at a shared address are the block's, and that the address is a multiple of `align`.
+    /// Checks that `bytes` bytes at a shared address belong to the block, and that the address is a multiple of
+    /// `align`.
     fn shared_range(&mut self, address: &Address, bytes: u32, align: u32, guard: &Option<Guard>) -> Check {
         let number = self.number(address.base);
         let mut base = self.known(number, &[]);

@@ -10,22 +10,22 @@
 //! - all threads of the block reach a barrier of the block, together;
 //! - exactly the threads that a named barrier counts reach it, in whole warps and together, and no other threads use
 //!   its number;
-//! - whole warp groups start and wait for products of tensor cores, together and with the same operands.
+//! - whole warp groups start products of tensor cores and wait for them, together and with the same operands.
 //!
 //! Products of warp groups ([`products`]):
-//! - a fence is between what threads do to accumulators and the products added to them, and a wait before the next thing
-//!   that threads do to them; what is waited for is in a group.
+//! - a fence separates the threads' accesses to accumulators from the products added to them, and a wait precedes the
+//!   next access by threads; every product that is waited for is in a group.
 //!
 //! Values ([`memory`], [`value`]), by an analysis of intervals, divisors and conditions:
 //! - no register exceeds its declared bound, and no use of a register claims a smaller bound than can be derived;
 //! - the thread's index is below the number that an expression claims for it;
 //! - a shared access, with its guard, lies inside the block's shared memory, and is aligned to its size;
 //! - a global access names the parameter that its pointer derives from; only a workspace is accessed without extents;
-//! - a field is read from a record, whose address derives from that of a list;
+//! - a field is read from a record, and the record's address derives from that of a list;
 //! - the register that measures what is left of a dimension derives from that dimension's extent;
-//! - along each dimension, an access is in bounds: because enough is left where it is made, including what its guard
-//!   implies; or because its guard (or count of valid bytes) is false (or zero) unless some coordinate lies below what
-//!   is left of that dimension; or because its pointer was computed from a coordinate that is clamped to the last one;
+//! - along each dimension, an access is in bounds for one of three reasons: enough is left where it is made, including
+//!   what its guard implies; or its guard (or count of valid bytes) is false (or zero) unless some coordinate is below
+//!   what is left of that dimension; or its pointer was computed from a coordinate that is clamped to the last one;
 //! - a flag is in a workspace.
 //!
 //! Some properties are assumed, since they depend on how tiles are assigned to blocks and on the values of 64-bit
@@ -33,8 +33,8 @@
 //! - a block's tile exists: at least 1 is left of m and n from its origin, and origins are multiples of the tile;
 //! - a record that is read is in its list, and the fields that describe a tile are those of one record;
 //! - the tile of a matrix descriptor is in shared memory (the interpreter checks each product);
-//! - the pointer of an access agrees with the interval that it states, and so does the coordinate in its guard. Running
-//!   the kernel in the interpreter checks this: it rejects every access outside a matrix.
+//! - the pointer and the guard's coordinate of an access agree with the interval that it states. Running the kernel in
+//!   the interpreter checks this: it rejects every access outside a matrix.
 
 mod analysis;
 mod control;

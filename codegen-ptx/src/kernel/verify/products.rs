@@ -1,8 +1,8 @@
-//! Products of warp groups: their accumulators are left alone while they are in flight.
+//! Products of warp groups: no thread uses their accumulators while they are in flight.
 //!
-//! A path is followed with three facts: whether what threads wrote to accumulators is fenced, whether some products are
-//! not yet in a group, and whether products may be in flight. A loop is followed twice, the second time with what its
-//! first iteration leaves.
+//! A path carries three facts: whether the threads' writes to accumulators are fenced, whether some products are not
+//! yet in a group, and whether products may be in flight. A loop is followed twice, the second time with the state
+//! after its first iteration.
 
 use std::collections::HashSet;
 
@@ -41,7 +41,7 @@ fn collect(stmts: &[Stmt], held: &mut HashSet<Reg>) {
 struct State {
     /// Threads have not touched accumulators since the last fence.
     fenced: bool,
-    /// Some products are in no group yet.
+    /// Some products are not in a group yet.
     open: bool,
     /// Products may be in flight.
     in_flight: bool,
@@ -76,7 +76,7 @@ impl Products<'_> {
         match &stmt.op {
             Op::FenceProducts => state.fenced = true,
             Op::GroupProduct { .. } => {
-                rule(state.fenced, || "a product whose accumulators are not fenced".to_string())?;
+                rule(state.fenced, || "the accumulators of a product are not fenced".to_string())?;
                 state.open = true;
                 state.in_flight = true;
             }

@@ -26,7 +26,7 @@ impl Structure<'_> {
     fn block(&mut self, stmts: &[Stmt]) -> Check {
         for stmt in stmts {
             let origin = self.kernel.origins.get(stmt.origin.0 as usize);
-            let origin = origin.ok_or_else(|| broken(format!("there is no origin {}", stmt.origin.0)))?;
+            let origin = origin.ok_or_else(|| broken(format!("the kernel has no origin {}", stmt.origin.0)))?;
             self.stmt(&stmt.op).map_err(|v| v.within(format_args!("{}: {}", origin.clause, origin.what)))?;
         }
         Ok(())
@@ -35,14 +35,20 @@ impl Structure<'_> {
     fn stmt(&mut self, op: &Op) -> Check {
         match op {
             Op::Param { dst, index } => {
-                let param =
-                    self.kernel.params.get(*index).ok_or_else(|| broken(format!("there is no parameter {index}")))?;
+                let param = self
+                    .kernel
+                    .params
+                    .get(*index)
+                    .ok_or_else(|| broken(format!("the kernel has no parameter {index}")))?;
                 rule(param.field.is_none(), || format!("{} is a field of a record", param.name))?;
                 self.define(*dst, param.ty)
             }
             Op::Field { dst, index, record } => {
-                let param =
-                    self.kernel.params.get(*index).ok_or_else(|| broken(format!("there is no parameter {index}")))?;
+                let param = self
+                    .kernel
+                    .params
+                    .get(*index)
+                    .ok_or_else(|| broken(format!("the kernel has no parameter {index}")))?;
                 rule(param.field.is_some(), || format!("{} is not a field of a record", param.name))?;
                 self.typed(*record, Type::U64)?;
                 self.define(*dst, param.ty)
@@ -101,7 +107,7 @@ impl Structure<'_> {
             }
             Op::Arrive { address, when, guard } => {
                 self.guard(guard)?;
-                if let Arrival::ExpectingAsMany(bytes) = when {
+                if let Arrival::ExpectingIn(bytes) = when {
                     self.typed(*bytes, Type::U32)?;
                 }
                 self.typed(address.base, Type::U32)
@@ -165,7 +171,7 @@ impl Structure<'_> {
             Op::GroupProduct { acc, a, b, add, shape } => {
                 [a, b].into_iter().try_for_each(|reg| self.typed(*reg, Type::U64))?;
                 self.typed(*add, Type::Pred)?;
-                // PTX ISA, "wgmma.mma_async": one of 128 threads holds this part of 64 rows.
+                // PTX ISA, "wgmma.mma_async": each of the 128 threads holds this part of 64 rows.
                 let per_register = self.sums(acc, shape.factor)? as u32;
                 let held = acc.len() as u32 == shape.columns / 2 / per_register && shape.columns.is_multiple_of(8);
                 rule(held, || format!("{} accumulators of a product with {} columns", acc.len(), shape.columns))?;
@@ -240,7 +246,7 @@ impl Structure<'_> {
 
     fn outer(&mut self, acc: &[Reg], a: &[Reg], b: &[Reg]) -> Check {
         let shape = !acc.is_empty() && acc.len() == a.len() * b.len();
-        rule(shape, || "an outer product whose accumulators do not match its operands".into())?;
+        rule(shape, || "the accumulators of an outer product do not match its operands".into())?;
         let ty = self.data(acc[0])?;
         rule(!ty.is_narrow(), || format!("accumulators of {ty:?}"))?;
         a.iter().chain(b).chain(acc).try_for_each(|reg| self.typed(*reg, ty))?;
@@ -254,7 +260,7 @@ impl Structure<'_> {
         data.iter().try_for_each(|reg| self.known(*reg))?;
         let ty = data.first().map(|reg| self.kernel.ty(*reg));
         rule(data.iter().all(|reg| Some(self.kernel.ty(*reg)) == ty), || {
-            "an access whose registers have different types".into()
+            "an access with registers of different types".into()
         })?;
         let bytes = ty.map_or(0, Type::bytes) * data.len() as u32;
         let shape = data.len().is_power_of_two() && bytes > 0 && bytes <= 16;
@@ -283,7 +289,7 @@ impl Structure<'_> {
         guard.iter().try_for_each(|guard| self.typed(guard.pred, Type::Pred))
     }
 
-    /// The type of an expression after checking its parts; a constant is as wide as the other operand.
+    /// The type of an expression after checking its parts. A constant is as wide as the other operand.
     fn expr(&self, value: &Expr) -> Result<Type, Violation> {
         let both = |x: &Expr, y: &Expr| -> Result<Type, Violation> {
             match (self.expr(x)?, self.expr(y)?, x, y) {
@@ -343,13 +349,13 @@ impl Structure<'_> {
 
     #[inline]
     fn typed(&self, reg: Reg, ty: Type) -> Check {
-        // Nearly all registers are correct; the checks below find out what is wrong with the others.
+        // Nearly all registers are correct; the checks below diagnose the others.
         let family = self.kernel.families.get(reg.family.0 as usize);
         let right = family.is_some_and(|family| family.ty == ty && reg.index < family.count);
         if right && self.defined[self.numbering.of(reg)] { Ok(()) } else { self.not_as(reg, ty) }
     }
 
-    /// The sums that each accumulator of a product holds: one in f32, or of f16 two.
+    /// The accumulators in each register of a product: one in f32, two in f16.
     fn sums(&self, acc: &[Reg], factor: Type) -> Result<usize, Violation> {
         let pairs = factor == Type::F16 && acc.first().is_some_and(|reg| self.kernel.ty(*reg) == Type::Pair);
         let ty = if pairs { Type::Pair } else { Type::F32 };
@@ -365,7 +371,7 @@ impl Structure<'_> {
 
     fn known(&self, reg: Reg) -> Check {
         let family = self.kernel.families.get(reg.family.0 as usize);
-        rule(family.is_some_and(|family| reg.index < family.count), || format!("there is no register {reg:?}"))
+        rule(family.is_some_and(|family| reg.index < family.count), || format!("the kernel has no register {reg:?}"))
     }
 
     fn used(&self, reg: Reg) -> Result<Type, Violation> {

@@ -83,7 +83,7 @@ pub(super) struct Choice {
 /// What is known about a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Known {
-    /// Smallest and largest value; a shared address counts from the start of shared memory.
+    /// Smallest and largest value. A shared address counts from the start of shared memory.
     pub lo: u64,
     pub hi: u64,
     /// A divisor of the value; 0 if the value is 0.
@@ -92,10 +92,10 @@ pub(super) struct Known {
     pub wide: bool,
     /// The value is at most what is left of a dimension from this origin.
     pub left: Option<Origin>,
-    /// Number of elements before that origin that are in bounds as well: the value came from subtracting constants that
-    /// were known to fit.
+    /// Number of elements before that origin that are also in bounds: the value is the result of subtracting constants
+    /// that were known to fit.
     pub before: u64,
-    /// If the value is not 0, some coordinate lies below what is left of each of these dimensions.
+    /// If the value is not 0, some coordinate is below what is left of each of these dimensions.
     pub counts: Dims,
     /// The value is one less than what is left from this origin.
     pub last: Option<Origin>,
@@ -149,7 +149,7 @@ impl Known {
     pub fn between(lo: u64, hi: u64, multiple: u64, wide: bool) -> Known {
         match hi <= limit(wide) && hi != u64::MAX {
             true => Known { lo, hi, multiple, ..Known::any(wide) },
-            // It may wrap, after which only powers of two still divide it.
+            // The value may wrap, after which only powers of two still divide it.
             false => Known { multiple: power_of_two(multiple), ..Known::any(wide) },
         }
     }
@@ -165,7 +165,7 @@ impl Known {
         self.hi == 0
     }
 
-    /// What is known if the value is either of two.
+    /// The facts that hold for both values.
     pub fn meet(self, other: Known) -> Known {
         let same = |x: Option<Origin>, y: Option<Origin>| if x == y { x } else { None };
         let (left, before) = match (self.left, other.left) {
@@ -195,7 +195,7 @@ impl Known {
         }
     }
 
-    /// Adds what a fact says, if the fact concerns this value.
+    /// Adds what a fact says if it concerns this value.
     pub fn refine(&mut self, number: Number, fact: Fact) {
         match fact {
             Fact::AtLeast(of, least) if of == number => {

@@ -1,8 +1,9 @@
-//! A tile of D that warps write to its stage as matrices of 8 x 8 elements of 16 bits (`stmatrix`).
+//! A tile of D that warps write to its stage as matrices of 8 x 8 16-bit elements (`stmatrix`).
 //!
-//! Tensor cores leave a lane two adjacent columns of a row of each matrix: what an instruction that stores matrices takes.
-//! Four are stored at once, those of 16 rows and 16 columns; two, where a warp has an odd number of columns of eight. Lane
-//! `8 i + r` has the address of line r of matrix i. Where the lines of D run along m, matrices are transposed on the way.
+//! Tensor cores leave a lane two adjacent columns of a row of each matrix, which is the layout that `stmatrix` takes.
+//! One instruction stores four matrices (16 rows, 16 columns), or two where a warp has an odd number of 8-column
+//! matrices. Lane `8 i + r` provides the address of line r of matrix i. Where the lines of D run along m, the matrices
+//! are transposed on the way.
 
 use ptx_gemm_dsl::target::WARP;
 use ptx_gemm_dsl::types::Layout;
@@ -12,6 +13,7 @@ use super::super::shared::SharedAddress;
 use super::super::{Lowered, Lowering};
 use super::{Axis, Held, SourceOfC};
 use crate::kernel::{Access, Address, Expr, Math, Op, Reg, Value};
+use crate::origin::Site;
 use crate::tile::MATRIX;
 
 /// Rows of a thread in a block of matrices, and columns in a block of four.
@@ -26,20 +28,20 @@ impl Axis {
     }
 }
 
-/// Where a lane points, by the distance of a block of matrices from the warp's first one.
+/// The addresses that a lane provides, by the distance of a block of matrices from the warp's first one.
 struct Lines {
     address: SharedAddress,
-    /// In slots, where its panel is, and the panels after it.
+    /// If the stage is in slots: the address of its panel, and of the panels after it.
     panels: Vec<Expr>,
 }
 
-/// A block of matrices: the columns of a thread in it, and the address of the line that this lane points at.
+/// A block of matrices: the thread's columns in it, and the address of the line that this lane provides.
 struct Block {
     columns: usize,
     address: Address,
 }
 
-/// The word of a block that has the thread's element in row `i` and column `j` of it.
+/// The word of a block that contains the thread's element in row `i` and column `j`.
 fn word(i: usize, j: usize) -> usize {
     j / 2 * ROWS + i
 }
@@ -114,9 +116,10 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Reads a block of matrices of C from the places of those of D, in the accumulator's type: two elements of each word.
+    /// Reads a block of matrices of C from the places of those of D, in the accumulator's type: two elements from each
+    /// word.
     fn load_matrices_of_c(&mut self, block: &Block, reads: Option<Reg>, held: &Held) -> Vec<Reg> {
-        self.b.origin(&held.note, "matrices of C in shared memory");
+        self.b.origin_at(Site::LoadMatricesOfC, &held.note, "matrices of C in shared memory");
         let words = self.b.fresh_many(self.families.word, block.columns / 2 * ROWS);
         let guard = self.guarded(&words, reads);
         let transposed = self.program.problem.layouts.d == Layout::Col;
@@ -131,7 +134,7 @@ impl Lowering<'_> {
         self.widen_c(raw, &held.note)
     }
 
-    /// Where this lane's line of a block of matrices is that begins at the thread's row `row` and column `col`.
+    /// The address of this lane's line in a block of matrices that begins at the thread's row `row` and column `col`.
     fn matrix_address(
         &mut self,
         (wide, narrow): &(Lines, Option<Lines>),
@@ -140,7 +143,7 @@ impl Lowering<'_> {
         held: &Held,
     ) -> Lowered<Block> {
         let columns = COLUMNS.min(cols.positions.len() - col);
-        self.b.origin(&held.note, "D's tile in shared memory");
+        self.b.origin_at(Site::StagedTile, &held.note, "D's tile in shared memory");
         let lines = if columns == COLUMNS { wide } else { narrow.as_ref().unwrap_or(wide) };
         let (panel, distance) = self.stage_distance(rows.positions[row], cols.positions[col])?;
         let (base, offset) = lines.address.at(distance)?;
@@ -158,7 +161,7 @@ impl Lowering<'_> {
         of_c: impl Fn(usize, usize) -> Option<Reg>,
     ) -> Lowered<()> {
         self.values_used = 0;
-        self.b.origin(&held.note, "value of D");
+        self.b.origin_at(Site::ValueOfD, &held.note, "value of D");
         let per_rows: Vec<bool> = self.program.problem.epilogue.vectors.iter().map(|v| per_row(v.axis)).collect();
         let mut words = Vec::new();
         for pair in (0..block.columns).step_by(2) {
@@ -179,17 +182,17 @@ impl Lowering<'_> {
                 words.push(word);
             }
         }
-        self.b.origin(&held.note, "D's tile in shared memory");
+        self.b.origin_at(Site::StagedTile, &held.note, "D's tile in shared memory");
         let transposed = self.program.problem.layouts.d == Layout::Col;
         self.b.push(Op::StoreMatrices { src: words, address: block.address, transposed });
         Ok(())
     }
 
-    /// The address of the line of a matrix that this lane points at, of a warp's first four; and of its last two, if they
-    /// are alone.
+    /// The line addresses that this lane provides for the first four matrices of a warp, and for the last two if they
+    /// form a block of their own.
     fn matrix_addresses(&mut self, rows: &Axis, cols: &Axis) -> Lowered<(Lines, Option<Lines>)> {
         let (stage, note) = (self.the_stage()?.clone(), self.epilogue_note());
-        self.b.origin(&note, "the line of a matrix of D that this lane points at");
+        self.b.origin_at(Site::LineOfMatrix, &note, "the line of a matrix of D that this lane points at");
         let (warp_row, warp_col) = self.warp_coordinates()?;
         let lane = self.b.set(self.tid.clone() % WARP);
         let (line, below) = (lane.clone() % MATRIX, (lane.clone() / MATRIX) % 2u32);
@@ -221,7 +224,7 @@ impl Lowering<'_> {
         Ok((wide, narrow))
     }
 
-    /// In slots: where the panel of an element of a line is, and those up to `last` panels later.
+    /// If the stage is in slots: the address of the panel of an element, and of up to `last` later panels.
     fn panels_from(&mut self, element: &Expr, last: u32) -> Lowered<Vec<Expr>> {
         if self.program.lent().is_none() {
             return Ok(Vec::new());
@@ -230,8 +233,8 @@ impl Lowering<'_> {
         (0..=last).map(|panel| self.panel_in_slots(first.clone() + panel)).collect()
     }
 
-    /// Bytes between elements of the stage with this distance in rows and columns; in slots, the panels between them, and the
-    /// bytes within one.
+    /// The byte distance between elements of the stage that are this many rows and columns apart. In slots: the number
+    /// of panels between them, and the bytes within a panel.
     fn stage_distance(&self, row: u32, col: u32) -> Lowered<(u32, u32)> {
         let at = if self.program.problem.layouts.d == Layout::Row { (row, col) } else { (col, row) };
         let stage = self.the_stage()?;

@@ -6,11 +6,13 @@ use ptx_gemm_dsl::types::Batch;
 use super::super::{Lowered, Lowering, WorkTile};
 use super::{Axis, Held};
 use crate::kernel::{Expr, Guard, Locality, Math, Reg, Value};
+use crate::origin::Site;
 use crate::tile::interface::SCALE_BYTES;
 
 impl Lowering<'_> {
-    /// Multiplies the accumulators by the inverses of the scales of their rows and columns, if these were scaled: by the
-    /// smaller one first, so that only a result that is too large becomes infinite on the way. Without k there are no scales.
+    /// Multiplies the accumulators by the inverses of the scales of their rows and columns, if these were scaled. The
+    /// smaller inverse comes first, so that an intermediate value overflows only if the result does. Without k there
+    /// are no scales.
     pub(super) fn unscale(&mut self, work_tile: &WorkTile, held: &Held, (rows, cols): (&Axis, &Axis)) -> Lowered<()> {
         if !self.program.packs.iter().any(|pack| pack.scales()) {
             return Ok(());
@@ -20,7 +22,7 @@ impl Lowering<'_> {
         self.b.open();
         let of_rows = self.inverses(work_tile, held, Side::A, rows)?;
         let of_cols = self.inverses(work_tile, held, Side::B, cols)?;
-        self.b.origin(&held.note, "undo the scales of A and B");
+        self.b.origin_at(Site::UndoScales, &held.note, "undo the scales of A and B");
         for (index, acc) in held.regs.iter().enumerate() {
             let (row, col) = (index / held.columns as usize, index % held.columns as usize);
             let both = || vec![Value::Reg(of_rows[row]), Value::Reg(of_cols[col])];
@@ -39,7 +41,7 @@ impl Lowering<'_> {
     /// The inverses of the scales of this thread's rows or columns.
     fn inverses(&mut self, work_tile: &WorkTile, held: &Held, side: Side, axis: &Axis) -> Lowered<Vec<Reg>> {
         let operand = side.operand();
-        self.b.origin(&held.note, &format!("scales of {operand:?}"));
+        self.b.origin_at(Site::LoadScales, &held.note, &format!("scales of {operand:?}"));
         let base = self.wide_arg(&Param::Scales(operand))?;
         let extent = if side == Side::A { self.args.m.clone() } else { self.args.n.clone() };
         let first = match self.program.problem.batch {

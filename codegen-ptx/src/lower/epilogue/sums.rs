@@ -1,4 +1,4 @@
-//! Sums that are in memory already: they are read into the accumulators, line by line, as D is stored.
+//! Reads values that are already in memory into the accumulators, line by line, as D is stored.
 
 use ptx_gemm_dsl::terms::Operand;
 use ptx_gemm_dsl::types::Layout;
@@ -6,11 +6,12 @@ use ptx_gemm_dsl::types::Layout;
 use super::super::{Lowered, Lowering, WorkTile};
 use super::{Axis, Edge, Held, Plane};
 use crate::kernel::{Expr, Guard, Locality, Op, Reg};
+use crate::origin::Site;
 use crate::tile::Note;
 
 impl Lowering<'_> {
-    /// Reads the accumulators of the tile from A, with `width` elements per access. A scalar of 0 that drops the sum leaves
-    /// them zero, and A is not read.
+    /// Reads the accumulators of the tile from A, with `width` elements per access. If a scalar of 0 drops the
+    /// accumulator, they stay zero, and A is not read.
     pub(in super::super) fn read_sums(
         &mut self,
         work_tile: &WorkTile,
@@ -37,7 +38,7 @@ impl Lowering<'_> {
         let edge = self.edge(if layout == Layout::Row { &cols } else { &rows });
         self.sum_lines(&held, (&rows, &cols), &plane, reads, Some(&edge));
         let at_edge = self.b.close();
-        self.b.origin(note, "the widest accesses if the tile lies inside D");
+        self.b.origin_at(Site::StorePath, note, "the widest accesses if the tile lies inside D");
         self.b.branch(interior, inside, at_edge);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Copies of rows that begin anywhere, by the aligned vectors around them.
+//! Copies of rows with any alignment, through the aligned vectors around them.
 //!
 //! ```text
 //! bytes of the matrix   |0 . . . . . . . . . . . . . . .|0 . . . . . . . . . . . . . . .|
@@ -6,9 +6,9 @@
 //!                        <-skip-->
 //! ```
 //!
-//! A thread reads both aligned vectors, eight words, and moves what it wants to the front: by two words if `skip` is at least 8,
-//! by one if 4 of it are left, and by half a word if 2 are. Where two threads want the same vector, one of them finds it in the
-//! L1 cache.
+//! A thread reads both aligned vectors, eight words, and shifts its bytes to the front: by two words if `skip` is at
+//! least 8, by one word if at least 4 remain, and by half a word if 2 remain. If two threads read the same vector, the
+//! second read hits the L1 cache.
 
 use ptx_gemm_dsl::terms::{Fast, Param};
 
@@ -16,6 +16,7 @@ use super::{Packing, Tile, Vectors};
 use crate::kernel::{Access, Expr, Family, Locality, Math, Memory, Op, Reach, Reg, Type, Value};
 use crate::lower::Lowered;
 use crate::lower::extent::register;
+use crate::origin::Site;
 use crate::tile::VECTOR_BYTES;
 
 const WORD_BYTES: u32 = 4;
@@ -23,12 +24,16 @@ const WORD_BYTES: u32 = 4;
 const WORDS: usize = (VECTOR_BYTES / WORD_BYTES) as usize;
 
 impl Packing<'_> {
-    /// Copies a tile: by the vectors around those of each thread, if the tile and a vector on each side of its rows are inside,
-    /// and otherwise by elements.
+    /// Copies a tile: through the aligned vectors if the tile and a vector on each side of its rows are inside the
+    /// matrix, otherwise by elements.
     pub(super) fn copy_around(&mut self, vectors: &Vectors, tile: &Tile) -> Lowered<()> {
         let (pack, note) = (self.pack, &self.pack.note);
         let words = self.b.family("w", Type::Pair, "pairs of elements");
-        self.b.origin(note, "the vectors around, if the tile and one on each side of its rows are inside");
+        self.b.origin_at(
+            Site::AroundPath,
+            note,
+            "the vectors around, if the tile and one on each side of its rows are inside",
+        );
         let (extent, first) = &tile.run;
         let margin = vectors.length;
         let before = self.b.set(first.clone().max(Expr::Const(margin.into())) - margin);
@@ -48,14 +53,18 @@ impl Packing<'_> {
         self.read_elements(vectors, (&addresses, &values), access);
         self.write(vectors, &values, tile)?;
         let other = self.b.close();
-        self.b.origin(note, "the vectors around, if the tile and one on each side of its rows are inside");
+        self.b.origin_at(
+            Site::AroundPath,
+            note,
+            "the vectors around, if the tile and one on each side of its rows are inside",
+        );
         self.b.branch(inside, then, other);
         Ok(())
     }
 
     fn by_vectors(&mut self, vectors: &Vectors, tile: &Tile, words: Family, (matrix, copy): (Access, Access)) {
         let note = &self.pack.note;
-        self.b.origin(note, "read the aligned vectors around this thread's");
+        self.b.origin_at(Site::ReadAround, note, "read the aligned vectors around this thread's");
         let addresses = self.addresses(vectors, &tile.from, self.element);
         let mut read = Vec::new();
         for address in addresses {
@@ -67,7 +76,7 @@ impl Packing<'_> {
             }
             read.push((skip, all));
         }
-        self.b.origin(note, "cut this thread's vectors out of them");
+        self.b.origin_at(Site::CutAround, note, "cut this thread's vectors out of them");
         let cut: Vec<Vec<Reg>> = read.into_iter().map(|(skip, all)| self.cut(&skip, all, words)).collect();
         self.b.origin(note, "write the copy");
         let addresses = self.addresses(vectors, &tile.to, self.copied);
@@ -106,7 +115,7 @@ impl Packing<'_> {
         dst
     }
 
-    /// An access to as much of each row as is read of it, counted from where that begins, and to all rows of the tile.
+    /// An access to all rows of the tile. `end` is the part of each row that is read, counted from its start.
     fn around_access(&self, matrix: Param, tile: &Tile, (left, end): (&Expr, u32)) -> Lowered<Access> {
         let mut access = self.access(&matrix, tile)?;
         let fast = self.program.problem.layouts.fast(self.pack.side);

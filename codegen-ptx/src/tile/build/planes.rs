@@ -1,4 +1,4 @@
-//! What a schedule with `emulate` adds: operands that are split into planes, buffers for these, and sums that are promoted.
+//! The additions of `emulate` to a program: operands split into planes, their buffers, and promoted accumulators.
 
 use ptx_gemm_dsl::plan::{Emulate, OperandPlan};
 use ptx_gemm_dsl::terms::{Fast, Load, Side};
@@ -6,8 +6,8 @@ use ptx_gemm_dsl::terms::{Fast, Load, Side};
 use super::super::{Accumulator, Buffer, Op, Pack, Planes, Statement};
 use super::{Builder, at, buffer, map, note};
 
-/// Extents of the tile that a block of a kernel that packs copies, and its threads: 16 elements for each thread are
-/// enough in flight to fill the memory's bandwidth.
+/// Extents of the tile that a block of a packing kernel copies, and its threads: 16 elements in flight per thread fill
+/// the memory's bandwidth.
 const PACK_TILE: u32 = 64;
 const PACK_THREADS: u32 = 256;
 /// Elements along the rows of an operand that is copied as it is, and rows. Longer rows have fewer seams, at which sectors are
@@ -16,7 +16,7 @@ const PACK_THREADS: u32 = 256;
 const PACK_ROWS: (u32, u32) = (128, 32);
 
 impl Builder<'_> {
-    /// The buffers of a slot: of A, then of B, one for each plane that it has.
+    /// The buffers of a slot: of A, then of B, one for each plane in the slot.
     pub(super) fn buffers(&self) -> Vec<Buffer> {
         let plan = self.plan;
         let of_operand = |(name, operand): (&str, &OperandPlan)| -> Vec<Buffer> {
@@ -72,7 +72,7 @@ impl Builder<'_> {
         [&plan.a, &plan.b].into_iter().filter(packed).map(pack).collect()
     }
 
-    /// The sums of a tile, and those of one chunk of k, where they are promoted.
+    /// The accumulators of a tile, and those of one chunk of k if chunks are promoted.
     pub(super) fn accumulators(&self) -> Vec<Accumulator> {
         let clauses = &self.plan.clauses;
         let set = |name: &str, clause| Accumulator { name: name.into(), map: map(self.plan), note: note(clause) };
@@ -87,12 +87,12 @@ impl Builder<'_> {
         usize::from(self.plan.emulate.is_some())
     }
 
-    /// The set that has the rounding errors of promotions, if there is one.
+    /// The set that holds the rounding errors of promotions, if there is one.
     pub(super) fn rest(&self) -> Option<usize> {
         self.plan.emulate.filter(|emulate| emulate.compensated).map(|_| 2)
     }
 
-    /// Adds the sums of a chunk to those of the tile, once no products are in flight.
+    /// Adds the accumulators of a chunk to those of the tile, once no products are in flight.
     pub(super) fn promote(&self, in_flight: bool) -> Option<Statement> {
         self.plan.emulate?;
         let clause = &self.plan.clauses.promote;

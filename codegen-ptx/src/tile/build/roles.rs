@@ -1,11 +1,11 @@
-//! Both halves of the loop of dedicated producers and consumers, and what consumers have in turn.
+//! Both halves of the loop of dedicated producers and consumers, and the ordered barrier of consumers.
 
 use ptx_gemm_dsl::terms::Pace;
 
 use super::super::{Index, Op, Statement, Turn};
 use super::{Builder, at, note};
 
-/// The index of the turn to start products.
+/// The index of the ordered barrier for starting products.
 const MAINLOOP: usize = 0;
 
 impl Builder<'_> {
@@ -27,8 +27,8 @@ impl Builder<'_> {
         if self.plan.pace == Pace::Tile {
             body.push(at(Op::Meet { barrier: 0 }, &clauses.pace));
         }
-        // A slot in reserve: the producer fills one while products read two.
-        // With all planes in a slot, sums are promoted after each K-tile, and so its products have to be complete.
+        // With a spare slot, the producer fills one while products read two. If a slot has all planes, accumulators are
+        // promoted after each K-tile, so its products must be complete.
         let reserve = self.plan.stages > 2 && self.plan.planes_in_slot == 1;
         let kept = if self.multiplies_asynchronously() && reserve { 1 } else { 0 };
         body.extend(self.steps());
@@ -36,7 +36,7 @@ impl Builder<'_> {
         body.push(at(Op::Release { ring: 0, kept }, &clauses.stages));
         body.extend(self.promote(kept > 0));
         let mut sum = vec![at(Op::Loop { body }, &clauses.tile)];
-        // While the last products run, another consumer starts its first ones.
+        // While the last products run, another consumer starts its first products.
         sum.extend(self.pass());
         if kept > 0 {
             sum.extend(self.retire(0));
@@ -45,13 +45,13 @@ impl Builder<'_> {
         vec![at(Op::IfAnyK { body: sum }, &clauses.tile)]
     }
 
-    /// What consumers have in turn, if they do.
+    /// The ordered barrier of the consumers, if they take turns.
     pub(super) fn turns(&self) -> Option<Turn> {
         let offset_bytes = self.plan.turn_offset(self.variant)?;
         Some(Turn { name: "mainloop".into(), offset_bytes, note: note(&self.plan.clauses.specialize) })
     }
 
-    /// Passes over the K-tiles of the tiles that other consumers compute.
+    /// Skips the K-tiles of the tiles that other consumers compute.
     pub(super) fn skip(&self) -> Vec<Statement> {
         self.in_turn(Op::Skip { ring: 0 }).into_iter().collect()
     }

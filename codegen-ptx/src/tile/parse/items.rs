@@ -189,7 +189,7 @@ fn walk(cursor: &mut Cursor<'_>) -> Parsed<Walk> {
     }
 }
 
-/// The extents of an operand's tile, and the dimension that is contiguous: the last one.
+/// The extents of an operand's tile, and the contiguous dimension, which is the last one.
 fn dims(cursor: &mut Cursor<'_>, side: Side) -> Parsed<(u32, u32, Fast)> {
     let own = match side {
         Side::A => "m",
@@ -244,7 +244,7 @@ fn ring(cursor: &mut Cursor<'_>, name: String, program: &Program) -> Parsed<Ring
     Ok(Ring { name, buffers, depth, slot_bytes, full, empty, mbarriers: None, note, mbarrier_note })
 }
 
-/// What follows the roles.
+/// The cluster reduction after the roles.
 pub(super) fn exchange(cursor: &mut Cursor<'_>) -> Parsed<Exchange> {
     let map = map(cursor)?;
     let pitch = cursor.named("pitch")?;

@@ -213,7 +213,7 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// How many of the newest a statement leaves out.
+/// The number of newest items that a statement leaves out.
 fn rest(cursor: &mut Cursor<'_>) -> Parsed<u32> {
     if cursor.takes(Token::Word("but")) { cursor.number() } else { Ok(0) }
 }
@@ -233,7 +233,7 @@ fn c_width(cursor: &mut Cursor<'_>, program: &Program) -> Parsed<u32> {
     }
 }
 
-/// Where a thread that stages D reads C, if the epilogue does.
+/// Where a thread that stages D reads C, if the epilogue reads it.
 fn read_c(cursor: &mut Cursor<'_>, program: &Program) -> Parsed<ReadC> {
     if !program.problem.epilogue.uses_c() {
         return Ok(ReadC::Global { width: 1 });

@@ -1,4 +1,4 @@
-//! C on its way through the stage of D: TMA copies its tile there, and threads replace it by D's.
+//! C in the stage of D: TMA copies C's tile there, and threads replace it by D's.
 
 use super::{Check, rule, staged};
 use crate::tile::{Division, Op, Program, ReadC, Stage, StagePlace, Turn};

@@ -13,7 +13,7 @@ const MAX_COPIES: u64 = 8192;
 
 pub(super) fn check(program: &Program, role: &Role, index: usize, by: Mover, site: Site) -> Check {
     let buffer = &program.buffers[index];
-    // They share one set of pointers and addresses, or one tensor map, which has one size of boxes for all planes.
+    // They share one set of pointers and addresses, or one tensor map, which has one box size for all planes.
     let by_tma = matches!(by, Mover::Tma { .. });
     let shares = |other: usize| other == index || by_tma && program.buffers[other].side == buffer.side;
     let alike = program.statements().iter().all(|statement| match &statement.op {
@@ -76,8 +76,8 @@ pub(super) fn check(program: &Program, role: &Role, index: usize, by: Mover, sit
     })
 }
 
-/// Boxes that the blocks of a cluster share: each starts an equal [`BoxShare`], and learns from the
-/// mbarriers of a slot that all blocks have read it.
+/// Boxes that the blocks of a cluster share: each block starts an equal [`BoxShare`], and learns from the mbarriers of
+/// a slot that all blocks have read it.
 fn shared(program: &Program, index: usize, rows: u32, site: Site) -> Check {
     let buffer = &program.buffers[index];
     let (name, sharers) = (&buffer.name, program.scheduler.alike(buffer.side));
@@ -100,7 +100,8 @@ fn shared(program: &Program, index: usize, rows: u32, site: Site) -> Check {
     })
 }
 
-/// Boxes: rows of a buffer without gaps, in the order of global memory, at the alignment that the hardware and the swizzle need.
+/// Boxes: rows of a buffer without gaps, in the order of global memory, aligned as the hardware and the swizzle
+/// require.
 fn boxes(program: &Program, index: usize, rows: u32, site: Site) -> Check {
     let buffer = &program.buffers[index];
     let (name, element) = (&buffer.name, program.element(buffer.side).bytes());
@@ -138,7 +139,7 @@ fn boxes(program: &Program, index: usize, rows: u32, site: Site) -> Check {
         })?;
     }
     let slot = program.ring_of(index).map_or(0, |ring| program.rings[ring].slot_bytes);
-    // A single box does not have to end where another could begin.
+    // A single box need not end where another could begin.
     let next = if rows < count || buffer.panels() > 1 { rows * bytes } else { 0 };
     let aligned = [buffer.offset_bytes, slot, next].iter().all(|bytes| bytes.is_multiple_of(align));
     rule(aligned, at(), || {

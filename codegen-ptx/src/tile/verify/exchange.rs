@@ -1,4 +1,4 @@
-//! Sums that the blocks of a cluster exchange: their place in shared memory, and the shares of the blocks.
+//! Partial sums that the blocks of a cluster exchange: their place in shared memory, and the shares of the blocks.
 
 use ptx_gemm_dsl::target::MAX_ACCESS_BYTES;
 use ptx_gemm_dsl::types::Layout;
@@ -8,7 +8,7 @@ use super::{Check, rule, stored};
 use crate::tile::{Division, Exchange, Op, Program};
 use crate::violation::Site;
 
-/// Checks that blocks exchange sums exactly if they are parts of one cluster, and what they exchange.
+/// Checks that blocks exchange partial sums exactly if they are parts of one cluster, and what they exchange.
 pub(super) fn check(program: &Program) -> Check {
     let shares = program.statements().iter().filter(|statement| matches!(statement.op, Op::Share { .. })).count();
     let (exchange, parts) = match (&program.exchange, program.scheduler.division) {
@@ -69,7 +69,7 @@ fn threads(program: &Program, exchange: &Exchange) -> Check {
     rule(threads <= most, Site::Exchange, || format!("{threads} threads add up sums, and a block has {most}"))
 }
 
-/// Where the sums are.
+/// The place of the partial sums.
 fn place(program: &Program, exchange: &Exchange) -> Check {
     let lines = program.lines();
     let Exchange { pitch, offset_bytes, .. } = *exchange;
@@ -82,7 +82,7 @@ fn place(program: &Program, exchange: &Exchange) -> Check {
     })
 }
 
-/// A thread's writes of its sums.
+/// A thread's writes of its partial sums.
 pub(super) fn share(program: &Program, acc: usize, width: u32, site: Site) -> Check {
     let Some(exchange) = &program.exchange else { return Ok(()) };
     let element = program.problem.types.acc;

@@ -3,8 +3,8 @@
 //! - its parts are consistent ([`shapes`]): extents, widths, alignments and limits; buffers and mbarriers do not
 //!   overlap; the threads of each map, barrier and mbarrier are those of the roles that use it; everything declared is
 //!   used;
-//! - groups of threads that take turns are warp groups, and pass over each other's K-tiles ([`turns`]);
-//! - planes are multiplied from the smallest products to the largest, all down to some size ([`walk`]);
+//! - groups of threads that take turns are warp groups, and skip each other's K-tiles ([`turns`]);
+//! - planes are multiplied from the smallest products to the largest, without gaps ([`walk`]);
 //! - its statements are correctly ordered ([`order`]): in a run of two threads of every role, over a few more K-tiles
 //!   than the deepest ring has slots, no slot is written while it may be read or read before it is written, no thread
 //!   waits forever, every term of the sum reaches the stored result exactly once, and no slot is in use between two

@@ -1,4 +1,4 @@
-//! Operands that are packed: what their kernels can copy, and for whom.
+//! Operands that are packed: what their kernels can copy, and which copies use them.
 
 use ptx_gemm_dsl::target::WARP;
 use ptx_gemm_dsl::terms::Fast;
@@ -40,7 +40,7 @@ pub(super) fn check(program: &Program, index: usize, pack: &Pack) -> Check {
     let (extents, threads) = ([pack.extent, pack.depth], pack.threads);
     let whole = threads.is_multiple_of(WARP) && (WARP..=MAX_THREADS).contains(&threads);
     rule(whole, site(), || format!("{threads} threads are not 1 to {} warps", MAX_THREADS / WARP))?;
-    // Each pass of a block is over whole rows, of either side if it transposes.
+    // Each pass of a block covers whole rows, on both sides if it transposes.
     let vector = pack.vector(program);
     let divides = |rows: u32, row: u32| {
         let per_row = row / vector;

@@ -1,4 +1,4 @@
-//! What a module computes: types that go together, and an epilogue in them. The rules are those of the language.
+//! The problem of a module: compatible types, and an epilogue in them. The rules are those of the language.
 
 use ptx_gemm_dsl::Schedule;
 use ptx_gemm_dsl::clause::{Atom, Clause, TypesClause};

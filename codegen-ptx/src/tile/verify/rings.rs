@@ -1,4 +1,4 @@
-//! Buffers and the rings of their slots: where they are in shared memory, and what says that a slot is full or empty.
+//! Buffers and the rings of their slots: their place in shared memory, and what signals that a slot is full or empty.
 
 use ptx_gemm_dsl::target::WARP_GROUP;
 use ptx_gemm_dsl::terms::{Side, Swizzle};
@@ -22,7 +22,7 @@ pub(super) fn buffer(program: &Program, index: usize, buffer: &Buffer) -> Check 
         format!("{name} is {} x {}, but the K-tile is {extent} x {}", buffer.extent, buffer.depth, block.k)
     })?;
     let (row, pitch) = (buffer.row(), buffer.pitch);
-    // Of panels as wide as the span of a swizzle, rows may fill the last one only in part.
+    // If panels are as wide as the swizzle span, rows may fill the last panel only in part.
     let element = program.element(buffer.side).bytes();
     let spans = buffer.swizzle == Swizzle::Bytes(pitch.saturating_mul(element));
     let panels = pitch > 0 && (row.is_multiple_of(pitch) || spans);
@@ -142,8 +142,8 @@ pub(super) fn overlaps(program: &Program) -> Check {
         }
     };
     if let Some((start, end)) = staged {
-        // The stage may use the slots' memory, in an order that `order` checks, but not that of mbarriers; where slots are lent
-        // for it, not that of another ring's slots.
+        // The stage may use the slots' memory, in an order that `order` checks, but not that of mbarriers. If slots are
+        // lent for it, it may not use another ring's slots.
         let lent = program.lent().map(|lent| &program.rings[lent.ring].buffers);
         let mut others = taken.iter().filter(|(_, _, site)| match site {
             Site::Buffer(buffer) => lent.is_some_and(|buffers| !buffers.contains(buffer)),

@@ -111,7 +111,7 @@ fn params(program: &Program) -> Check {
     };
     let mut needed: Vec<Param> = (0..epilogue.scalars.len()).map(Param::Scalar).collect();
     if problem.batch == Batch::Grouped {
-        // The rest is in the records.
+        // The records contain the rest.
         needed.extend([Param::Problems, Param::Batch]);
         if program.scheduler.division == Division::Stream {
             needed.push(Param::Tiles);
@@ -146,7 +146,7 @@ fn params(program: &Program) -> Check {
     }
 }
 
-/// Blocks of a cluster whose tiles lie outside D take part in everything: TMA copies nothing for them, and guards keep them
+/// Blocks of a cluster with tiles outside D take part in everything: TMA copies nothing for them, and guards keep them
 /// from storing.
 fn clusters(program: &Program) -> Check {
     let scheduler = &program.scheduler;
@@ -161,7 +161,7 @@ fn clusters(program: &Program) -> Check {
         "the blocks of a cluster sum the same part of k, and stream-K gives each a share of its own".into()
     })?;
     rule(program.tail == Tail::Predicate, Site::Scheduler, || {
-        "a cluster may have blocks whose tiles lie outside D, which `tail none` has no guards for".into()
+        "a cluster may have blocks with tiles outside D, and `tail none` has no guards for them".into()
     })?;
     let by_tma = !program.rings.is_empty() && (0..program.rings.len()).all(|ring| program.by_tma(ring));
     rule(by_tma, Site::Scheduler, || "in a cluster, tma copies the operands".into())?;
@@ -373,7 +373,7 @@ fn references(program: &Program) -> Check {
     Ok(())
 }
 
-/// Says which statements of a ring are absent, given how often each of [`RING_STATEMENTS`] occurs.
+/// Names the missing statements of a ring, given how often each of [`RING_STATEMENTS`] occurs.
 fn unused(ring: &str, uses: &[usize; 4]) -> String {
     let absent = || RING_STATEMENTS.iter().zip(uses).filter(|(_, uses)| **uses == 0).map(|(statement, _)| statement);
     let done: Vec<&str> = absent().map(|(_, done)| *done).collect();
@@ -434,7 +434,7 @@ fn barriers(program: &Program) -> Check {
     Ok(())
 }
 
-/// The roles that meet at a barrier.
+/// The roles that use a named barrier.
 fn meeting(program: &Program, barrier: usize) -> Vec<&Role> {
     let meets = |role: &&Role| {
         let mut found = false;
@@ -444,14 +444,15 @@ fn meeting(program: &Program, barrier: usize) -> Vec<&Role> {
     program.roles.iter().filter(meets).collect()
 }
 
-/// The first number of a barrier, and the one after its last: it has one for each group of threads that takes turns.
+/// The first number of a barrier, and the one after its last: it has one number for each group of threads that takes
+/// turns.
 fn numbers(program: &Program, barrier: usize) -> (u32, u32) {
     let first = program.barriers[barrier].number;
     let groups = meeting(program, barrier).iter().map(|role| role.turns).max().unwrap_or(1);
     (first, first.saturating_add(groups))
 }
 
-/// Sums are read line by line as D is stored, and what reads them multiplies nothing.
+/// The accumulators are read line by line as D is stored, and nothing that reads them multiplies.
 fn read(program: &Program, acc: usize, width: u32, site: Site) -> Check {
     let (dtype, layouts) = (program.problem.types.a, program.problem.layouts);
     let multiplies = program.statements().iter().any(|s| matches!(s.op, Op::Steps { .. } | Op::Copy { .. }));

@@ -48,7 +48,7 @@ pub(super) fn check(program: &Program) -> Check {
         (StagePlace::At(offset_bytes), _) => vec![offset_bytes],
         (StagePlace::Slots(_), None) => Vec::new(),
         (StagePlace::Slots(_), Some(lent)) => {
-            // One panel is followed by no other.
+            // A single panel needs no distance to the next.
             let apart = if stage.panels(lines.elements) > 1 { lent.panel_bytes } else { 0 };
             vec![lent.first_bytes, program.rings[lent.ring].slot_bytes, apart]
         }
@@ -61,7 +61,7 @@ pub(super) fn check(program: &Program) -> Check {
     })
 }
 
-/// The slots that hold the stage of D: whole panels, of a ring whose slots go on.
+/// The slots that hold the stage of D: they hold whole panels, in a ring that continues from tile to tile.
 fn slots(program: &Program, stage: &Stage, lent: Lent) -> Check {
     let ring = &program.rings[lent.ring];
     let name = &ring.name;
@@ -95,7 +95,7 @@ fn slots(program: &Program, stage: &Stage, lent: Lent) -> Check {
     })
 }
 
-/// Slots are lent for the stage of D alone.
+/// Slots are lent only for the stage of D.
 pub(super) fn lends(program: &Program, ring: usize, node: &Node<'_>) -> Check {
     let of_stage = program.lent().is_some_and(|lent| lent.ring == ring);
     rule(of_stage, node.site(), || {
@@ -122,8 +122,8 @@ pub(super) fn stage(program: &Program, acc: usize, by: Stager, site: Site) -> Ch
     })
 }
 
-/// The rules of `stmatrix` (PTX ISA, "stmatrix"): matrices of 16-bit elements as tensor cores leave them, and lines of 16
-/// bytes, whose distances from a warp's first ones do not depend on the warp.
+/// The rules of `stmatrix` (PTX ISA, "stmatrix"): matrices of 16-bit elements as tensor cores leave them, and lines of
+/// 16 bytes. The distances from a warp's first line do not depend on the warp.
 fn matrices(program: &Program, stage: &Stage, map: &Map, site: Site) -> Check {
     let at = || site.clone();
     let (element, atom) = (program.problem.types.d, Map::m16n8());
@@ -201,7 +201,7 @@ pub(super) fn boxes(program: &Program, stage: &Stage, rows: u32, site: Site) -> 
     rule(divides, at(), || {
         format!("the tile has {} lines, which are not whole boxes of {rows}, at most {MAX_BOX}", lines.count)
     })?;
-    // A single box does not have to end where another could begin.
+    // A single box need not end where another could begin.
     let boxes = lines.count / rows * stage.panels(lines.elements);
     let align = alignment(stage.swizzle).max(BOX_ALIGN);
     rule(boxes == 1 || (rows * bytes).is_multiple_of(align), at(), || {

@@ -40,7 +40,7 @@ pub(super) fn check(program: &Program, node: &Node<'_>) -> Check {
             format!("the loop is unrolled by {unroll}, but the tile's k is {steps} (at most {MAX_UNROLL})")
         })?;
     }
-    // A matrix instruction has many, and shared memory limits how many such instructions a K-tile has.
+    // A matrix instruction has many products, and shared memory limits the number of such instructions in a K-tile.
     let products = u64::from(unroll) * u64::from(map.elements());
     let few = !matches!(multiply.by, Instruction::Fma { .. }) || products <= u64::from(MAX_PRODUCTS);
     rule(few, site(), || format!("one unrolled body has {products} multiply-adds, and the limit is {MAX_PRODUCTS}"))?;
@@ -145,8 +145,8 @@ fn multiplies(program: &Program, site: Site) -> Check {
     })
 }
 
-/// The rules of `mma` (PTX ISA, "Matrix multiply-accumulate operation using mma"): its target, and the registers that hold
-/// its results.
+/// The rules of `mma` (PTX ISA, "Matrix multiply-accumulate operation using mma"): its target, and the layout of its
+/// results.
 fn warp(program: &Program, map: &Map, depth: u32, site: Site) -> Check {
     let at = || site.clone();
     rule(matches!(depth, 8 | 16), at(), || format!("`mma` multiplies 8 or 16 steps at once, not {depth}"))?;
@@ -183,8 +183,8 @@ fn matrices(program: &Program, fetch: &Fetch, depth: u32, (start, steps): (u32, 
     })
 }
 
-/// The rules of `wgmma` (PTX ISA, "Asynchronous warpgroup level matrix instructions"): its target, types, shape, and the
-/// registers that hold its results.
+/// The rules of `wgmma` (PTX ISA, "Asynchronous warpgroup level matrix instructions"): its target, types, shape, and
+/// the layout of its results.
 fn group(program: &Program, node: &Node<'_>, map: &Map, columns: u32, site: Site) -> Check {
     let at = || site.clone();
     rule(program.target == Target::SM_90A, at(), || format!("`wgmma` needs sm_90a, not {}", program.target))?;
@@ -210,8 +210,8 @@ fn group(program: &Program, node: &Node<'_>, map: &Map, columns: u32, site: Site
     })
 }
 
-/// Narrower products are the first columns of whole ones, of which each tile of D has its own number. The boxes of B and of D
-/// have as many fewer.
+/// Narrower products are the first columns of whole ones; each tile of D has its own number of columns. The boxes of B
+/// and of D shrink accordingly.
 fn grain(program: &Program, columns: u32, grain: u32, site: Site) -> Check {
     if grain == columns {
         return Ok(());
@@ -244,11 +244,11 @@ fn grain(program: &Program, columns: u32, grain: u32, site: Site) -> Check {
     };
     let statements = program.statements();
     rule(statements.iter().all(alike), at(), || "all products have the same grain".into())?;
-    // Groups that work on one tile may meet: they have the same products.
+    // Groups that work on one tile may share barriers: they have the same products.
     rule(program.groups() == 1, at(), || "groups of threads that take turns have tiles of different columns".into())
 }
 
-/// The rules of a matrix descriptor: a swizzled tile that TMA has written, whose panels are as wide as the span.
+/// The rules of a matrix descriptor: a swizzled tile that TMA has written, with panels as wide as the span.
 fn described_fetch(program: &Program, fetch: &Fetch, columns: u32, (start, steps): (u32, u32), site: Site) -> Check {
     let at = || site.clone();
     let element = program.element(fetch.side).bytes();

@@ -23,7 +23,7 @@ pub(super) fn read_c(program: &Program, map: &Map, width: u32, site: Site) -> Ch
     let run = map.run(layouts.d == Layout::Row);
     let fits = match program.problem.epilogue.uses_c() && layouts.c == layouts.d {
         true => vector(width, dtype.bytes()) && run.is_multiple_of(width),
-        // A C whose rows run across those of D is read element by element.
+        // A C with rows across those of D is read element by element.
         false => width == 1,
     };
     rule(fits, site, || format!("C is read {width} {dtype} at a time, but a thread holds {run} adjacent ones"))

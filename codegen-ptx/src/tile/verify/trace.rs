@@ -3,7 +3,7 @@
 use crate::tile::{Op, Role, Statement};
 use crate::violation::Site;
 
-/// A statement that a thread comes to.
+/// A statement that a thread executes.
 #[derive(Clone, Copy, Debug)]
 pub struct Step<'a> {
     /// The statement, which is not a loop.
@@ -14,8 +14,8 @@ pub struct Step<'a> {
     pub tile: u32,
 }
 
-/// What a thread of a role comes to in some tiles of D with this many K-tiles each. `chunk` is the number of K-tiles of a
-/// chunk, where there are chunks.
+/// The statements that a thread of a role executes in some tiles of D with this many K-tiles each. `chunk` is the
+/// number of K-tiles of a chunk, if there are chunks.
 pub fn statements(role: &Role, tiles: u32, k_tiles: u32, chunk: Option<u32>) -> Vec<Step<'_>> {
     let nodes = nodes(0, &role.body);
     let events = events(role, &nodes, Tiles { count: tiles, first: Part::Last }, k_tiles, chunk);
@@ -74,10 +74,10 @@ pub(super) enum Event {
     Do { node: usize, kt: Option<u32> },
 }
 
-/// Which part of a tile's sum a block has, where K is divided among blocks.
+/// The block's part of a tile's sum, if K is divided among blocks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
-    /// The one whose block completes the tile.
+    /// The last part. Its block completes the tile.
     Last,
     /// Another one.
     Other,
@@ -103,7 +103,7 @@ pub(super) fn events(role: &Role, nodes: &[Node<'_>], tiles: Tiles, k_tiles: u32
 }
 
 struct Unroller {
-    /// By node: whether it passes on a turn.
+    /// By node: whether it passes on an ordered barrier.
     passes: Vec<bool>,
     tiles: Tiles,
     k_tiles: u32,
@@ -132,7 +132,7 @@ impl Unroller {
                     let first = self.events.len();
                     self.body(body, None);
                     if self.k_tiles == 0 {
-                        // What is passed on in turn is passed on without K-tiles, too.
+                        // Ordered barriers are passed on even without K-tiles.
                         let rest = self.events.split_off(first);
                         let passes = |event: &Event| matches!(event, Event::Do { node, .. } if self.passes[*node]);
                         self.events.extend(rest.into_iter().filter(passes));
@@ -158,7 +158,7 @@ impl Unroller {
         }
     }
 
-    /// Runs a body `times` times; its nodes are counted once, even if it never runs.
+    /// Runs a body `times` times. Its nodes are counted once, even if it never runs.
     fn repeat(&mut self, body: &[Statement], times: u32, run: impl Fn(&mut Self, &[Statement], u32)) {
         let first = self.next;
         let kept = self.events.len();

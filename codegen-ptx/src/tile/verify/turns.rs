@@ -1,4 +1,4 @@
-//! Roles whose groups of threads take turns, and what they have in turn.
+//! Roles with groups of threads that take turns, and their ordered barriers.
 
 use ptx_gemm_dsl::target::WARP_GROUP;
 
@@ -37,7 +37,7 @@ pub(super) fn check(program: &Program) -> Check {
     Ok(())
 }
 
-/// Checks that a role whose threads compute all tiles together has nothing in turn.
+/// Checks that a role without turns has no ordered barriers.
 fn together(role: &Role, nodes: &[Node<'_>]) -> Check {
     for node in nodes {
         let of_turns = matches!(node.op, Op::Skip { .. } | Op::Take { .. } | Op::Pass { .. });
@@ -46,7 +46,7 @@ fn together(role: &Role, nodes: &[Node<'_>]) -> Check {
     Ok(())
 }
 
-/// Checks that groups are warp groups, which find several tiles, and whole sums.
+/// Checks that the groups are warp groups, with several tiles to compute, and with whole sums.
 fn groups(program: &Program, role: &Role, index: usize) -> Check {
     let (site, name) = (|| Site::Role(index), &role.name);
     let whole = role.per_tile() == WARP_GROUP && role.len().is_multiple_of(WARP_GROUP);
@@ -67,7 +67,7 @@ fn groups(program: &Program, role: &Role, index: usize) -> Check {
     })
 }
 
-/// Checks that a statement is of one group alone, which goes on while others do something else.
+/// Checks that a statement concerns one group alone and lets it run independently of the others.
 fn alone(role: &Role, node: &Node<'_>) -> Check {
     let word = name(node.op);
     let shared = match node.op {
@@ -83,7 +83,7 @@ fn alone(role: &Role, node: &Node<'_>) -> Check {
     }
 }
 
-/// Checks the rings that the role reads: each has slots that go on from tile to tile, and is passed over once in a tile.
+/// Checks the rings that the role reads: their slots continue from tile to tile, and each is skipped once per tile.
 fn rings(program: &Program, role: &Role, nodes: &[Node<'_>]) -> Check {
     for (index, ring) in program.rings.iter().enumerate() {
         let Some(read) = nodes.iter().find(|node| matches!(node.op, Op::Wait { ring } if *ring == index)) else {

@@ -1,8 +1,9 @@
 //! Planes: both operands have them or neither has, and their products are added up from the smallest to the largest.
 //!
-//! Plane p of an operand is smaller than the operand by a factor that grows with p, and by about as much for each plane. So
-//! the sum of the planes' numbers is the size of a product. All products count in which an operand's last plane takes part,
-//! and those that are as large; of four planes, where the fourth is the third without infinities, all nine of three.
+//! Plane p of an operand is smaller than the operand by a factor that grows with p, and by about the same factor for
+//! each plane. So the sum of the planes' numbers determines the size of a product. The walk must contain every product
+//! with the last plane of an operand, and every product of at least that size. With four planes, where the fourth is
+//! the third without infinities, it must contain all nine products of three planes.
 
 use ptx_gemm_dsl::clause::{ALL_PRODUCTS, pairs, size};
 use ptx_gemm_dsl::terms::Side;
@@ -12,7 +13,7 @@ use super::{Check, rule, trace};
 use crate::tile::{Op, Program, Walk};
 use crate::violation::Site;
 
-/// Most planes of an operand: as many as f32 needs, and the last one without infinities.
+/// Most planes of an operand: those that f32 needs, and one more without infinities.
 const MAX_PLANES: u32 = ALL_PRODUCTS;
 
 pub(super) fn check(program: &Program) -> Check {
@@ -97,7 +98,8 @@ fn ordered(Walk { pairs: given, .. }: &Walk, planes: u32) -> Check {
             format!("products of planes {a} and {b} come before the smaller ones of {c} and {d}")
         });
     }
-    // Infinity is in the last plane that has it, and times the zeros of any plane but the first it would be NaN.
+    // The last plane that has infinity is only multiplied by first planes: times the zeros of another plane, infinity
+    // would be NaN.
     let all = pairs(planes);
     if let Some((a, b)) = given.iter().find(|pair| !all.contains(pair)) {
         let last = planes.min(3) - 1;

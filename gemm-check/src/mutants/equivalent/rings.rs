@@ -2,14 +2,12 @@
 
 use ptx_gemm_dsl::target::WARP_GROUP;
 use ptx_gemm_runtime::interface::Entry;
+use ptx_gemm_runtime::origin::Site;
 use ptx_gemm_runtime::ptx::instruction::Opcode;
 
-use super::{BOUNDS, Family, any, compares, keeps, one_more};
-use crate::mutants::{Mutant, MutantKind};
-
-fn any_edit(_: &Mutant) -> bool {
-    true
-}
+use super::edit::{adds, any_edit, compares, had, keeps, one_more, sets, synchronises};
+use super::{BOUNDS, Family, any};
+use crate::mutants::MutantKind;
 
 fn computes_one_tile(entry: &Entry) -> bool {
     entry.main().is_some_and(|main| main.grid.wave.is_none())
@@ -23,7 +21,7 @@ pub(super) const FAMILIES: &[Family] = &[
         kinds: &[MutantKind::Constant],
         is: |mutant| {
             let is_address = matches!(
-                mutant.op,
+                mutant.was.op,
                 Opcode::Add { .. }
                     | Opcode::Sub { .. }
                     | Opcode::Mov(_)
@@ -33,20 +31,15 @@ pub(super) const FAMILIES: &[Family] = &[
             );
             (is_address && one_more(mutant)) || keeps(mutant, DESCRIBED)
         },
-        notes: &[
-            "matrix descriptor of",
-            "advance to the next slot",
-            "first slots to read and to fill",
-            "the slot after the K-tiles of other groups",
-        ],
+        sites: &[Site::Descriptor, Site::NextSlot, Site::NextSlotToFill, Site::FirstSlots, Site::SlotAfterOthers],
         entry: any,
         certain: false,
         reason: "a descriptor holds an address without its lowest four bits",
     },
     Family {
         kinds: &[MutantKind::MovedSync, MutantKind::DeletedSync],
-        is: |mutant| matches!(mutant.op, Opcode::BarSync),
-        notes: &["synchronise the threads of `store`"],
+        is: |mutant| synchronises(mutant) && mutant.is_of("store"),
+        sites: &[Site::Meet],
         entry: computes_one_tile,
         certain: false,
         reason: "a block that computes one tile writes the parts of D in shared memory once, which nobody has read before",
@@ -61,7 +54,7 @@ pub(super) const FAMILIES: &[Family] = &[
             MutantKind::OtherRegister,
         ],
         is: any_edit,
-        notes: &["the last slot has been read"],
+        sites: &[Site::LastSlotRead],
         entry: computes_one_tile,
         certain: false,
         reason: "a block that computes one tile does not fill the slot of its last K-tile again",
@@ -69,9 +62,9 @@ pub(super) const FAMILIES: &[Family] = &[
     Family {
         kinds: &[MutantKind::WaitOnce],
         is: any_edit,
-        notes: &["the last slot is lent, and so are those before it"],
+        sites: &[Site::LastSlotLent],
         entry: |entry| {
-            // Beside the group that multiplies at most another one that copies.
+            // Next to the group that multiplies there is at most one that copies.
             computes_one_tile(entry) && entry.main().is_some_and(|main| main.threads <= 2 * WARP_GROUP)
         },
         certain: false,
@@ -79,8 +72,8 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         kinds: &[MutantKind::Deleted, MutantKind::Constant],
-        is: |mutant| matches!(mutant.op, Opcode::Mov(_)),
-        notes: &["no slot is to be returned yet"],
+        is: sets,
+        sites: &[Site::NoSlotKept],
         entry: any,
         certain: false,
         reason: "the place of a slot is set before an arrival there, which a flag guards; with another first value the flag \
@@ -88,24 +81,24 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         kinds: &[MutantKind::NoGuard],
-        is: |mutant| matches!(mutant.op, Opcode::Mapa { .. }),
-        notes: &["the last slot has been read", "the previous slot has been read", "this thread has read the slot"],
+        is: |mutant| matches!(mutant.was.op, Opcode::Mapa { .. }),
+        sites: &[Site::LastSlotRead, Site::PreviousSlotRead, Site::SlotRead],
         entry: any,
         certain: false,
         reason: "an address is computed that only the guarded arrival uses",
     },
     Family {
         kinds: &[MutantKind::Constant],
-        is: |mutant| mutant.before.ends_with(", 1") && matches!(mutant.op, Opcode::Mov(_)),
-        notes: &["advance to the next slot"],
+        is: |mutant| sets(mutant) && had(mutant, 1),
+        sites: &[Site::NextSlot, Site::NextSlotToFill],
         entry: any,
         certain: false,
         reason: "any number but 0 says that there is a slot to release",
     },
     Family {
         kinds: &[MutantKind::OtherRegister],
-        is: |mutant| matches!(mutant.op, Opcode::Add { .. }),
-        notes: &["advance to the next slot", "matrix descriptor of"],
+        is: adds,
+        sites: &[Site::NextSlot, Site::NextSlotToFill, Site::Descriptor],
         entry: any,
         certain: false,
         reason: "the slot that is filled next is the one that was read, and both registers have its offset",
@@ -113,7 +106,7 @@ pub(super) const FAMILIES: &[Family] = &[
     Family {
         kinds: BOUNDS,
         is: compares,
-        notes: &["this thread has read the slot", "advance to the next slot"],
+        sites: &[Site::SlotRead, Site::NextSlot, Site::NextSlotToFill],
         entry: any,
         certain: false,
         reason: "what is compared is a multiple of a slot's bytes, which is not between the two bounds",

@@ -1,6 +1,6 @@
 //! `gemmc fuzz --fixes`: random wrong schedules, and the results of the fixes offered for them.
 
-use ptx_gemm_check::draws::{Fixes, Outcomes};
+use ptx_gemm_check::draws::{Fixes, Outcomes, Unasked};
 use ptx_gemm_check::figures::table;
 use serde_json::json;
 
@@ -25,6 +25,7 @@ pub(super) fn run(args: &Fuzz, format: Format) -> Result<Reply, Failure> {
     let last = seed.wrapping_sub(1);
     let total = fixes.total();
     let status = match (total.no_better, total.offered) {
+        _ if !fixes.unasked.is_empty() => Status::Wrong,
         (1.., _) => Status::Wrong,
         (0, 0) => Status::Uncompared,
         (0, _) => Status::Fine,
@@ -51,13 +52,17 @@ fn text(fixes: &Fixes, first: u64, last: u64) -> String {
     let rules = fixes.rules.iter().map(|(rule, outcomes)| row(rule, outcomes));
     let mut text = table(columns, rules.chain([row("all", &total)]));
     text.push_str(&format!(
-        "\n{} wrong schedules, seeds {first} to {last}: {} of {} fixes lead to a legal schedule or to fewer errors; all fixes \
-         together repair {}\n",
+        "\n{} wrong schedules, seeds {first} to {last}: {} of {} fixes lead to a legal schedule or to fewer errors; \
+         those that only change how the product is computed repair {}, all together {}\n",
         fixes.schedules,
         total.legal + total.fewer,
         total.offered,
         fixes.repaired,
+        fixes.repaired_by_all,
     ));
+    for Unasked { seed, text: wrong, changes } in fixes.unasked.iter().take(MAX_SHOWN) {
+        text.push_str(&format!("\nseed {seed}:\n{wrong}\nchanged without being asked to: {}\n", changes.join(", ")));
+    }
     for useless in fixes.useless.iter().take(MAX_SHOWN) {
         let fixed = useless.fixed.as_deref().unwrap_or("cannot be applied");
         text.push_str(&format!(

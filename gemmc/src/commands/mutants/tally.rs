@@ -190,19 +190,24 @@ impl Kept<'_> {
     }
 }
 
-/// A table in Markdown: a heading, one row for each case, and one for all of them.
+/// A table in Markdown: a heading, one row for each case, and one for all of them; next to the names of cases what they show, if
+/// there is something to say of them.
 pub(super) fn write_table(
     path: &Path,
     about: &str,
     columns: &[&str],
-    rows: &[(String, Tally)],
-    total: &Tally,
+    (rows, total): (&[(String, Tally)], &Tally),
+    shows: impl Fn(&str) -> Option<&'static str>,
     row: impl Fn(&Tally) -> Vec<String>,
 ) -> Result<(), Failure> {
-    let mut text = format!("{about}\n\n| case | {} |\n|---|{}\n", columns.join(" | "), "---:|".repeat(columns.len()));
+    let are_shown = rows.iter().any(|(name, _)| shows(name).is_some());
+    let (head, rule) = if are_shown { ("case | mechanism", "---|---") } else { ("case", "---") };
+    let figures = "---:|".repeat(columns.len());
+    let mut text = format!("{about}\n\n| {head} | {} |\n|{rule}|{figures}\n", columns.join(" | "));
     let named = rows.iter().map(|(name, tally)| (name.as_str(), tally));
     for (name, tally) in named.chain([("all", total)]) {
-        text.push_str(&format!("| {name} | {} |\n", row(tally).join(" | ")));
+        let mechanism = if are_shown { format!(" {} |", shows(name).unwrap_or_default()) } else { String::new() };
+        text.push_str(&format!("| {name} |{mechanism} {} |\n", row(tally).join(" | ")));
     }
     let reasons: Vec<String> =
         total.equivalent.iter().map(|(reason, count)| format!("- {count} equivalent: {reason}.\n")).collect();

@@ -9,7 +9,7 @@ use super::claims::{Answer, Trouble, expect};
 use super::inputs::{CLAUSES, compiled, ones};
 
 const SIZE: (usize, usize, usize) = (531, 275, 140);
-/// Products on each device while the others have theirs.
+/// Products on each device while the others run theirs.
 const ROUNDS: usize = 50;
 
 pub(crate) fn all(count: usize) -> Answer {

@@ -40,7 +40,7 @@ pub(crate) fn launches(ordinal: usize, count: u32) -> Answer {
     ))
 }
 
-/// Median host time of a launch on slices of cudarc's; nothing may be lost, and the last result must be right.
+/// Median host time of a launch on slices of cudarc's; no launch may be lost, and the last result must be right.
 fn on_slices(context: &Arc<CudaContext>, gemm: &CompiledGemm, count: u32) -> Result<Duration, Trouble> {
     let stream = driver("making a stream", context.new_stream())?;
     let (a, b) = (driver("A", stream.clone_htod(&[1.0f32; N * N]))?, driver("B", stream.clone_htod(&[1.0f32; N * N]))?);
@@ -72,7 +72,7 @@ fn on_slices(context: &Arc<CudaContext>, gemm: &CompiledGemm, count: u32) -> Res
 }
 
 /// Host times of a launch on matrices in device memory, checked each time, and once before all. Of groups of launches the
-/// fastest tenth counts: it is what a launch takes if the processor has nothing else to do, and what a limit can hold it to.
+/// fastest tenth counts: that is the time of a launch on an idle processor, which a limit can apply to.
 fn on_matrices(device: &Device, gemm: &CompiledGemm) -> Result<[Duration; 2], Trouble> {
     let (a, b, d) = (device.upload(&ones(N, N))?, device.upload(&ones(N, N))?, device.upload(&ones(N, N))?);
     let call = ResidentCall { a: &a, b: &b, c: None, d: &d, vectors: &[], scalars: &[] };

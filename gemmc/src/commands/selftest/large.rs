@@ -1,4 +1,4 @@
-//! Products whose indices do not fit into 31 bits.
+//! Products with indices that do not fit into 31 bits.
 
 use ptx_gemm::{Device, DeviceError, Error, MatrixMut, MatrixRef};
 

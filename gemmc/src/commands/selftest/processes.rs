@@ -12,7 +12,7 @@ use super::claims::{Answer, Trouble, expect, failed};
 
 const PRODUCT: [&str; 10] = ["run", "double_buffered", "-m", "100", "-n", "90", "-k", "80", "--exact", "--json"];
 
-/// Schedules whose first launch is timed: the one that the README begins with, and the largest of the fast ones.
+/// Schedules for the timed first launch: the one that the README begins with, and the largest of the fast ones.
 const FIRST: [&str; 2] = ["double_buffered", "nn_256x128"];
 /// The time to the first result after the device was opened, with a warm cache.
 const AT_ONCE: f64 = 20.0;
@@ -32,7 +32,7 @@ pub(crate) fn first_launch(ordinal: usize) -> Answer {
     Ok(words.join("; "))
 }
 
-/// A process whose context dies: it gets an error, and exits normally.
+/// A process with a context that dies: it gets an error, and exits normally.
 pub(crate) fn stray_pointer(ordinal: usize) -> Answer {
     let program = std::env::current_exe().map_err(|error| failed("this program's own path")(&error))?;
     let mut command = Command::new(program);

@@ -46,7 +46,7 @@ impl Start<'_, '_> {
                 return Ok(map);
             }
             Some(Err(reason)) => format!("which its fields do not describe: {reason}"),
-            None => "but there is none".into(),
+            None => "but no map is there".into(),
         };
         let message = format!("{{thread}} uses {} address {address:#x} as a tensor map, {reason}", space.name());
         Err(self.fault(ViolationKind::TensorMap, address, message))
@@ -113,7 +113,7 @@ impl Start<'_, '_> {
             _ => None,
         };
         ty.map(|ty| (op, ty)).ok_or_else(|| {
-            let message = format!("there is no reduction `{}` of a tensor of {element:?}", op.name());
+            let message = format!("the reduction `{}` does not exist for a tensor of {element:?}", op.name());
             Fault::new(ViolationKind::TensorMap, 1 << self.starter.lane, message)
         })
     }

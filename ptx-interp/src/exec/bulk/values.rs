@@ -1,10 +1,11 @@
 //! `st.async` and `red.async`: values from registers that are stored to, or combined with, the shared memory of a block
 //! of the cluster, and counted by an mbarrier there.
 //!
-//! They belong to the generic proxy and need no proxy fences. Like a copy, such a store completes when its mbarrier is
-//! waited for, at the latest, and until then nothing else may access its bytes. In the shadow its writer is the thread
-//! that represents the mbarrier's copies, so that even the thread that executed it has to wait. The ISA makes the
-//! completion a release at the scope of the cluster: a wait of a thread of another block learns of it at that scope only.
+//! They belong to the generic proxy and need no proxy fences. Like a copy, such a store completes at the latest when a
+//! thread waits for its mbarrier, and until then nothing else may access its bytes. In the shadow, its writer is the
+//! thread that represents the mbarrier's copies, so that even the thread that executed it has to wait. The ISA makes
+//! the completion a release at the scope of the cluster: a wait of a thread of another block acquires it only at that
+//! scope.
 
 use super::{Reduce, Start};
 use crate::agents::Movement;
@@ -43,15 +44,17 @@ impl Start<'_, '_> {
         let known = self.counted(block, to, barrier)?;
         let offset = to as usize;
         if env.strict {
-            env.heed(order::no_mbarrier(block, offset, bytes, AccessKind::Write, starter.lane))?;
+            env.enforce(order::no_mbarrier(block, offset, bytes, AccessKind::Write, starter.lane))?;
             let strong = Actor { strong: Some(Scope::Cluster), atomic: true, ..starter.actor(block) };
             let actor = if reduces { strong } else { starter.actor(block) };
             proxy::undisturbed(block, env, (offset, bytes), AccessKind::Write, actor)?;
             let ordered = block.shadow.write_apart(&block.clocks, offset, bytes, actor, known);
-            env.heed(ordered.map_err(|conflict| race(block, env, conflict, AccessKind::Write, offset, bytes, actor)))?;
+            env.enforce(
+                ordered.map_err(|conflict| race(block, env, conflict, AccessKind::Write, offset, bytes, actor)),
+            )?;
             let (at, kind) = (barrier as usize, AccessKind::Read);
             let ordered = block.shadow.words_after_writers(&block.clocks, at, 8, strong);
-            env.heed(ordered.map_err(|conflict| race(block, env, conflict, kind, at, 8, strong)))?;
+            env.enforce(ordered.map_err(|conflict| race(block, env, conflict, kind, at, 8, strong)))?;
         }
         let (mut data, mut defined) = ([0; 16], u16::MAX);
         for (index, (slot, data)) in values.slots.iter().zip(data.chunks_exact_mut(size)).enumerate() {

@@ -1,8 +1,8 @@
 //! Matrix descriptors: the place of an operand in shared memory (PTX ISA, "Matrix Descriptor Format" and "Strides").
 //!
-//! The operand consists of 16-byte pieces, each of eight elements along the dimension in which it is contiguous. With
-//! a swizzle, rows of its span follow each other, eight of them form an atom, and the pieces within a row are permuted
-//! by the bits of the absolute address, as tensor copies do it. Every combination below was run on an H200.
+//! The operand consists of 16-byte pieces, each of eight elements along the dimension in which it is contiguous. With a
+//! swizzle, rows as long as its span follow each other, eight rows form an atom, and the bits of the absolute address
+//! permute the pieces within a row, as in tensor copies. Every combination below was run on an H200.
 //!
 //! | major, swizzle | next 8 m or n | next 8 k | within |
 //! |---|---|---|---|
@@ -29,7 +29,7 @@ pub(super) struct Descriptor {
 }
 
 impl Descriptor {
-    /// Decodes a descriptor of an operand with some major-ness and number of rows or columns.
+    /// Decodes the descriptor of an operand that is contiguous along `major` and has this many rows or columns.
     pub(super) fn decode(bits: u64, major: Major, lines: usize) -> Result<Descriptor, String> {
         let field = |first: u32| (bits >> first & 0x3fff) * PIECE;
         let swizzle = match bits >> 62 {
@@ -50,7 +50,8 @@ impl Descriptor {
         descriptor.starts_in_a_first_row(major, lines).map(|()| descriptor)
     }
 
-    /// With a swizzle, the operand begins in the first row of an atom, and what is read of each row lies within it.
+    /// With a swizzle, the operand begins in the first row of an atom, and the part of each row that is read lies
+    /// within the row.
     fn starts_in_a_first_row(&self, major: Major, lines: usize) -> Result<(), String> {
         let span = self.swizzle.span();
         if span == 0 {

@@ -122,7 +122,7 @@ pub(super) const fn sum_registers(sum: Sum) -> usize {
     }
 }
 
-/// Rows and columns of a product that depend on values which were never written, with where these came from.
+/// Rows and columns of a product that depend on values that were never written, and the origin of these values.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Undefined {
     /// One bit per row of A.
@@ -183,7 +183,7 @@ impl Undefined {
     }
 }
 
-/// One bit for every four lanes of which one is set.
+/// One bit for every four lanes, set if one of these is set.
 fn per_four_lanes(mask: u32) -> u32 {
     (0..8).fold(0, |rows, row| rows | u32::from(mask >> (4 * row) & 0xf != 0) << row)
 }

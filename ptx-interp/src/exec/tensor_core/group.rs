@@ -1,5 +1,5 @@
-//! Multiplications by warp groups ([`crate::groups`]): starting them, with every check that is possible then, and
-//! waiting for them. [`super::landing`] computes.
+//! Multiplications by warp groups ([`crate::groups`]): this module starts them, with every check that is possible then,
+//! and waits for them. [`super::landing`] computes.
 
 use super::descriptor::{Descriptor, PIECE};
 use super::{landing, whole};
@@ -72,7 +72,7 @@ pub(in crate::exec) fn start<const WATCH: bool>(
     Ok(())
 }
 
-/// The value that all lanes have in a register.
+/// The value of a register, which all lanes have to agree on.
 fn uniform(warp: &Warp, env: &Env, slot: R64) -> Checked<u64> {
     defined(warp, env, slot.into(), "is a matrix descriptor")?;
     let row = &warp.regs.r64[slot.0 as usize].0;
@@ -211,7 +211,7 @@ fn pieces(warp: &Warp, block: &BlockMemory, multiply: &GroupMultiply, terms: &Te
             let message = format!("{{thread}}: the matrix descriptor of {name}, {bits:#x}, {why}");
             Fault::new(ViolationKind::Descriptor, warp.live, message)
         })?;
-        // A descriptor has no room for the rank of a block: what it describes is the block's own memory.
+        // A descriptor has no bits for the rank of a block: it describes the block's own memory.
         let offset = |address: u64| match block.shared.offset(own + address, PIECE) {
             Some(offset) => Ok(offset as u32),
             None => {
@@ -238,7 +238,7 @@ fn read(warp: &Warp, block: &mut BlockMemory, env: &Env, number: u32, pc: u32) -
         && let Some(copies) = &multiplication.copies
         && copies.iter().all(|(column, clock)| block.clocks.knows_copies(first_thread(own), *column, *clock))
     {
-        // The first warp has looked at every piece.
+        // The first warp has checked every piece.
         return Ok(());
     }
     let mut copies = Some(Vec::new());
@@ -270,7 +270,7 @@ fn read(warp: &Warp, block: &mut BlockMemory, env: &Env, number: u32, pc: u32) -
 #[inline(always)]
 fn read_piece(block: &mut BlockMemory, env: &Env, starter: Starter, offset: usize) -> Checked {
     let (bytes, kind) = (PIECE as usize, AccessKind::Read);
-    env.heed(order::no_mbarrier(block, offset, bytes, kind, starter.lane))?;
+    env.enforce(order::no_mbarrier(block, offset, bytes, kind, starter.lane))?;
     proxy::undisturbed(block, env, (offset, bytes), kind, starter.actor(block))?;
     if block.shadow.has_no_writer(offset, bytes) {
         return Ok(());
@@ -278,7 +278,7 @@ fn read_piece(block: &mut BlockMemory, env: &Env, starter: Starter, offset: usiz
     read_written(block, env, starter, offset)
 }
 
-/// The part for bytes that threads have written.
+/// The part of the check for bytes that threads have written.
 #[inline(never)]
 fn read_written(block: &mut BlockMemory, env: &Env, starter: Starter, offset: usize) -> Checked {
     let (bytes, kind, actor) = (PIECE as usize, AccessKind::Read, starter.actor(block));
@@ -290,11 +290,12 @@ fn read_written(block: &mut BlockMemory, env: &Env, starter: Starter, offset: us
         _ => pasts.push(past),
     };
     let ordered = block.shadow.hand_over(&block.clocks, offset, bytes, actor, false, seen);
-    env.heed(ordered.map_err(|conflict| race(block, env, conflict, kind, offset, bytes, actor)))?;
+    env.enforce(ordered.map_err(|conflict| race(block, env, conflict, kind, offset, bytes, actor)))?;
     proxy::fenced(block, env, starter, &pasts, kind, block.shared.address(offset))
 }
 
-/// Waits for all but the newest groups. Returns how many multiplications other warps have to start first, if any.
+/// Waits for all but the newest groups. Returns the number of multiplications that other warps have to start first, if
+/// any.
 #[inline(never)]
 pub(in crate::exec) fn wait<const WATCH: bool>(
     warp: &mut Warp,

@@ -94,7 +94,7 @@ fn tiles(multiply: &GroupMultiply) -> impl Iterator<Item = &[R32]> {
     multiply.d.chunks_exact(fragments::sum_registers(multiply.sum))
 }
 
-/// Changes the signs of elements, of which each row has 16 bits.
+/// Flips the signs of some elements. Each row consists of 16-bit parts.
 #[inline(always)]
 fn negated<'a>(factors: Factors, rows: impl IntoIterator<Item = &'a mut [u16]>) {
     for (k, row) in rows.into_iter().enumerate() {
@@ -186,7 +186,7 @@ fn other_product(
     }
 }
 
-/// An element of D depends on a row of A, a column of B, and what it is added to.
+/// An element of D depends on a row of A, a column of B, and the accumulator.
 fn taint(warp: &mut Warp, multiply: &GroupMultiply, operands: &Operands, adds: bool, pc: u32) {
     let first = warp.index as usize % WARPS * ROWS;
     let mut rows = Undefined { rows: (operands.undefined_rows >> first) as u32 & 0xffff, columns: 0, origin: pc + 1 };

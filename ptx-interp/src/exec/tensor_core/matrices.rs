@@ -1,6 +1,6 @@
-//! 8 x 8 matrices of 16-bit elements between registers and shared memory. Lane 8 i + r has the address of row r of
-//! matrix i, 16 bytes; lane 4 r + t has elements 2 t and 2 t + 1 of row r in register i, or of column r if the matrix is
-//! transposed on the way.
+//! 8 x 8 matrices of 16-bit elements between registers and shared memory. Lane 8 i + r provides the address of row r of
+//! matrix i, 16 bytes long. Lane 4 r + t holds elements 2 t and 2 t + 1 of row r in register i, or of column r if the
+//! matrix is transposed on the way.
 
 use crate::env::{BlockMemory, Env};
 use crate::exec::locate::{AccessKind, LaneAccess, Location, addresses, defined_address, locate, out_of_shared};

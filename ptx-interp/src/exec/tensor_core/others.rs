@@ -2,12 +2,13 @@
 //! their rows of A and columns of B: fragments and operands in shared memory have the same layout in bytes, whatever
 //! the type of their elements.
 //!
-//! - **tf32**: as for 16-bit floats ([`super::sums`]), 4 or 8 terms at once. Only the upper 19 bits of a factor are read.
-//! - **8-bit floats** in `mma.sync`: sm_90 has no instruction for them. ptxas converts them to f16 and multiplies twice,
-//!   first the elements whose k leaves a remainder of 0 or 1 when divided by 4, then the others on top of that sum, and
-//!   adds C at the end. (sm_89 has one, whose sums are those of `wgmma`.)
-//! - **8-bit floats** in `wgmma`: 32 terms at once, aligned like others, but cut off 13 bits below the largest exponent,
-//!   and so is the sum: f32 sums have ten bits less than f32.
+//! - **tf32**: as for 16-bit floats ([`super::sums`]), 4 or 8 terms at once. Only the upper 19 bits of a factor are
+//!   read.
+//! - **8-bit floats** in `mma.sync`: sm_90 has no instruction for them. ptxas converts them to f16 and multiplies
+//!   twice. It sums the elements with k mod 4 of 0 or 1 first, adds the others to that sum, and adds C at the end.
+//!   (sm_89 has an instruction; its sums are those of `wgmma`.)
+//! - **8-bit floats** in `wgmma`: 32 terms at once, aligned like others, but truncated 13 bits below the largest
+//!   exponent, and so is the sum: sums in f32 have ten fraction bits fewer than f32.
 //! - **Integers** are exact; the sum wraps around or is clamped at the end.
 
 use arrayvec::ArrayVec;
@@ -135,7 +136,7 @@ impl Factors {
 
 type Terms = ArrayVec<[Parts; 2], 32>;
 
-/// A sum of products of floats, of which `fraction` bits below the largest exponent are kept.
+/// A sum of products of floats that keeps `fraction` bits below the largest exponent.
 fn floats(terms: &[[Parts; 2]], fraction: i32, sum: Sum, c: u32) -> u32 {
     let (before, lowest) = match sum {
         Sum::F16 => (f16::from_bits(c as u16).to_f32(), -14),
@@ -143,7 +144,7 @@ fn floats(terms: &[[Parts; 2]], fraction: i32, sum: Sum, c: u32) -> u32 {
     };
     let special = !before.is_finite() || terms.iter().any(|[a, b]| a.special.or(b.special).is_some());
     let total = if special {
-        // As IEEE 754 has it.
+        // As IEEE 754 specifies.
         terms.iter().fold(f64::from(before), |sum, [a, b]| sum + a.value() * b.value())
     } else {
         let of_c = if before == 0.0 { LEAST } else { ((before.to_bits() >> 23 & 0xff) as i32 - 127).max(lowest) };
@@ -167,7 +168,7 @@ fn floats(terms: &[[Parts; 2]], fraction: i32, sum: Sum, c: u32) -> u32 {
     }
 }
 
-/// A product of 8-bit floats by two of f16.
+/// A product of 8-bit floats as two products of f16.
 fn by_halves(([a, b], sum): ([Narrow; 2], Sum), depth: usize, left: &Rows, right: &Columns, c: &mut Sums) {
     let half = |narrow: Narrow, byte: u16| {
         let parts = Factors::Narrow(narrow).split()(byte.into());

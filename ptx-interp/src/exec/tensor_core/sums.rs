@@ -1,14 +1,15 @@
 //! The arithmetic of the tensor cores: sums of products in fixed point.
 //!
-//! A tensor core adds up to 16 products of 16-bit factors and one element of C at once. Each product is exact; all terms
-//! are aligned to the largest exponent among them, cut off a fixed number of bits below it, and added exactly. The sum
-//! is then rounded once: towards zero to f32, or to nearest even to f16. The exponent of a product is the sum of its
-//! factors' exponents, so a significand may be up to 4; subnormal factors have the lowest exponent of their type.
+//! A tensor core adds up to 16 products of 16-bit factors and one element of C at once. Each product is exact. All
+//! terms are aligned to the largest exponent among them, truncated a fixed number of bits below it, and added exactly.
+//! The sum is then rounded once: towards zero to f32, or to nearest even to f16. The exponent of a product is the sum
+//! of its factors' exponents, so a significand may be up to 4; subnormal factors have the lowest exponent of their
+//! type.
 //!
 //! Sources: P. Xie et al., "MMA-Sim: Bit-Accurate Reference Model of Tensor Cores and Matrix Cores" (arXiv:2511.10909),
-//! and F. A. Khattak and M. Mikaitis, "Accurate Models of NVIDIA Tensor Cores" (arXiv:2512.07004), which both compared
-//! such models with the hardware, bit by bit. Of the results that the latter published with their models, 5,000 each of
-//! an H200 for bf16, for f16, and for f16 with sums in f16, all have the bits that [`multiply`] gives. The constants are
+//! and F. A. Khattak and M. Mikaitis, "Accurate Models of NVIDIA Tensor Cores" (arXiv:2512.07004). Both compared such
+//! models with the hardware, bit by bit. The latter published results of an H200 with their models: [`multiply`] gives
+//! the same bits for all of 5,000 results each for bf16, for f16, and for f16 with f16 accumulators. The constants are
 //! those of sm_90, for `mma.sync` and `wgmma` alike: 16 terms and 25 bits, two more than f32 has. (sm_80 to sm_89 add 8
 //! terms at a time, and keep 24 bits.)
 
@@ -21,7 +22,7 @@ use crate::op::{Factor, Sum};
 
 /// Bits kept below the largest exponent.
 const FRACTION: i32 = 25;
-/// The exponent of a zero: below every other one, even if multiplied.
+/// The exponent of a zero: below every other one, even the exponent of a product.
 pub(super) const ZERO: i32 = -1 << 14;
 /// The lowest exponent to which terms are aligned.
 pub(super) const LEAST: i32 = -126;
@@ -46,7 +47,7 @@ pub(super) struct Left {
     special: u32,
 }
 
-/// 8 columns of B, as those rows, but not shifted.
+/// 8 columns of B, in the same form, but not shifted.
 #[derive(Clone, Debug)]
 pub(super) struct Right {
     magnitudes: [[u32; COLUMNS]; DEPTH],
@@ -169,7 +170,7 @@ pub(super) fn multiply(
                 *top = (*top).max(exponent + other);
             }
         }
-        // Sixteen terms below 4 x 2^25 fit 32 bits. Magnitudes are cut off, so that terms are rounded towards zero.
+        // Sixteen terms below 4 x 2^25 fit 32 bits. Magnitudes are truncated, so that terms are rounded towards zero.
         let mut sums = [0i32; COLUMNS];
         for k in 0..depth {
             let (magnitude, sign, exponent) = (left.magnitudes[row][k], left.signs[row][k], left.exponents[row][k]);
@@ -211,7 +212,7 @@ pub(super) fn nearest_half(value: f64) -> f32 {
     f16::from_bits(round::from_f64(Type::F16, value, Round::NearestTiesToEven) as u16).to_f32()
 }
 
-/// The sum if a term is an infinity or a NaN, as IEEE 754 has it.
+/// The sum if a term is an infinity or a NaN, as IEEE 754 specifies.
 #[cold]
 fn unbounded(factor: Factor, depth: usize, left: &[u16; DEPTH], right: &Right, column: usize, c: f32) -> Option<f32> {
     let value = |bits: u16| match factor {
@@ -266,11 +267,11 @@ mod tests {
     #[test]
     fn terms_are_cut_off_two_bits_below_the_last_of_the_largest() {
         let tiny = |bits: i32| 2f64.powi(-bits);
-        // Four terms of 2^-25 make up the last bit of 1, terms of 2^-26 are lost however many there are.
+        // Four terms of 2^-25 make up the last bit of 1. Terms of 2^-26 are lost, however many there are.
         assert_eq!(dot(BF16, &[tiny(25); 4], &[1.0; 4], 1.0), 1.0 + f32::EPSILON);
         assert_eq!(dot(BF16, &[tiny(25); 3], &[1.0; 3], 1.0), 1.0);
         assert_eq!(dot(BF16, &[tiny(26); 16], &[1.0; 16], 1.0), 1.0);
-        // Towards zero on both sides.
+        // Rounding is towards zero on both sides.
         assert_eq!(dot(BF16, &[-tiny(26); 16], &[1.0; 16], -1.0), -1.0);
         assert_eq!(dot(BF16, &[-tiny(25); 1], &[1.0; 1], 1.0), 1.0 - f32::EPSILON / 2.0);
         assert_eq!(dot(BF16, &[-tiny(26); 1], &[1.0; 1], 1.0), 1.0);

@@ -1,9 +1,10 @@
 //! `wmma`: matrices between memory and fragments, and products of fragments.
 //!
 //! The ISA leaves open which thread holds which element, so a program may only load, multiply, store, and treat all
-//! elements of a fragment alike. Here an element's number counts along the rows of A, B, C and D, or along the columns of
-//! an A or B that is loaded by columns. Register r of lane l holds element 32 r + l, or elements 64 r + 2 l and the next
-//! one if they have 16 bits. The numbers wrap around in fragments of f16, which hold their elements more than once.
+//! elements of a fragment alike. Here an element's number counts along the rows of A, B, C and D, or along the columns
+//! of an A or B that is loaded by columns. Register r of lane l holds element 32 r + l, or if they have 16 bits,
+//! elements 64 r + 2 l and 64 r + 2 l + 1. The numbers wrap around in fragments of f16, which hold their elements more
+//! than once.
 
 use ptx_gemm_ptx::matrix::{Layout, Part, Shape};
 
@@ -66,7 +67,7 @@ pub(super) fn execute<const WATCH: bool>(
         return Err(Fault::new(ViolationKind::Misaligned, 1, message));
     }
     let kind = if op.way == Way::Load { AccessKind::Read } else { AccessKind::Write };
-    // Elements of one register are neighbours in memory, or apart.
+    // The elements of one register are adjacent in memory, or apart.
     let apart = bytes == 2 && matches!(op.part, Part::C | Part::D) && op.layout == Layout::Col;
     let (pieces, span) = if apart { (2, 2) } else { (1, 4) };
     for (index, slot) in op.values.iter().enumerate() {
@@ -114,7 +115,7 @@ pub(super) fn execute<const WATCH: bool>(
     Ok(())
 }
 
-/// Checks that what a lane stores to global memory was written.
+/// Checks that a value that a lane stores to global memory was written.
 fn defined_for(warp: &Warp, env: &Env, slot: R32, lane: usize, location: Location) -> Checked {
     if !env.watches(ViolationKind::Uninitialised) || !matches!(location, Location::Global(..)) {
         return Ok(());
@@ -125,7 +126,7 @@ fn defined_for(warp: &Warp, env: &Env, slot: R32, lane: usize, location: Locatio
     }
 }
 
-/// The row or column of memory that holds an element, and where it is in there.
+/// The row or column of memory that holds an element, and the element's position there.
 fn place(op: &Fragment, number: usize) -> [usize; 2] {
     let [rows, columns] = extents(op.part, op.shape);
     match (op.part, op.layout) {
@@ -200,8 +201,8 @@ pub(super) fn product(warp: &mut Warp, multiply: &FragmentMultiply) {
     warp.fma += (m * n * k) as u64;
 }
 
-/// What depends on values that were never written: rows of A, columns of B, elements of C, one bit each, and where the
-/// values came from.
+/// The rows of A, columns of B and elements of C that depend on values that were never written, one bit each, and the
+/// origin of these values.
 #[derive(Default)]
 pub(super) struct Undefined {
     rows: u32,
@@ -210,12 +211,12 @@ pub(super) struct Undefined {
     origin: u32,
 }
 
-/// What is undefined in the operands of a product.
+/// Finds what is undefined in the operands of a product.
 pub(super) fn undefined(warp: &Warp, multiply: &FragmentMultiply) -> Undefined {
     let FragmentMultiply { layouts, shape, sums: [_, from], a, b, c, .. } = multiply;
     let ([m, k], [_, n]) = (extents(Part::A, *shape), extents(Part::B, *shape));
     let mut undefined = Undefined::default();
-    // An element that a fragment holds more than once is defined if all of its copies are.
+    // An element that a fragment holds more than once is defined if all its copies are.
     let mut tainted = |values: &[R32], number: usize, count: usize, per: usize| {
         let copies = (number..values.len() * LANES * per).step_by(count);
         copies.fold(0, |is, number| {
@@ -239,7 +240,7 @@ pub(super) fn undefined(warp: &Warp, multiply: &FragmentMultiply) -> Undefined {
     Undefined { rows, columns, elements, ..undefined }
 }
 
-/// Marks what of D is undefined.
+/// Marks the elements of D that are undefined.
 pub(super) fn taint(warp: &mut Warp, multiply: &FragmentMultiply, undefined: &Undefined) {
     let [_, n] = extents(Part::D, multiply.shape);
     let per = if multiply.sums[0] == Sum::F16 { 2 } else { 1 };

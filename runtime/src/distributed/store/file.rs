@@ -1,7 +1,7 @@
-//! Messages as files of a folder that all processes see, for launchers that set no address.
+//! Messages as files in a folder that all processes see, for launchers that set no address.
 //!
-//! A message is written under another name and then renamed, so that it appears whole, and removed by its receiver. A process
-//! that dies without a word gives no more signs of life, which the others notice after some seconds.
+//! A message is written under another name and then renamed, so that it appears whole; its receiver removes it. A
+//! process that dies silently has no more heartbeats, which the others notice after some seconds.
 
 use std::fs;
 use std::io;
@@ -13,9 +13,9 @@ use super::Store;
 use super::heartbeat::{ALIVE, DEAD, Heart, Watch};
 use crate::distributed::error::DistributedError;
 
-/// Between two looks at the folder.
+/// Pause between two checks of the folder.
 const PAUSE: Duration = Duration::from_millis(10);
-/// The file that says who has failed.
+/// The file that names the process that has failed.
 const FAILED: &str = "failed";
 
 /// A process that uses a folder.
@@ -24,15 +24,15 @@ pub(in crate::distributed) struct Folder {
     path: PathBuf,
     rank: usize,
     watch: Watch,
-    /// Dropped last: then this process has left.
+    /// Dropped last, which means that this process has left.
     _heart: Heart,
 }
 
 impl Folder {
-    /// Creates the folder if it is not there. Process 0 must find it empty: what is in it belongs to another launch.
+    /// Creates the folder if it does not exist. Process 0 must find it empty: its contents belong to another launch.
     pub(in crate::distributed) fn open(path: &Path, rank: usize, size: usize) -> io::Result<Folder> {
         fs::create_dir_all(path)?;
-        // Other processes of this launch may have written to process 0 already, and are alive.
+        // Other processes of this launch may already have written to process 0, and their heartbeat files exist.
         let own = format!("{ALIVE}{rank}");
         let of_this = |name: &str| {
             let starts = name.starts_with("partial.") || name.starts_with(ALIVE) || name.ends_with(".0");
@@ -75,7 +75,7 @@ impl Store for Folder {
     fn receive(&self, from: usize, tag: &str, patience: Duration) -> Result<Vec<u8>, DistributedError> {
         let (begun, name) = (Instant::now(), self.name(tag, from, self.rank));
         loop {
-            // Asked before the message is looked for: what a process has sent before it left counts.
+            // Checked before the message, so that a message that a process sent before it left counts.
             let left = self.watch.has_left(from);
             match fs::read(&name) {
                 Ok(bytes) => {

@@ -1,6 +1,6 @@
-//! Signs of life in a folder: each process rewrites a file of its own every second, and looks at those of the others.
+//! Heartbeats in a folder: each process rewrites a file of its own every second, and checks those of the others.
 //!
-//! What counts is that a file changes, by the clock of the process that looks: hosts need not agree about the time.
+//! Only a change of a file counts, by the clock of the process that checks: hosts need not agree about the time.
 
 use std::fs;
 use std::io;
@@ -10,22 +10,22 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Between two signs of life.
+/// Time between two heartbeats.
 const BEAT: Duration = Duration::from_secs(1);
-/// Between two looks at the others.
+/// Time between two checks of the others.
 const LOOK: Duration = Duration::from_millis(500);
-/// A process without a sign of life for this long is dead: several times what a busy host delays one.
+/// A process without a heartbeat for this long is dead: several times the delay on a busy host.
 pub(super) const DEAD: Duration = Duration::from_secs(5);
-/// What the time between two looks counts at most. A process that was suspended itself has not watched the others.
+/// Longest time that counts between two checks. A process that was suspended has not watched the others.
 const MOST: Duration = Duration::from_secs(1);
-/// What the names of the files start with.
+/// Prefix of the names of the files.
 pub(super) const ALIVE: &str = "alive.";
 
 fn name(folder: &Path, rank: usize) -> PathBuf {
     folder.join(format!("{ALIVE}{rank}"))
 }
 
-/// Gives signs of life until it is dropped, which removes the file: this process has left.
+/// Makes heartbeats until it is dropped. That removes the file: this process has left.
 #[derive(Debug)]
 pub(super) struct Heart {
     file: PathBuf,
@@ -43,8 +43,8 @@ impl Heart {
             let mut beat = 0u64;
             while ends.recv_timeout(BEAT) == Err(RecvTimeoutError::Timeout) {
                 beat += 1;
-                // In place, since a network file system may remember for a while what a name refers to. If it cannot be
-                // written, the others will say so.
+                // The file is written in place, since a network file system may cache the target of a name for a while.
+                // If it cannot be written, the other processes report it.
                 let _ = fs::write(&of_thread, beat.to_string());
             }
         })?;
@@ -65,18 +65,18 @@ impl Drop for Heart {
 /// What is known about another process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Pulse {
-    /// Nothing yet.
+    /// Nothing so far.
     Unseen,
-    /// A file that was there at the first look, and may be of an earlier launch.
+    /// A file that existed at the first check, and may be of an earlier launch.
     Found(Vec<u8>),
-    /// The last sign of life, and for how long it has been the last.
+    /// The last heartbeat, and the time since.
     Alive(Vec<u8>, Duration),
     /// The file was removed.
     Left,
 }
 
 impl Pulse {
-    /// What is known after another look, this long after the one before.
+    /// The state after another check, this long after the one before.
     fn after(self, seen: Option<Vec<u8>>, since: Duration, first: bool) -> Pulse {
         match (self, seen) {
             (Pulse::Unseen, None) => Pulse::Unseen,
@@ -90,7 +90,7 @@ impl Pulse {
     }
 }
 
-/// Looks at the signs of life of all processes.
+/// Watches the heartbeats of all processes.
 #[derive(Debug)]
 pub(super) struct Watch {
     folder: PathBuf,
@@ -116,7 +116,7 @@ impl Watch {
         self.look(|pulses| pulses.iter().position(dead))
     }
 
-    /// Takes note of a message: its sender is of this launch and has given a sign of life. Process 0 sends nothing before all
+    /// Records a message: its sender belongs to this launch and is alive. Process 0 sends nothing before all processes
     /// have met.
     pub(super) fn heard(&self, from: usize) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -160,7 +160,7 @@ mod tests {
     use super::{DEAD, Pulse};
     use std::time::Duration;
 
-    /// The pulse after looks at these files, `since` apart.
+    /// The state after checks that found these contents, `since` apart.
     fn after(files: &[&str], since: Duration) -> Pulse {
         let file = |text: &str| (!text.is_empty()).then(|| text.as_bytes().to_vec());
         let look = |pulse: Pulse, (index, text): (usize, &&str)| pulse.after(file(text), since, index == 0);
@@ -175,11 +175,11 @@ mod tests {
         assert_eq!(after(&["", "0", "0", "0"], half), alive("0", 2 * half));
         assert_eq!(after(&["", "0", "0", "1"], half), alive("1", Duration::ZERO));
         assert_eq!(after(&["", "0", ""], half), Pulse::Left);
-        // What was there before may be of another launch, and says nothing until it changes.
+        // A file from before may be of another launch, and says nothing until it changes.
         assert_eq!(after(&["7"; 100], half), Pulse::Found("7".into()));
         assert_eq!(after(&["7", "7", "0"], half), alive("0", Duration::ZERO));
         assert_eq!(after(&["7", ""], half), Pulse::Unseen);
-        // After a minute without looks, one look does not tell.
+        // After a minute without checks, one check is not enough to tell.
         assert!(matches!(after(&["", "0", "0"], Duration::from_secs(60)), Pulse::Alive(_, silent) if silent < DEAD));
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::Store;
 use crate::distributed::error::DistributedError;
 
-/// Messages that have not been taken, and what became of the processes.
+/// Messages that have not been received, and the state of the processes.
 #[derive(Debug, Default)]
 pub(in crate::distributed) struct Mailbox {
     state: Mutex<State>,
@@ -20,7 +20,7 @@ struct State {
     messages: BTreeMap<(usize, usize, String), Vec<u8>>,
     /// The first process that failed, and its reason.
     failure: Option<(usize, String)>,
-    /// Processes that send no more.
+    /// Processes that do not send any more.
     left: BTreeSet<usize>,
 }
 
@@ -59,7 +59,7 @@ impl Mailbox {
         let key = (from, to, tag.to_string());
         let mut state = self.state();
         loop {
-            // What has been sent counts, whatever happened since.
+            // A message that was sent counts, whatever happened since.
             if let Some(bytes) = state.messages.remove(&key) {
                 return Ok(bytes);
             }
@@ -84,7 +84,7 @@ impl Mailbox {
         self.state().check()
     }
 
-    /// The process sends no more.
+    /// Records that the process does not send any more.
     pub(super) fn leave(&self, rank: usize) {
         self.change(|state| {
             state.left.insert(rank);

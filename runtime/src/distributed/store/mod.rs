@@ -1,8 +1,9 @@
-//! Messages between the processes of a launch, through a place that all of them know: within one process, through a TCP
-//! address, or through a folder.
+//! Messages between the processes of a launch, through a place that all of them know: memory of one process, a TCP
+//! address, or a folder.
 //!
-//! They carry what NCCL needs to start, agreement on what is computed, the beginning and the end of a product, and failures;
-//! between interpreters, the panels as well. Each message has one sender, one receiver and a tag that is used once.
+//! They carry the data that NCCL needs to start, agreement on the product, the beginning and the end of a product,
+//! failures, and between interpreters also the panels. Each message has one sender, one receiver and a tag that is used
+//! once.
 
 mod file;
 mod heartbeat;
@@ -20,16 +21,17 @@ pub(super) use tcp::{Client, Server};
 
 /// One process's access to the messages.
 pub(super) trait Store: fmt::Debug + Send + Sync {
-    /// Leaves a message for each of some processes: for all of them at the same moment, if this is process 0 and not in a
-    /// folder. Also after a failure, since a product that is complete ends everywhere before the next one fails.
+    /// Sends a message to each of some processes. All of them get it at the same moment, if this is process 0 and the
+    /// store is not a folder. This also works after a failure, since a product that is complete ends everywhere before
+    /// the next one fails.
     fn send(&self, to: &[usize], tag: &str, bytes: &[u8]) -> Result<(), DistributedError>;
 
     /// Waits for a message and takes it. Ends early if any process has failed, or if the sender has left.
     fn receive(&self, from: usize, tag: &str, patience: Duration) -> Result<Vec<u8>, DistributedError>;
 
-    /// Tells all processes that this one has failed.
+    /// Notifies all processes that this one has failed.
     fn fail(&self, reason: &str);
 
-    /// Whether a process has failed. Does not wait for anything but the answer.
+    /// Returns an error if a process has failed. Waits for nothing but the answer.
     fn check(&self) -> Result<(), DistributedError>;
 }

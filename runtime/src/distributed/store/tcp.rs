@@ -1,6 +1,6 @@
 //! Messages over TCP: process 0 keeps the mailbox, and each other process has one connection to it.
 //!
-//! A connection that closes without a word is a process that died, which ends everybody's waiting.
+//! A connection that closes without a message means that a process died, which ends all waits.
 //!
 //! ```text
 //! greeting  -> "ptx-gemm", version, size, rank                     <- the same, without the rank
@@ -22,15 +22,15 @@ use crate::distributed::error::DistributedError;
 
 const GREETING: &[u8; 8] = b"ptx-gemm";
 const VERSION: u64 = 1;
-/// Between two attempts to connect, or to accept.
+/// Pause between two attempts to connect, or to accept.
 const PAUSE: Duration = Duration::from_millis(5);
-/// How long a stranger may take for its greeting.
+/// How long an unknown peer may take for its greeting.
 const GREETING_TIME: Duration = Duration::from_secs(2);
-/// How long an answer may take after the patience of a question: a host that is lost closes no connection.
+/// How long an answer may take after the patience of a request: a lost host closes no connection.
 const GRACE: Duration = Duration::from_secs(10);
-/// How long process 0 stays for the others at the end.
+/// How long process 0 waits for the others at the end.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// The longest message: a panel between interpreters. More is not ours.
+/// The longest message: a panel between interpreters. A longer one is not from this program.
 const LONGEST: u64 = 1 << 32;
 
 const SEND: u64 = 1;
@@ -92,10 +92,10 @@ pub(in crate::distributed) struct Server {
 }
 
 impl Server {
-    /// Listens at an address. The others may come later.
+    /// Listens at an address. The other processes may start later.
     pub(in crate::distributed) fn listen(address: &str, size: usize) -> io::Result<Server> {
         let listener = TcpListener::bind(address)?;
-        // The thread must see that the server is dropped.
+        // The thread has to notice that the server is dropped.
         listener.set_nonblocking(true)?;
         let (mailbox, closing) = (Arc::<Mailbox>::default(), Arc::new(AtomicBool::new(false)));
         let (of_thread, ends) = (mailbox.clone(), closing.clone());
@@ -104,7 +104,7 @@ impl Server {
                 match listener.accept() {
                     Ok((stream, _)) => {
                         let mailbox = of_thread.clone();
-                        // Without a thread for it, the connection closes, which the other side notices.
+                        // If the thread cannot start, the connection closes, and the other side notices.
                         let _ = thread::Builder::new().spawn(move || serve(stream, size, &mailbox));
                     }
                     Err(_) => thread::sleep(PAUSE),
@@ -135,7 +135,7 @@ impl Store for Server {
 }
 
 impl Drop for Server {
-    /// Stays until the others have left, since what they wait for is here.
+    /// Waits until the others have left, since the messages that they wait for are here.
     fn drop(&mut self) {
         if thread::panicking() {
             self.fail("panicked");
@@ -158,7 +158,7 @@ fn serve(mut stream: TcpStream, size: usize, mailbox: &Mailbox) {
     mailbox.leave(rank);
 }
 
-/// The rank of a process that belongs to this launch.
+/// Receives a greeting. Returns the rank of a process that belongs to this launch.
 fn welcome(stream: &mut TcpStream, size: usize) -> io::Result<usize> {
     stream.set_nonblocking(false)?;
     stream.set_nodelay(true)?;
@@ -304,7 +304,7 @@ impl Store for Client {
     }
 
     fn fail(&self, reason: &str) {
-        // If process 0 is gone, everybody has noticed.
+        // If process 0 has died, every process has noticed.
         let _ = self.ask(FAIL, 0, Duration::ZERO, reason, &[]);
     }
 

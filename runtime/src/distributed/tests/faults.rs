@@ -1,4 +1,4 @@
-//! A process that fails, dies, or is silent ends in a typed error for the others, soon.
+//! If a process fails, dies or does not respond, the others soon return a typed error.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -32,7 +32,7 @@ fn run(world: &World) -> Result<Share, DistributedError> {
     product(world, &device())?.run([20, 20, 20], &mut ones(), &mut ones(), &Arguments::new())
 }
 
-/// Whatever copy or launch fails on whichever process, that process says what it was, and the others say which process.
+/// Whatever copy or launch fails on any process, that process reports it, and the others name the process.
 #[test]
 fn a_device_that_fails_is_named_by_all() {
     let mut seen = 0;
@@ -89,7 +89,7 @@ fn a_process_that_panics_or_leaves_is_named() {
     assert_eq!(words, "process 1 has left (0.plan was expected), so that this product cannot be completed");
 }
 
-/// A product that is complete stays so, whatever a process does right after it.
+/// A product that is complete stays complete, whatever a process does right after it.
 #[test]
 fn a_later_failure_does_not_reach_back() {
     for _ in 0..200 {
@@ -110,7 +110,7 @@ fn silence_ends_after_the_patience() {
     let begun = Instant::now();
     let results = on(World::in_process(2, patience), |world| {
         if world.rank() == 1 {
-            // Neither fails nor goes on.
+            // Neither fails nor continues.
             thread::sleep(Duration::from_secs(2));
             return None;
         }
@@ -137,7 +137,7 @@ fn at(address: &str, rank: usize, patience: Duration) -> Result<World, Distribut
     World::meet_within(launch, Rendezvous::Address(address.into()), patience)
 }
 
-/// The connection of a process that dies closes without a word.
+/// The connection of a process that dies closes without a message.
 #[test]
 fn a_process_that_dies_is_named_by_all() {
     let address = format!("127.0.0.1:{}", port());
@@ -145,7 +145,7 @@ fn a_process_that_dies_is_named_by_all() {
     let alive = |rank| at(&address, rank, PATIENCE).and_then(|world| run(&world).map(drop));
     let (first, second) = thread::scope(|scope| {
         let (first, second) = (scope.spawn(|| alive(0)), scope.spawn(|| alive(1)));
-        // The third says what it is, and no more.
+        // The third process sends only its greeting.
         let mut stream = loop {
             match TcpStream::connect(&address) {
                 Ok(stream) => break stream,
@@ -166,7 +166,7 @@ fn a_process_that_dies_is_named_by_all() {
 
 const FOLDER: &str = "PTX_GEMM_TEST_FOLDER";
 
-/// Process 2 of the next test; by itself it does nothing.
+/// Process 2 of the next test; it does nothing by itself.
 #[test]
 fn a_process_that_will_be_killed() {
     if let Some(folder) = std::env::var_os(FOLDER) {
@@ -178,7 +178,7 @@ fn a_process_that_will_be_killed() {
     }
 }
 
-/// In a folder nothing closes: the others notice that its signs of life have ended.
+/// In a folder no connection closes: the others notice that heartbeats have stopped.
 #[test]
 fn a_killed_process_is_noticed_in_a_folder() {
     let folder = tempfile::tempdir().unwrap();
@@ -197,7 +197,7 @@ fn a_killed_process_is_noticed_in_a_folder() {
         let worlds = others.map(|world| world.join().unwrap());
         let lines = BufReader::new(killed.stdout.take().unwrap()).lines();
         assert!(lines.map_while(Result::ok).any(|line| line.ends_with("has met")));
-        // Longer than the silence after which a process is dead: those that live are not taken for dead.
+        // Longer than the time after which a silent process is dead: the living processes are not considered dead.
         thread::sleep(Duration::from_secs(6));
         worlds.iter().for_each(|world| world.store().check().unwrap());
         killed.kill().unwrap();
@@ -213,7 +213,7 @@ fn a_killed_process_is_noticed_in_a_folder() {
     }
 }
 
-/// A process that ends in good order is not dead, and what it has sent before is received.
+/// A process that ends regularly is not dead, and its earlier messages are received.
 #[test]
 fn a_process_that_leaves_a_folder_is_named() {
     let folder = tempfile::tempdir().unwrap();
@@ -235,10 +235,10 @@ fn a_process_that_leaves_a_folder_is_named() {
 fn strangers_and_missing_processes_are_told_apart() {
     let address = format!("127.0.0.1:{}", port());
     let patience = Duration::from_millis(400);
-    // Nobody is there.
+    // No process 0 exists.
     let words = at(&address, 1, patience).unwrap_err().to_string();
     assert!(words.contains("process 0 did not answer for 0 s"), "{words}");
-    // Nobody comes; somebody who is not one of us does.
+    // Nobody connects, except a peer that does not belong to the launch.
     thread::scope(|scope| {
         let first = scope.spawn(|| at(&address, 0, patience));
         thread::sleep(Duration::from_millis(100));
@@ -255,7 +255,7 @@ fn strangers_and_missing_processes_are_told_apart() {
     assert!(old.contains("it contains 0.begin.0.1, of another launch"), "{old}");
 }
 
-/// The GPU of a machine without one, and NCCL where it is not.
+/// A GPU on a machine without one, and NCCL without its library.
 #[test]
 fn what_is_missing_is_an_error() {
     let world = World::in_process(1, PATIENCE).remove(0);

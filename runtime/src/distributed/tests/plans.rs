@@ -1,4 +1,5 @@
-//! Plans without devices: who has what, the order of events and of broadcasts, and every order of operations on interpreters.
+//! Plans without devices: the parts of each process, the order of events and of broadcasts, and random orders of
+//! operations on interpreters.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +46,7 @@ fn the_parts_are_the_whole() {
             let ranks = 0..plan.size();
             count(m, n, ranks.clone().map(|rank| plan.part(rank)).collect());
             let own = |operand| ranks.clone().flat_map(|rank| plan.own(rank, operand)).map(|(_, part)| part).collect();
-            // What a row of the grid shares is held by one of its processes.
+            // One of the processes of a grid row holds each panel that the row shares.
             count(m, k, own(Operand::A));
             count(k, n, own(Operand::B));
         }
@@ -111,17 +112,18 @@ fn the_exchange_is_ahead_of_the_product() {
     assert!(operations.iter().all(|one| matches!(one.stream, Stream::Exchange | Stream::Compute)));
 }
 
-/// What a process does next, if broadcasts wait for each other: the processes that take part, the operand and the panel.
-type Meeting = (Vec<usize>, bool, usize);
+/// A broadcast that a process waits in: the processes that take part, whether the operand is A, and the panel.
+type Waiting = (Vec<usize>, bool, usize);
 
-/// Runs the broadcasts of all processes as if each took part only once everybody else does. Returns what cannot go on.
+/// Runs the broadcasts of all processes as if each waited until all its processes take part. Returns the processes that
+/// cannot continue.
 fn stuck(plan: &Plan, mut queues: Vec<Vec<Operation>>) -> Vec<usize> {
     queues.iter_mut().for_each(|queue| {
         queue.retain(|one| matches!(one.action, Action::Broadcast { .. }));
         queue.reverse();
     });
     loop {
-        let mut waiting: BTreeMap<Meeting, Vec<usize>> = BTreeMap::new();
+        let mut waiting: BTreeMap<Waiting, Vec<usize>> = BTreeMap::new();
         for (rank, queue) in queues.iter().enumerate() {
             let Some(Action::Broadcast { operand, panel, root, .. }) = queue.last().map(|one| &one.action) else {
                 continue;
@@ -150,7 +152,7 @@ fn broadcasts_do_not_wait_in_a_circle() {
             assert_eq!(stuck(&plan, queues(&plan)), [0; 0], "{sizes:?} on {grid:?}");
         }
     }
-    // A process that takes them in another order stops everybody.
+    // A process with another order blocks all processes.
     let plan = planned([2, 2], [16, 16, 16], 4);
     let mut queues: Vec<Vec<Operation>> = (0..4).map(|rank| plan.operations(rank)).collect();
     queues[0].reverse();
@@ -173,7 +175,7 @@ impl World {
         let a = |row: usize, k: usize| ((row * 7 + k * 3) % 11) as f32 - 5.0;
         let b = |k: usize, col: usize| ((k * 5 + col * 2) % 13) as f32 - 6.0;
         let want = Matrix::from_fn(m, n, |i, j| (0..k).map(|k| a(i, k) * b(k, j)).sum::<f32>().max(0.0));
-        // Without the interpreter's own checks, which would take most of the time: the order is what is tested.
+        // Without the interpreter's own checks, which would take most of the time: only the order is tested.
         let mut options = InterpreterOptions::default();
         options.options.checks = crate::interp::Checks::Off;
         let site = |rank: usize| {
@@ -234,7 +236,7 @@ fn without_events_the_order_matters() {
     assert!(wrong > 10, "{wrong} of 20 orders without events are wrong");
 }
 
-/// Memory: a part of A, of B and of D, and the ring.
+/// Memory of a process: a part of A, of B and of D, and the ring.
 #[test]
 fn memory_is_a_share_and_a_ring() {
     let schedule: Schedule = "tile(128, 128, 8); thread(8, 8);".parse().unwrap();

@@ -1,4 +1,4 @@
-//! Right results for ragged sizes and every grid, from functions and from matrices, through every kind of meeting.
+//! Correct results for ragged sizes and every grid, from functions and from matrices, through every kind of rendezvous.
 
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
@@ -19,7 +19,7 @@ pub(super) fn device() -> Device {
     Device::interpreter_with(InterpreterOptions::default())
 }
 
-/// Small integers, whose sums are exact in every order.
+/// Small integers, so that sums are exact in every order.
 fn a(row: usize, k: usize) -> f32 {
     ((row * 7 + k * 3) % 11) as f32 - 5.0
 }
@@ -40,7 +40,7 @@ fn bias(n: usize) -> Vec<f32> {
     (0..n).map(|col| col as f32 - 7.0).collect()
 }
 
-/// D, put together from the parts of the processes.
+/// D, assembled from the parts of the processes.
 fn assembled(m: usize, n: usize, shares: &[Share]) -> Matrix<f32> {
     let mut d = Matrix::from_fn(m, n, |_, _| f32::NAN);
     for share in shares {
@@ -95,7 +95,7 @@ fn every_size_and_grid_is_right() {
     }
 }
 
-/// A second product uses the same processes and tags of its own; a matrix gives the same tiles as a function.
+/// A second product uses the same processes and its own tags; a matrix gives the same tiles as a function.
 #[test]
 fn a_matrix_gives_the_same_as_a_function() {
     let schedule: Schedule = "types(f16, acc = f32, d = f32); tile(8, 8, 4); thread(2, 2);".parse().unwrap();
@@ -145,7 +145,7 @@ fn processes_meet_at_an_address_and_in_a_folder() {
         let want = Matrix::from_fn(19, 23, |i, j| (0..17).map(|k| a(i, k) * b(k, j)).sum());
         assert_eq!(assembled(19, 23, &shares), want, "{rendezvous:?}");
     }
-    // Every message has been taken.
+    // Every message has been received.
     assert_eq!(folder.path().join("meeting").read_dir().unwrap().count(), 0);
 }
 

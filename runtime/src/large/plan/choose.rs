@@ -1,5 +1,5 @@
-//! Chooses the division of a product: every possibility is estimated, and the fastest that fits the budget is taken; of
-//! equals the first, which has the deeper slabs.
+//! Chooses the division of a product. Every possibility is estimated, and the fastest that fits the budget is taken; of
+//! equally fast ones, the first, which has the deeper slabs.
 
 use std::ops::Range;
 
@@ -11,14 +11,14 @@ use super::geometry::{Geometry, Homes, tiles};
 use super::{Division, Links, PlanError, Request, Tuning, Workspace};
 use crate::pinned::ADDRESSES;
 
-/// Depths of a slab to choose from. Shallower slabs read and write the sums more often.
+/// Depths of a slab to choose from. With shallower slabs, the sums are read and written more often.
 const DEPTHS: [usize; 7] = [4096, 2048, 1024, 512, 256, 128, 64];
 /// Slabs of a ring to choose from: one is multiplied while others arrive.
 const RINGS: [usize; 2] = [3, 2];
 /// The most launches of a plan, which takes about 100 bytes for each.
 const MOST_LAUNCHES: u64 = 1 << 19;
-/// The share of their time that copies are expected to cost even where they overlap with products, so that of two
-/// geometries bound by products the one with less traffic is chosen.
+/// The share of their time that copies are expected to cost even if they overlap with products. With this, the choice
+/// between two geometries that are bound by products is the one with less traffic.
 const CROWDING: f64 = 0.1;
 
 /// The fastest division that fits the budget.
@@ -55,7 +55,7 @@ pub(super) fn choose(request: &Request, workspace: Workspace<'_>) -> Result<Geom
     Ok(geometry)
 }
 
-/// The same, of any number of launches.
+/// The same, with any number of launches.
 fn fastest(request: &Request, workspace: Workspace<'_>) -> Result<Geometry, PlanError> {
     let Request { m, n, devices, tuning, .. } = *request;
     let mut best: Option<(f64, Geometry)> = None;
@@ -103,14 +103,14 @@ fn fastest(request: &Request, workspace: Workspace<'_>) -> Result<Geometry, Plan
     Ok(geometry)
 }
 
-/// Launches of a plan, at most.
+/// Upper bound of the launches of a plan.
 fn launches(request: &Request, geometry: &Geometry) -> u64 {
     let rounds = geometry.rounds.map(|rounds| rounds as u64).iter().product::<u64>();
     let each = (geometry.slabs as u64).saturating_add((geometry.strips as u64).saturating_mul(2));
     rounds.saturating_mul(request.devices as u64).saturating_mul(each)
 }
 
-/// What makes a plan short enough: the first argument without which it is.
+/// How to make a plan short enough: names the first argument that makes it too long.
 fn advice(request: &Request, geometry: &Geometry, workspace: Workspace<'_>) -> String {
     let Tuning { depth, ring, strips } = request.tuning;
     let is_enough = |request: Request| {
@@ -139,7 +139,7 @@ fn advice(request: &Request, geometry: &Geometry, workspace: Workspace<'_>) -> S
     "divide the product".into()
 }
 
-/// Seconds by a roofline, from the geometry alone: without the ends, which depend little on it.
+/// Seconds by a roofline, from the geometry alone. The ends are left out, since they depend little on it.
 fn seconds(request: &Request, geometry: &Geometry) -> f64 {
     let Request { k, types, rates, devices, .. } = request;
     let size = |dtype: DType| f64::from(dtype.bytes());
@@ -173,7 +173,7 @@ impl Request {
         let k = self.k.max(1);
         let depths = match (self.tuning.depth, self.division) {
             (_, Division::Whole) => vec![k],
-            // A slab ends where a K-tile does.
+            // A slab ends at the end of a K-tile.
             (Some(depth), _) => vec![depth.next_multiple_of(self.tile[2])],
             (None, _) => {
                 let even = |depth: usize| k.div_ceil(k.div_ceil(depth)).next_multiple_of(self.tile[2]);
@@ -192,14 +192,14 @@ fn grids(devices: usize) -> impl Iterator<Item = [usize; 2]> {
     (1..=devices).filter(move |rows| devices.is_multiple_of(*rows)).map(move |rows| [rows, devices / rows])
 }
 
-/// Numbers of rounds to try: all small ones, then ever fewer.
+/// Numbers of rounds to try: all small ones, and fewer and fewer of the larger ones.
 fn candidates(most: usize) -> impl Iterator<Item = usize> {
     let most = most.max(1);
     let next = move |&rounds: &usize| Some(if rounds < 16 { rounds + 1 } else { rounds + rounds / 4 });
     std::iter::successors(Some(1), next).take_while(move |rounds| *rounds < most).chain([most])
 }
 
-/// The first value of a range for which `before` is false, if it is true up to some point; else the end.
+/// The first value of a range for which `before` is false, if it is true up to some point; otherwise the end.
 fn partition(range: Range<usize>, before: impl Fn(&usize) -> bool) -> usize {
     let (mut low, mut high) = (range.start, range.end);
     while low < high {

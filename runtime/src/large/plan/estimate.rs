@@ -1,4 +1,4 @@
-//! How long a plan takes, by a roofline: the slowest of the products and the links, plus what cannot overlap.
+//! The time of a plan, by a roofline: the slowest of the products and the links, plus the parts that cannot overlap.
 
 use ptx_gemm_dsl::types::DType;
 
@@ -16,7 +16,7 @@ pub struct Traffic {
     pub peer: Vec<u64>,
     /// Multiplications and additions of each device.
     pub flops: Vec<u128>,
-    /// Bytes of device memory that the sums cost each device, between slabs.
+    /// Bytes of traffic in each device's memory for the sums, between slabs.
     pub sums: Vec<u64>,
 }
 
@@ -38,16 +38,16 @@ pub enum Bound {
 /// Times in seconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
-    /// Each resource, if it were the only one.
+    /// Time of each resource, if it were the only one.
     pub seconds: [(Bound, f64); 5],
-    /// The first slab, before anything can be multiplied.
+    /// Time of the first slab, before anything can be multiplied.
     pub fill: f64,
-    /// The last strip of D, after everything is multiplied.
+    /// Time of the last strip of D, after everything is multiplied.
     pub drain: f64,
 }
 
 impl Estimate {
-    /// What binds, and how long it takes.
+    /// The bottleneck, and its time.
     pub fn bound(&self) -> (Bound, f64) {
         let slower = |best: (Bound, f64), one: (Bound, f64)| if one.1 > best.1 { one } else { best };
         self.seconds.into_iter().fold((Bound::Products, 0.0), slower)
@@ -93,7 +93,7 @@ impl Plan {
         traffic
     }
 
-    /// The time it takes on a machine of the request's [`Rates`](super::Rates).
+    /// The time on a machine with the request's [`Rates`](super::Rates).
     pub fn estimate(&self) -> Estimate {
         let traffic = self.traffic();
         let rates = &self.request.rates;

@@ -1,7 +1,7 @@
 //! The division of a product: the grid of devices, the blocks of C, and the slabs of K.
 //!
 //! Devices form a grid, and each keeps a block of C while K streams past. Blocks that do not fit the budget are divided
-//! further; then all devices go from one *round* to the next together, so that they can still share slabs.
+//! further. Then all devices go from one *round* to the next together, so that they can still share slabs.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use crate::large::region::Region;
 
 /// Bytes of a strip of D: long enough for a copy to reach its full speed, short enough to hide all but the last.
 const STRIP_BYTES: u64 = 256 << 20;
-/// Strips of a block at most.
+/// Most strips of a block.
 const MOST_STRIPS: usize = 16;
 
 /// The division of a product.
@@ -32,12 +32,12 @@ pub struct Geometry {
     pub slabs: usize,
     /// Slabs that a device holds at once.
     pub ring: usize,
-    /// Strips in which a block is finished, at most.
+    /// Most strips in which a block is finished.
     pub strips: usize,
 }
 
 impl Geometry {
-    /// The division into this many rounds, with slabs of this depth at most.
+    /// The division into this many rounds, with slabs of at most this depth.
     pub(super) fn with(request: &Request, grid: [usize; 2], rounds: [usize; 2], depth: usize, ring: usize) -> Geometry {
         let extent = |extent: usize, tile: usize, parts: usize| {
             (tiles(extent, tile).div_ceil(parts).max(1) * tile).min(extent.next_multiple_of(tile).max(1))
@@ -47,14 +47,14 @@ impl Geometry {
         let slabs = request.k.div_ceil(depth).max(1);
         let result = rows as u64 * cols as u64 * u64::from(request.types.d.bytes());
         let strips = usize::try_from(result.div_ceil(STRIP_BYTES)).unwrap_or(MOST_STRIPS).clamp(1, MOST_STRIPS);
-        // A strip has a row of tiles at least.
+        // A strip has at least one row of tiles.
         let along = if request.layouts.d == Layout::Row { rows / request.tile[0] } else { cols / request.tile[1] };
         let strips = request.tuning.strips.unwrap_or(strips).min(along.max(1));
         let ring = ring.min(slabs * rounds[0] * rounds[1]);
         Geometry { grid, rounds, block: [rows, cols], depth: depth.min(request.k), slabs, ring, strips }
     }
 
-    /// The block of a device in a round; empty where the matrix has ended.
+    /// The block of a device in a round; empty beyond the end of the matrix.
     pub fn block(&self, request: &Request, round: [usize; 2], device: usize) -> Region {
         let [i, j] = [device / self.grid[1], device % self.grid[1]];
         let part = |index: usize, block: usize, extent: usize| {

@@ -1,15 +1,17 @@
 //! The plan of a product of host matrices: blocks of C that stay on the devices, slabs of K that stream past them, and
 //! every copy, launch and event in the order of issue.
 //!
-//! A plan is pure: it follows from numbers, needs no device, and equal requests give equal plans. K is summed in ascending
-//! order, slab by slab; plans with slabs of the same depth give the same bits, however many devices and blocks they have.
+//! A plan is pure: it follows from numbers, needs no device, and equal requests give equal plans. K is summed in
+//! ascending order, slab by slab. Plans with slabs of the same depth give the same bits, whatever the number of devices
+//! and blocks.
 //!
 //! ```text
 //! Request -> choose a geometry (grid, blocks, slabs, ring) -> steps in the order of one thread -> dependencies -> operations
 //! ```
 //!
-//! The steps alone, run one after another, are a correct program. Each says what it reads and writes, and from that follow
-//! the events that order steps on different streams (`schedule`). [`crate::large::races`] checks the result independently.
+//! The steps alone, run one after another, are a correct program. Each states what it reads and writes, and the events
+//! that order steps on different streams follow from that (`schedule`). [`crate::large::races`] checks the result
+//! independently.
 
 mod choose;
 mod estimate;
@@ -33,7 +35,7 @@ pub(crate) use geometry::{Homes, tiles};
 pub(crate) use schedule::schedule;
 pub(crate) use text::Bytes;
 
-/// What is to be planned.
+/// A product to plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
     /// Rows of A and D.
@@ -50,17 +52,17 @@ pub struct Request {
     pub addend: Addend,
     /// Whether K may be divided into slabs.
     pub division: Division,
-    /// The block tile of the kernels, m, n and k: what parts are multiples of.
+    /// The block tile of the kernels, m, n and k. Parts are multiples of it.
     pub tile: [usize; 3],
     /// The number of devices.
     pub devices: usize,
-    /// Which devices copy directly from which others.
+    /// Which devices copy directly from each other.
     pub links: Links,
     /// Bytes of device memory that may be used on each device.
     pub budget: u64,
     /// Bytes of the epilogue's vectors on each device.
     pub vector_bytes: u64,
-    /// Numbers that the plan determines otherwise.
+    /// Numbers that the plan otherwise determines.
     pub tuning: Tuning,
     /// Speeds of the machine, for the estimate.
     pub rates: Rates,
@@ -69,7 +71,7 @@ pub struct Request {
 /// Whether C is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Addend {
-    /// Only A and B are.
+    /// Only A and B are read.
     Absent,
     /// C is read as well.
     Read,
@@ -89,7 +91,7 @@ pub enum Division {
 pub enum Links {
     /// Between all of them.
     All,
-    /// None: every device gets everything from the host.
+    /// Between none: every device gets everything from the host.
     Host,
     /// `[to][from]`
     Pairs(Vec<Vec<bool>>),
@@ -117,7 +119,7 @@ pub struct Tuning {
     pub strips: Option<usize>,
 }
 
-/// Speeds of a machine. Bytes per second in each direction, as measured.
+/// Speeds of a machine, measured, in bytes per second and direction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rates {
     /// Multiplications and additions per second of one device.
@@ -128,14 +130,14 @@ pub struct Rates {
     pub up: f64,
     /// One device to the host.
     pub down: f64,
-    /// Everything that the host's memory sends, receives, and both together.
+    /// The host's memory: sending, receiving, and both together.
     pub host: [f64; 3],
     /// From one device to another.
     pub peer: f64,
 }
 
 impl Rates {
-    /// A host with four H200s on NVLink: copies as measured there, the memory's nominal speed.
+    /// A host with four H200s on NVLink: copies as measured there, memory at its nominal speed.
     pub fn h200(flops: f64) -> Rates {
         Rates { flops, memory: 4.8e12, up: 55.5e9, down: 55.3e9, host: [175e9, 148e9, 184e9], peer: 394e9 }
     }
@@ -150,7 +152,7 @@ pub struct Allocation {
     pub shape: Shape,
 }
 
-/// Rows on the devices begin at multiples of this many bytes, so that every kernel's widest accesses are aligned.
+/// Rows on the devices begin at multiples of this many bytes, so that the widest accesses of every kernel are aligned.
 const PITCH: usize = 128;
 
 impl Allocation {
@@ -161,7 +163,7 @@ impl Allocation {
         Allocation { dtype, shape: Shape { ld, ..shape } }
     }
 
-    /// Elements, padding between rows included.
+    /// Elements, including padding between rows.
     pub fn elements(&self) -> u64 {
         self.shape.len().map_or(u64::MAX, |len| len as u64)
     }
@@ -172,7 +174,7 @@ impl Allocation {
     }
 }
 
-/// What a plan needs of a device.
+/// The requirements of a plan on a device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Needs<'p> {
     pub(crate) operations: &'p [Operation],
@@ -199,14 +201,14 @@ pub struct Plan {
     pub events: usize,
 }
 
-/// Why there is no plan.
+/// Why a product cannot be planned.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// No device at all.
+    /// The list of devices is empty.
     #[error("no device to plan for; at least one is needed")]
     NoDevice,
-    /// A matrix that no host holds.
+    /// A matrix that exceeds the address space of a host.
     #[error(
         "{operand:?}, {rows} x {cols} of {dtype}, takes {bytes} bytes, and a host addresses {limit}: divide the product"
     )]
@@ -221,7 +223,7 @@ pub enum PlanError {
         dtype: DType,
         /// Its bytes.
         bytes: u128,
-        /// What a host addresses.
+        /// Bytes that a host addresses.
         limit: u64,
     },
     /// The budget does not hold the smallest block with its slabs.
@@ -230,9 +232,9 @@ pub enum PlanError {
          {depth} of K{why}"
     )]
     Budget {
-        /// What there is.
+        /// The budget.
         budget: u64,
-        /// The least that suffices.
+        /// The smallest budget that suffices.
         needed: u64,
         /// Rows of the smallest block.
         rows: usize,
@@ -243,17 +245,17 @@ pub enum PlanError {
         /// Why slabs are not shallower or fewer, if there is a reason.
         why: String,
     },
-    /// There are too many operations.
+    /// The plan has too many operations.
     #[error("the plan would have {count} launches, at most {limit} are allowed: {advice}")]
     TooLong {
-        /// How many.
+        /// Their number.
         count: u64,
         /// The limit.
         limit: u64,
-        /// Which argument of the request causes that, and what would be enough.
+        /// The argument of the request that causes it, and a value that would be enough.
         advice: String,
     },
-    /// An extent beyond what kernels count.
+    /// An extent beyond the limit of kernels.
     #[error("{name} = {got} is too large, at most {limit}")]
     Extent {
         /// `M`, `N` or `K`.
@@ -263,10 +265,10 @@ pub enum PlanError {
         /// The limit.
         limit: usize,
     },
-    /// A number to fix that is 0.
+    /// A fixed number that is 0.
     #[error("{name} = 0: at least 1, or leave it out")]
     Zero {
-        /// Which.
+        /// Its name.
         name: &'static str,
     },
 }
@@ -275,7 +277,7 @@ pub enum PlanError {
 pub type Workspace<'a> = &'a dyn Fn(usize, usize, usize) -> u64;
 
 impl Plan {
-    /// Plans a product. `workspace` gives the bytes of workspace of a launch by its m, n and k.
+    /// Plans a product. `workspace` returns the bytes of workspace of a launch by its m, n and k.
     ///
     /// # Errors
     /// [`PlanError`]: a budget that does not hold the smallest block, and numbers outside their range.

@@ -1,16 +1,16 @@
-//! From steps in the order of one thread to operations on streams: adds the events that keep every two steps in order
-//! that access the same memory, one of them writing.
+//! From steps in the order of one thread to operations on streams: adds events that keep two steps in order if they
+//! access the same memory and one of them writes.
 //!
-//! *Requires*: steps without events. *Ensures*: the same steps in the same order, each preceded by the waits for steps of
-//! other streams that it depends on and that nothing orders yet, and followed by a record if another step waits for it.
-//! What is ordered already is known by vector clocks: each stream's clock says how many steps of every stream precede
+//! *Requires*: steps without events. *Ensures*: the same steps in the same order. Waits precede each step for the steps
+//! of other streams that it depends on and that nothing orders yet, and a record follows it if another step waits for
+//! it. Vector clocks tell what is ordered already: the clock of each stream says how many steps of every stream precede
 //! its next one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::large::operation::{Access, AccessKind, Action, Memory, Operation, Stream};
 
-/// The number of steps of each stream that have happened before.
+/// By stream, the number of steps that have happened before.
 type Clock = Vec<u32>;
 
 /// A step that a later one may depend on.
@@ -60,7 +60,7 @@ fn waits(steps: &[Operation]) -> Vec<Vec<usize>> {
             let stream = stream_index(&steps[*step]);
             clocks[*step][stream] <= clock[stream]
         };
-        // Neither what this stream has seen, nor what another of the steps has.
+        // Steps that neither this stream nor another needed step already follows.
         let open: Vec<usize> = needed.into_iter().filter(|step| !precedes(step, &now[stream])).collect();
         let implied = |step: &usize| open.iter().any(|other| other != step && precedes(step, &clocks[*other]));
         let direct: Vec<usize> = open.iter().copied().filter(|step| !implied(step)).collect();
@@ -73,7 +73,7 @@ fn waits(steps: &[Operation]) -> Vec<Vec<usize>> {
         for access in accesses {
             let earlier = memory.entry(access.memory).or_default();
             if access.kind == AccessKind::Write {
-                // Whoever depends on these depends on this write, which follows them.
+                // A step that depends on these also depends on this write, which follows them.
                 earlier.retain(|earlier| !access.region.covers(&earlier.access.region));
             }
             earlier.push(Earlier { access, step: index });

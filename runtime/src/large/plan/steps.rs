@@ -58,8 +58,8 @@ impl Round<'_> {
         self.used().filter(|(_, block)| along(block) == own).map(|(device, _)| device).collect()
     }
 
-    /// Copies a slab to every device: each gets a part of it from the host, and the rest from the others where there is
-    /// a link.
+    /// Copies a slab to every device: each gets a part of it from the host, and the rest from the other devices that it
+    /// is linked to.
     fn load(&self, slab: usize, slot: usize, steps: &mut Vec<Operation>) {
         let mut received = Vec::new();
         for (device, _) in self.used() {
@@ -106,7 +106,7 @@ impl Round<'_> {
         (0..count).map(part).collect()
     }
 
-    /// The buffer of a part of a slab, and where it is in it.
+    /// The buffer of a part of a slab, and its place in the buffer.
     fn home(&self, device: usize, operand: Operand, slab: usize, slot: usize, part: Region) -> (Buffer, Region) {
         let (block, k) = (self.blocks[device], self.geometry.slab(self.request, slab).start);
         match operand {
@@ -115,7 +115,7 @@ impl Round<'_> {
         }
     }
 
-    /// Multiplies a slab on every device; brings C before the first slab, and writes D after the last.
+    /// Multiplies a slab on every device; copies C to the device before the first slab, and writes D after the last.
     fn multiply(&self, slab: usize, slot: usize, steps: &mut Vec<Operation>) {
         let last = self.geometry.slabs - 1;
         let part = match slab {
@@ -125,8 +125,8 @@ impl Round<'_> {
             _ => Part::Middle,
         };
         let homes = Homes::of(self.request);
-        // Strips let the first product of a block start before the last D of the one before it has left, and D leave
-        // before the block is finished.
+        // With strips, the first product of a block starts before the last part of the previous D has left, and D
+        // leaves before the block is finished.
         let in_strips = match part {
             Part::Whole | Part::Last => true,
             Part::First => !self.first || homes.addend.is_some(),

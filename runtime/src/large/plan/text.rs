@@ -1,4 +1,4 @@
-//! A plan as a table: what is divided how, what moves over which link, and what binds.
+//! A plan as a table: how it is divided, what moves over which link, and the bottleneck.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! Faults at every point of a plan: each ends in a typed error that names what is finished, or the others do the rest.
+//! Faults at every point of a plan: each ends in a typed error that names what is finished, or the other devices do the
+//! rest.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -20,16 +21,16 @@ use crate::launch::Launch;
 use crate::matrix::Matrix;
 use crate::view::{AnyMut, AnyRef};
 
-/// What goes wrong.
+/// The kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// A copy in either direction fails; the device lives.
     Copy,
     /// A launch ends the device.
     Death,
-    /// Memory ends.
+    /// Memory runs out.
     Memory,
-    /// The device is dead before anything is asked of it.
+    /// The device is dead before its first use.
     Start,
 }
 
@@ -43,13 +44,13 @@ struct Faulty {
 #[derive(Debug)]
 struct State {
     fault: Fault,
-    /// Calls of that kind before the fault.
+    /// Calls of the same kind before the fault.
     left: AtomicI64,
     health: Health,
 }
 
 impl State {
-    fn meets(&self, fault: Fault) -> Result<(), Error> {
+    fn inject(&self, fault: Fault) -> Result<(), Error> {
         self.health.check("a GPU")?;
         if fault != self.fault || self.left.fetch_sub(1, Ordering::Relaxed) != 0 {
             return Ok(());
@@ -80,7 +81,7 @@ impl Backend for Faulty {
     }
 
     fn free_bytes(&self) -> Result<Option<u64>, Error> {
-        self.state.meets(Fault::Start)?;
+        self.state.inject(Fault::Start)?;
         self.inner.free_bytes()
     }
 
@@ -90,7 +91,7 @@ impl Backend for Faulty {
     }
 
     fn allocate(&self, label: &str, bytes: u64, element: u32, lifetime: Lifetime) -> Result<u64, Error> {
-        self.state.meets(Fault::Memory)?;
+        self.state.inject(Fault::Memory)?;
         self.inner.allocate(label, bytes, element, lifetime)
     }
 
@@ -103,7 +104,7 @@ impl Backend for Faulty {
     }
 
     fn upload(&self, address: u64, matrix: AnyRef<'_>) -> Result<(), Error> {
-        self.state.meets(Fault::Copy)?;
+        self.state.inject(Fault::Copy)?;
         self.inner.upload(address, matrix)
     }
 
@@ -112,7 +113,7 @@ impl Backend for Faulty {
     }
 
     fn download(&self, address: u64, entry: &str, d: AnyMut<'_>) -> Result<(), Error> {
-        self.state.meets(Fault::Copy)?;
+        self.state.inject(Fault::Copy)?;
         self.inner.download(address, entry, d)
     }
 }
@@ -133,7 +134,7 @@ impl Module for FaultyModule {
     }
 
     fn launch(&self, launch: &Launch) -> Result<Execution, Error> {
-        self.state.meets(Fault::Death)?;
+        self.state.inject(Fault::Death)?;
         self.inner.launch(launch)
     }
 
@@ -142,7 +143,7 @@ impl Module for FaultyModule {
     }
 }
 
-/// An interpreter whose call after `after` calls of a kind fails.
+/// An interpreter that fails at the call after `after` calls of a kind.
 pub(crate) fn faulty(fault: Fault, after: i64) -> Device {
     let state = Arc::new(State { fault, left: AtomicI64::new(after), health: Health::default() });
     let inner = Interpreter::new(InterpreterOptions::default());
@@ -189,7 +190,7 @@ impl Product {
     }
 }
 
-/// Runs with the fault on device `bad` of three, after 0, 1, 2, .. calls, until it is not met any more.
+/// Runs with the fault on device `bad` of three, after 0, 1, 2, .. calls, until it does not occur any more.
 fn at_every_point(
     fault: Fault,
     bad: usize,
@@ -220,7 +221,7 @@ fn every_fault_names_what_is_finished() {
             let regions = || incomplete.finished.iter().chain(&incomplete.left);
             assert_eq!(regions().map(Region::elements).sum::<u64>() as usize, M * N, "{incomplete}");
             assert!(incomplete.finished.iter().all(|strip| product.is_right(d, strip)), "{incomplete}");
-            // What is not listed as finished was not written, up to what the failed copy itself wrote.
+            // Strips that are not listed as finished were not written, except by the failed copy itself.
             let written = (0..M).flat_map(|row| (0..N).map(move |col| (row, col))).filter(|at| d[*at] != UNTOUCHED);
             let finished = incomplete.finished.iter().map(Region::elements).sum::<u64>();
             assert!(written.count() as u64 <= finished + 8 * 32, "{incomplete}");
@@ -254,7 +255,7 @@ fn the_others_finish_what_a_failed_device_leaves() {
     }
 }
 
-/// Without others there is nobody to go on; without leave to go on, nothing starts.
+/// Without other devices, none can continue; without `OnFailure::Continue`, nothing starts.
 #[test]
 fn devices_that_were_dead_before_are_named() {
     let product = Product::new();
@@ -266,13 +267,13 @@ fn devices_that_were_dead_before_are_named() {
     let (other, run) = product.run(&[devices(1).remove(0), dead()], OnFailure::Stop);
     assert!(matches!(run, Err(LargeError::Run(Error::Device(DeviceError::ContextDead { .. })))), "{run:?}");
     assert!(d.as_slice().iter().chain(other.as_slice()).all(|x| *x == UNTOUCHED));
-    // The plan that is asked for is that of the devices that are left.
+    // The plan is that of the remaining devices.
     let large = Large::new(&product.schedule).unwrap().on_failure(OnFailure::Continue);
     let plan = large.devices(&[devices(1).remove(0), dead()]).plan(M, N, 11).unwrap();
     assert_eq!(plan.request.devices, 1);
 }
 
-/// Also if a second one fails while it does so, and until none is left.
+/// Also if a second device fails meanwhile, and until none is left.
 #[test]
 fn nothing_is_lost_until_no_device_is_left() {
     let product = Product::new();

@@ -1,4 +1,4 @@
-//! What plans contain: every part of the product once, within the budget.
+//! The contents of plans: every part of the product once, within the budget.
 
 use ptx_gemm_dsl::types::{DType, Layout, Layouts, Types};
 
@@ -31,7 +31,7 @@ pub(super) fn plan(request: Request) -> Plan {
     Plan::new(request, &|_, _, _| 0).unwrap()
 }
 
-/// Requests of every kind that has other operations.
+/// Requests of every kind that leads to different operations.
 pub(super) fn requests() -> Vec<Request> {
     let types = |c, d| Types { c, d, ..request(0, 0, 0, 1).types };
     let col = Layout::Col;
@@ -135,7 +135,7 @@ fn what_cannot_be_planned_says_what_would_be_enough() {
     assert!(matches!(zero, PlanError::Zero { .. }), "{zero}");
 }
 
-/// The error names what causes it, and its advice is enough.
+/// The error names the cause, and its advice is enough.
 #[test]
 fn a_plan_that_is_too_long_blames_the_argument() {
     let advice = |request: Request| match Plan::new(request, &|_, _, _| 0) {
@@ -159,12 +159,12 @@ fn a_plan_that_is_too_long_blames_the_argument() {
     let devices = Request { tuning: none, budget: 27 << 10, ..request(16, 16, 1 << 22, 64) };
     assert_eq!(advice(devices), "64 devices are too many for so short a product, one is enough");
     assert_eq!(advice(base(2 << 20)), "a budget above 2097152 bytes per device gives larger blocks");
-    // More strips than there are rows of tiles are as many as there are.
+    // If more strips are requested than there are rows of tiles, the plan has one for each row.
     let most = Request { tuning: Tuning { strips: Some(usize::MAX), ..none }, ..request(999, 99, 99, 2) };
     assert!(Plan::new(most, &|_, _, _| 0).is_ok());
 }
 
-/// Also a product whose arithmetic operations exceed 64 bits.
+/// The same for a product with more arithmetic operations than fit 64 bits.
 #[test]
 fn an_enormous_product_has_figures() {
     let tile = [4096, 4096, 64];

@@ -1,4 +1,4 @@
-//! The checker: what it accepts, and that it reports every missing wait.
+//! The checker: it accepts correct plans, and reports every missing wait.
 
 use super::plans::{plan, request, requests};
 use crate::large::races::{Order, races};
@@ -26,7 +26,7 @@ fn plans_have_no_races() {
     }
 }
 
-/// Every wait that is not redundant is needed, and the checker says so; hardly any is redundant.
+/// Every wait that is not redundant is needed, and the checker reports it if it is missing; hardly any is redundant.
 #[test]
 fn each_missing_wait_is_a_race() {
     let (mut waits, mut redundant) = (0, 0);

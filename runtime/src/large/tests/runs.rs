@@ -1,4 +1,4 @@
-//! Products on interpreter devices: right at every size, in every order, and with every fault.
+//! Products on interpreter devices: correct at every size, in every order, and with every fault.
 
 use ptx_gemm_dsl::{Layout, Schedule};
 
@@ -21,7 +21,7 @@ pub(super) fn devices(count: usize) -> Vec<Device> {
     (0..count).map(|_| Device::interpreter_with(InterpreterOptions::default())).collect()
 }
 
-/// Small integers, whose sums are exact in every order.
+/// Small integers, so that sums are exact in every order.
 pub(super) fn integers(rows: usize, cols: usize, layout: Layout, ld: usize, seed: u64) -> Matrix<f32> {
     let mut matrix = Matrix::in_shape(Shape { ld, ..Shape::packed(rows, cols, layout) }, f32::NAN);
     let values = Matrix::<i32>::random(rows, cols, seed);
@@ -31,7 +31,7 @@ pub(super) fn integers(rows: usize, cols: usize, layout: Layout, ld: usize, seed
     matrix
 }
 
-/// What the schedule itself computes, in memory.
+/// The result of the schedule itself, in memory.
 fn expected<D: AsMatrixMut>(
     schedule: &Schedule,
     (a, b): (&impl AsMatrix, &impl AsMatrix),
@@ -100,7 +100,7 @@ fn every_size_layout_and_epilogue_is_right() {
                 }
                 let run = large.run(&mut d, &a, &b, &mut arguments);
                 let run = run.unwrap_or_else(|error| panic!("{m} x {n} x {k}, {schedule}: {error}"));
-                // Equal bits, those of the padding included.
+                // Equal bits, including those of the padding.
                 let bits = |matrix: &Matrix<f32>| matrix.as_slice().iter().map(|x| x.to_bits()).collect::<Vec<_>>();
                 assert_eq!(bits(&d), bits(&want), "{m} x {n} x {k} on {count}, {schedule}\n{}", run.plan);
             }
@@ -130,7 +130,7 @@ fn other_types_are_summed_in_their_accumulator() {
     check::<i32>("i32");
 }
 
-/// A scalar of 0 drops what it multiplies, unread, also where K is divided.
+/// A scalar of 0 drops its factor without reading it, even if K is divided.
 #[test]
 fn what_is_dropped_is_not_read() {
     let schedule: Schedule =
@@ -149,7 +149,7 @@ fn what_is_dropped_is_not_read() {
     };
     assert_eq!(uploads(ptx_gemm_dsl::terms::Operand::A), 0);
     assert_eq!(large.clone().planned_with(&[0.0, 3.0]).plan(20, 20, 30).unwrap(), run.plan);
-    // C need not even be there.
+    // C need not even exist.
     let mut arguments = Arguments::new().set("alpha", 1).set("beta", 0);
     large.run(&mut d, &good(20, 30), &good(30, 20), &mut arguments).unwrap();
     assert!(d.as_slice().iter().all(|x| *x == 30.0), "{d:?}");
@@ -178,7 +178,7 @@ fn wrong_arguments_are_errors_before_anything_runs() {
     assert!(matches!(nobody, LargeError::Plan(PlanError::Budget { .. })), "{nobody}");
 }
 
-/// A product small enough for a thousand runs, with every kind of operation and several rounds.
+/// A product that is small enough for a thousand runs, with every kind of operation and several rounds.
 struct Small {
     plan: Plan,
     sums: Sums,
@@ -197,7 +197,7 @@ impl Small {
         let packed = |rows, cols, seed| integers(rows, cols, Layout::Row, cols, seed);
         let (a, b, c) = (packed(m, k, 1), packed(k, n, 2), packed(m, n, 3));
         let want = expected(&schedule, (&a, &b), Some(&c), &[], None, Matrix::zeros(m, n));
-        // Without the interpreter's own checks, which would take most of the time: the order is what is tested.
+        // Without the interpreter's own checks, which would take most of the time: only the order is tested.
         let mut options = InterpreterOptions::default();
         options.options.checks = crate::interp::Checks::Off;
         let devices: Vec<Device> = (0..4).map(|_| Device::interpreter_with(options.clone())).collect();
@@ -286,7 +286,7 @@ fn a_plan_counts_the_vectors_of_the_run() {
     assert_eq!(large.plan_for(2, 6000, 30, 40, 20).unwrap().device_bytes(), run.plan.device_bytes());
 }
 
-/// The same bits whatever the devices and their memory, if slabs are as deep.
+/// The same bits with any devices and any memory, if slabs have the same depth.
 #[test]
 fn equal_slabs_give_equal_bits() {
     let schedule: Schedule = "tile(8, 8, 4); thread(2, 2);".parse().unwrap();

@@ -1,4 +1,4 @@
-//! The tile of C in the stage of D: copied there by TMA when nothing else is, and read by threads that have waited for it.
+//! The tile of C in the stage of D: TMA copies it there when the stage is free, and threads read it after a wait.
 
 use super::super::Check;
 use super::{Block, COPIES_OF_A_ROLE, Clock, join};
@@ -7,7 +7,7 @@ use crate::tile::ReadC;
 /// A copy of C to the stage of a group of threads.
 #[derive(Clone, Default)]
 pub(super) struct TileOfC {
-    /// The tile of D that it is for, and what the thread knew that started it.
+    /// The tile of D that it is for, and the clock of the thread that started it.
     started: Option<(u32, Clock)>,
 }
 
@@ -30,12 +30,12 @@ impl Block<'_> {
         Ok(())
     }
 
-    /// A thread waits until C is in its stage; false if that has to wait for its copy to be started.
+    /// A thread waits until C is in its stage; false if the copy has not been started yet.
     pub(super) fn await_c(&mut self, t: usize) -> bool {
         let thread = &mut self.threads[t];
         match &self.tiles_of_c[thread.group as usize].started {
             Some((tile, known)) if *tile == thread.tile => {
-                // Where a scalar of 0 makes the epilogue ignore C, nothing is copied, and nobody waits.
+                // If a scalar of 0 makes the epilogue ignore C, nothing is copied, and no thread waits.
                 if self.program.problem.epilogue.dropping_c().is_empty() {
                     join(&mut thread.clock, known);
                 }

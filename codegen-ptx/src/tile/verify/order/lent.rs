@@ -1,6 +1,6 @@
-//! Slots of a ring that hold the tile of D for a while. The producer gives them to the consumer without K-tiles, in the order of
-//! the ring; whoever writes or reads the tile has a part in them like a reader of a K-tile, so that `acquire` finds who still
-//! does.
+//! Slots of a ring that hold the stage of D for a while. The producer gives them to the consumer without K-tiles, in
+//! the order of the ring. A thread that writes or reads the tile counts as a reader of the slots, so that `acquire`
+//! finds any that remain.
 
 use super::super::Check;
 use super::rings::arrive;
@@ -33,7 +33,7 @@ impl Block<'_> {
         Ok(true)
     }
 
-    /// The consumer waits for the slots; false if one is not there yet.
+    /// The consumer waits for the slots; false if one has not arrived yet.
     pub(super) fn borrow(&mut self, t: usize, ring: usize) -> Result<bool, Violation> {
         let (name, slots) = (&self.program.rings[ring].name, self.slots_of_stage());
         let cursor = &self.threads[t].rings[ring];
@@ -62,7 +62,7 @@ impl Block<'_> {
         if self.threads[t].rings[ring].borrowed == 0 {
             return Err(self.fault(format_args!("{name}: slots are returned that have not been borrowed")));
         }
-        // Where tensor cores read the slots, one thread of a warp group arrives for all.
+        // If tensor cores read the slots, one thread of a warp group arrives for all.
         let for_all = self.program.read_by_descriptor(ring);
         while self.threads[t].rings[ring].borrowed > 0 {
             let slot = self.slot_at(ring, self.threads[t].rings[ring].released);
@@ -91,11 +91,11 @@ impl Block<'_> {
 
     /// A thread writes its part of the tile of D to the slots that it has borrowed.
     pub(super) fn stage_in_lent_slots(&mut self, t: usize) -> Check {
-        // Whoever lent them has found that nothing else reads them.
+        // The producer that lent them has found that nothing else reads them.
         self.use_lent_slots(t, self.threads[t].clock[t])
     }
 
-    /// A thread has a part in the tile of D in the slots, until then.
+    /// A thread uses its part of the tile of D in the slots until the given time.
     pub(super) fn use_lent_slots(&mut self, t: usize, until: u32) -> Check {
         for (buffer, slot) in self.borrowed(t)? {
             self.slots[buffer][slot].read[t] = until;
@@ -103,7 +103,7 @@ impl Block<'_> {
         Ok(())
     }
 
-    /// TMA has read the tile of D that this thread made it read.
+    /// TMA has read the tile of D for which this thread started the copy.
     pub(super) fn read_until(&mut self, t: usize, now: u32) {
         let Some(lent) = self.program.lent() else { return };
         for buffer in &self.program.rings[lent.ring].buffers {
@@ -112,12 +112,12 @@ impl Block<'_> {
         }
     }
 
-    /// Where a thread has the tile of D, among the slots that may be the first of those that are lent.
+    /// The position of a thread's tile of D, among the slots that may be the first lent slot.
     pub(super) fn place(&self, t: usize) -> usize {
         self.program.lent().map_or(0, |lent| self.slot_at(lent.ring, self.threads[t].rings[lent.ring].released))
     }
 
-    /// The buffers and slots that a thread has borrowed for the stage of D; none if it is not in slots.
+    /// The buffers and slots that a thread has borrowed for the stage of D; none if the stage is not in slots.
     pub(super) fn borrowed(&self, t: usize) -> Result<Vec<(usize, usize)>, Violation> {
         let Some(lent) = self.program.lent() else { return Ok(Vec::new()) };
         let (ring, cursor) = (&self.program.rings[lent.ring], &self.threads[t].rings[lent.ring]);

@@ -1,13 +1,14 @@
-//! The order of statements: runs two threads of every role against each other, or of every group of threads that takes
-//! turns, over several K-tiles and tiles of D.
+//! The order of statements: runs two threads of every role against each other, or two of every group of threads that
+//! takes turns, over several K-tiles and tiles of D.
 //!
-//! Two threads represent all: each writes its part of what the others read. A vector clock per thread tracks what
-//! happened before what; barriers and mbarriers join the clocks. So a rule is not "there is a barrier here" but "this
-//! write happens after those reads", whatever orders them. The accumulators hold the terms of the sum by index, not by
-//! value.
+//! Two threads represent all: each writes its part of what the others read. A vector clock per thread tracks which
+//! events happened before others; barriers and mbarriers join the clocks. So a rule is not "there is a barrier here"
+//! but "this write happens after those reads", whatever orders them. The accumulators hold the terms of the sum by
+//! index, not by value.
 //!
-//! A clock also counts the phases of the mbarriers of full slots that a thread knows to be complete. A wait tests the parity
-//! of a phase, which the phase before the previous one has, too: the thread has to know that the previous one is complete.
+//! A clock also counts the phases of the full mbarriers that a thread knows to be complete. A wait tests the parity of
+//! a phase. The phase before the previous one has the same parity, so the thread has to know that the previous phase is
+//! complete.
 
 mod arrival;
 mod lent;
@@ -26,14 +27,14 @@ use crate::Violation;
 use crate::tile::{Division, Instruction, Op, Program, Source, Span};
 use crate::violation::Site;
 
-/// Number of threads of a role that are run, of each group if they take turns.
+/// Number of threads that are run: of each role, or of each group that takes turns.
 const COPIES_OF_A_ROLE: usize = 2;
 
 /// Runs the program with every number of K-tiles that can make a difference: none, one, two, and around the depth of
 /// its rings.
 pub(super) fn check(program: &Program) -> Check {
     let deepest = program.rings.iter().map(|ring| ring.depth).max().unwrap_or(1);
-    // With planes: a chunk, a part of the next one, and two of them.
+    // With planes: a chunk, a part of the next one, and two chunks.
     let chunks = program.k_tiles_of_chunk().into_iter().flat_map(|tiles| [tiles, tiles + 1, 2 * tiles]);
     let mut counts: Vec<u32> = (0..=2).chain(deepest..=deepest + 2).chain(chunks).collect();
     counts.sort_unstable();
@@ -49,7 +50,7 @@ pub(super) fn check(program: &Program) -> Check {
     };
     let mut tiles = vec![Tiles { count, first: Part::Last }];
     if persistent && program.scheduler.divides_k() {
-        // What only the block with the last part of a tile executes cannot order its accesses for the next tile.
+        // Accesses in code that only the block with the last part of a tile executes cannot order the next tile.
         tiles.push(Tiles { count: 2, first: Part::Other });
     }
     let roles: Vec<Vec<Node<'_>>> =
@@ -80,8 +81,7 @@ fn pairs_of(program: &Program) -> usize {
     together.map_or(1, |walk| walk.pairs.len())
 }
 
-/// The time of each thread's last step that is known, then, for each slot of each ring, the times that it is known to have been
-/// filled.
+/// The time of each thread's last known step, followed by the known number of fills of each slot of each ring.
 type Clock = Vec<u32>;
 
 fn join(into: &mut Clock, from: &Clock) {
@@ -121,20 +121,20 @@ struct Cursor {
     committed: u32,
     waited: u32,
     released: u32,
-    /// Slots waited for when it last released one but those that it keeps.
+    /// Slots waited for when it last released all but the kept slots.
     kept_of: u32,
-    /// Slots that have been lent, or waited for as lent, by the statement that the thread is at.
+    /// Slots lent, or waited for as lent, so far by the thread's current statement.
     passed: u32,
     /// Slots that it has borrowed.
     borrowed: u32,
-    /// Slots filled before the current tile: not 0 in a ring whose phases go on from tile to tile.
+    /// Slots filled before the current tile: not 0 in a ring with phases that continue from tile to tile.
     filled_before: u32,
 }
 
 /// An accumulator: the number of times that each term was added; `None` before it is cleared.
 type Terms = Option<Vec<u32>>;
 
-/// A group of products by tensor cores: their accumulators, and the (buffer, slot) that they read.
+/// A group of products by tensor cores: their accumulators, and each (buffer, slot) that they read.
 #[derive(Default)]
 struct Products {
     acc: usize,
@@ -149,7 +149,7 @@ struct Thread<'a> {
     /// Its group among those of the role that take turns, and the number of these groups.
     group: u32,
     turns: u32,
-    /// What it has in turn now, and how often it has taken each turn.
+    /// The ordered barrier that it holds now, and how often it has taken each one.
     holds: Option<usize>,
     taken: Vec<u32>,
     events: Vec<Event>,
@@ -161,19 +161,20 @@ struct Thread<'a> {
     /// Copies that are in registers and not yet in shared memory: (buffer, K-tile).
     staged: Vec<(usize, u32)>,
     terms: Vec<Terms>,
-    /// By set: the set whose rounding errors it has, once it has some.
+    /// By set: the set that its rounding errors belong to, once it holds some.
     rests: Vec<Option<usize>>,
     /// By set: whether it was promoted, and tensor cores have not overwritten it.
     stale: Vec<bool>,
-    /// Products that tensor cores compute meanwhile, the newest last: those of statements that follow each other are one group.
+    /// Products that tensor cores compute meanwhile, the newest last. Products of consecutive statements form one
+    /// group.
     flight: Vec<Products>,
     /// Whether the last statement started products.
     multiplies: bool,
     tile: u32,
-    /// The tile whose elements of C it has waited for.
+    /// The tile of which it has waited for the elements of C.
     tile_of_c: Option<u32>,
     stores: u32,
-    /// The accumulators whose parts the block adds up, inside the body of `reduce`.
+    /// The accumulators that the block reduces, inside the body of `reduce`.
     reduced: Option<usize>,
     /// The barrier at which it waits.
     blocked: Option<usize>,
@@ -190,7 +191,7 @@ struct Block<'a> {
     /// By ring: the full and empty mbarriers of each slot.
     full: Vec<Vec<Mbarrier>>,
     empty: Vec<Vec<Mbarrier>>,
-    /// By turn, then group.
+    /// By ordered barrier, then group.
     turns: Vec<Vec<Mbarrier>>,
     /// By ring: whether one thread fills it by TMA.
     by_tma: Vec<bool>,
@@ -321,7 +322,7 @@ impl<'a> Block<'a> {
         for (barrier, group) in (0..=self.program.barriers.len())
             .flat_map(|barrier| (0..self.program.groups()).map(move |group| (barrier, group)))
         {
-            // Groups that take turns meet at a barrier of their own.
+            // Groups that take turns each have their own barrier.
             let takes_part = |thread: &Thread<'_>| match barrier.checked_sub(1) {
                 None => true,
                 Some(named) => {
@@ -387,7 +388,7 @@ impl<'a> Block<'a> {
                 self.clear(t, *acc)?;
             }
             Op::Read { acc, .. } => {
-                // The whole sum, which somebody else has computed.
+                // The whole sum, which another block has computed.
                 let terms = self.per_tile() * self.k_tiles as usize;
                 self.threads[t].terms[*acc] = Some(vec![1; terms]);
             }
@@ -454,8 +455,9 @@ impl<'a> Block<'a> {
         Ok(true)
     }
 
-    /// Whether a statement may be in the body of `reduce`, which only one of the blocks that share a tile runs. Where they
-    /// count the parts, each thread decides for itself; elsewhere a block runs it as a whole, but other roles do not.
+    /// Whether a statement may be in the body of `reduce`, which only one of the blocks that share a tile runs. If the
+    /// blocks count parts, each thread decides for itself. Otherwise the block runs it as a whole, but other roles do
+    /// not.
     fn may_be_reduced(&self, op: &Op) -> bool {
         let together = !self.program.statements().iter().any(|statement| {
             let counts = matches!(statement.op, Op::Reduce { how: Reduce::Workspace, .. });
@@ -481,7 +483,7 @@ impl<'a> Block<'a> {
         let thread = &mut self.threads[t];
         let unfinished = thread.rings.iter().position(|ring| ring.acquired != ring.committed);
         let name = unfinished.map(|ring| self.program.rings[ring].name.as_str());
-        // Which slot a role returns late is counted from the first K-tile of each tile.
+        // The slot that a role returns late is counted from the first K-tile of each tile.
         let unreturned = thread.rings.iter().position(|ring| ring.waited != ring.released);
         let kept = unreturned.map(|ring| self.program.rings[ring].name.as_str());
         thread.tile += thread.turns;

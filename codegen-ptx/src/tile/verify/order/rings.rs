@@ -25,7 +25,7 @@ impl Block<'_> {
         self.take_slot(t, ring)
     }
 
-    /// Takes the next slot, if it is free; returns false if it is not yet.
+    /// Takes the next slot if it is free; returns false if it is not free yet.
     pub(super) fn take_slot(&mut self, t: usize, ring: usize) -> Result<bool, Violation> {
         let decl = &self.program.rings[ring];
         let acquired = self.threads[t].rings[ring].acquired;
@@ -53,13 +53,13 @@ impl Block<'_> {
         Ok(true)
     }
 
-    /// Whether a K-tile, by its number in the tile of D, is not copied because k has ended. Elsewhere such copies write
-    /// zeros.
+    /// Whether a K-tile, by its number in the tile of D, is not copied because it is past the end of k. In other rings
+    /// such copies write zeros.
     fn past_the_end(&self, ring: usize, k_tile: u32) -> bool {
         k_tile >= self.k_tiles && (self.by_tma[ring] || self.program.carried(ring))
     }
 
-    /// Whether a thread has no part in filling a ring: with TMA only the role's first thread does.
+    /// Whether a thread takes no part in filling a ring: with TMA only the role's first thread does.
     pub(super) fn idle(&self, t: usize, ring: usize) -> bool {
         self.by_tma[ring] && !t.is_multiple_of(COPIES_OF_A_ROLE)
     }
@@ -186,7 +186,7 @@ impl Block<'_> {
         self.land_groups(t, 0);
     }
 
-    /// Number of threads that use a slot: of groups that take turns, those of one.
+    /// Number of threads that use a slot: those of one group, if groups take turns.
     pub(super) fn members(&self, uses: impl Fn(&Op) -> bool) -> u32 {
         let members = self.threads.iter().filter(|thread| thread.group == 0);
         members.filter(|thread| thread.nodes.iter().any(|node| uses(node.op))).count() as u32
@@ -216,7 +216,7 @@ impl Block<'_> {
         }
     }
 
-    /// Waits until the mbarrier of the next slot says that it is full; returns false if it is not yet.
+    /// Waits until the mbarrier of the next slot signals that it is full; returns false if it is not full yet.
     pub(super) fn wait_full(&mut self, t: usize, ring: usize) -> Result<bool, Violation> {
         let decl = &self.program.rings[ring];
         let waited = self.threads[t].rings[ring].waited;
@@ -330,7 +330,7 @@ impl Block<'_> {
     }
 }
 
-/// An arrival at a barrier whose phase completes after `count` arrivals.
+/// An arrival at a barrier that completes a phase after `count` arrivals.
 pub(super) fn arrive(barrier: &mut Mbarrier, clock: &Clock, count: u32) {
     join(&mut barrier.pending, clock);
     barrier.arrived += 1;

@@ -1,19 +1,19 @@
-//! The tile of D in shared memory: written by all threads of a role, read by all of them or by the one that starts TMA, in
-//! memory that slots may use before and after. TMA reads it until the thread that started it has waited.
+//! The stage of D in shared memory. All threads of a role write it; all of them or the thread that starts TMA read it.
+//! Slots may use the memory before and after. TMA reads it until the thread that started it has waited.
 
 use super::super::Check;
 use super::{Block, COPIES_OF_A_ROLE, READING};
 use crate::tile::Writer;
 use crate::violation::Site;
 
-/// Found by whichever comes first, the thread that reads the tile or the one that copies.
+/// Reported by whichever comes first, the thread that reads the tile or the thread that copies.
 const LOST: &str = "K-tiles are copied to the memory of a staged tile of D that may still be read";
 
-/// What the threads did to the stage.
+/// The threads' accesses to the stage.
 #[derive(Clone)]
 pub(super) struct Staged {
-    /// Per place, of which there is one for each slot that may be the first of those that are lent: by thread, the tile that it
-    /// wrote there last, and when.
+    /// Per place (one for each slot that may be the first lent slot), by thread: the tile that it wrote there last, and
+    /// when.
     written: Vec<Vec<Option<(u32, u32)>>>,
     /// Per thread: the time of its last read (0: never).
     read: Vec<u32>,
@@ -31,7 +31,7 @@ impl Staged {
         self.written[0][thread].map_or(0, |(_, time)| time).max(self.read[thread])
     }
 
-    /// What a thread has written is overwritten.
+    /// A thread's part of the tile is overwritten.
     pub(super) fn lose(&mut self, thread: usize) {
         self.written[0][thread] = None;
     }
@@ -44,7 +44,7 @@ impl Block<'_> {
         self.whole(t, acc, "staged")?;
         let clock = self.threads[t].clock.clone();
         let late = |times: &[u32]| times.iter().zip(&clock).any(|(time, seen)| seen < time);
-        // Groups that take turns have a stage each.
+        // Groups that take turns each have their own stage.
         let own = |thread: usize| self.threads[thread].group == self.threads[t].group;
         let reads: Vec<u32> =
             self.staged.read.iter().enumerate().map(|(thread, read)| if own(thread) { *read } else { 0 }).collect();
@@ -60,7 +60,7 @@ impl Block<'_> {
         Ok(())
     }
 
-    /// A thread writes to memory of slots, all of which have been filled and read.
+    /// A thread writes to the memory of slots. All of them have been filled and read.
     pub(super) fn take_slots(&mut self, t: usize, what: &str) -> Check {
         for buffer in self.shared_with_slots() {
             let name = &self.program.buffers[buffer].name;
@@ -136,7 +136,7 @@ impl Block<'_> {
         }
     }
 
-    /// Checks that a slot's memory is free of the tile of D, which is lost now.
+    /// Checks that a slot's memory no longer holds a live tile of D; the tile is lost now.
     pub(super) fn not_staged(&mut self, t: usize, buffer: usize) -> Check {
         if !self.shared_with_slots().contains(&buffer) {
             return Ok(());
@@ -158,7 +158,7 @@ impl Block<'_> {
 
     /// The buffers with slots in the stage's memory.
     fn shared_with_slots(&self) -> Vec<usize> {
-        // Of slots that are lent, each access counts as one of the slot.
+        // If slots are lent, each access is recorded as an access to the slot instead.
         let rings = (0..self.program.rings.len()).filter(|ring| self.program.is_staged_in(*ring));
         let rings = rings.filter(|_| self.program.lent().is_none());
         rings.flat_map(|ring| self.program.rings[ring].buffers.iter().copied()).collect()

@@ -6,7 +6,7 @@ use crate::tile::{Division, Instruction, Op, Span};
 use ptx_gemm_dsl::terms::Reduce;
 
 impl Block<'_> {
-    /// Terms of a K-tile: each of its segments, of every pair of planes that is multiplied in it.
+    /// Terms of a K-tile: one for each of its segments and each pair of planes that is multiplied in it.
     pub(super) fn per_tile(&self) -> usize {
         (self.segments.len() - 1) * super::pairs_of(self.program)
     }
@@ -61,22 +61,15 @@ impl Block<'_> {
     }
 
     pub(super) fn promote(&mut self, t: usize, from: usize, into: usize) -> Check {
-        let asynchronous = self.threads[t].nodes.iter().any(
-            |node| matches!(node.op, Op::Steps { multiply, .. } if multiply.acc == from && is_asynchronous(node.op)),
-        );
         self.fresh(t, into)?;
         let terms = &mut self.threads[t].terms;
-        let added = terms[from].clone();
-        // Tensor cores of warp groups overwrite the accumulators with their first products instead of adding to zeros.
-        if asynchronous && added.as_ref().is_some_and(|added| added.iter().all(|count| *count == 0)) {
-            return Err(self.fault("accumulators are promoted that have no products yet"));
-        }
-        match (added, &mut terms[into]) {
+        // Those of tensor cores keep their values until the next products overwrite them, and are promoted once.
+        match (terms[from].clone(), &mut terms[into]) {
             (Some(added), Some(sum)) => {
                 sum.iter_mut().zip(&added).for_each(|(sum, added)| *sum += added);
                 terms[from] = Some(vec![0; added.len()]);
-                // Those of tensor cores keep their values until the next products overwrite them.
-                self.threads[t].stale[from] = asynchronous;
+                // Accumulators of tensor cores keep their values until the next products overwrite them.
+                self.threads[t].stale[from] = self.program.overwrites(from);
                 Ok(())
             }
             _ => Err(self.fault("a set of accumulators is promoted before it is cleared")),
@@ -102,12 +95,12 @@ impl Block<'_> {
             return Err(self.fault("the rounding errors of another sum are added"));
         }
         self.fresh(t, into)?;
-        // They are not to be added a second time.
+        // They must not be added a second time.
         self.threads[t].terms[rest] = None;
         Ok(())
     }
 
-    /// Checks that a set has not been promoted since its last products were added to it: it still holds these.
+    /// Checks that a set has not been promoted since its last products were added: it still holds them.
     fn fresh(&self, t: usize, acc: usize) -> Check {
         if !self.threads[t].stale[acc] {
             return Ok(());
@@ -215,7 +208,8 @@ impl Block<'_> {
         Ok(())
     }
 
-    /// The thread leaves its sums to the blocks of the cluster, each of which stores its share of the tile afterwards.
+    /// The thread leaves its partial sums to the blocks of the cluster. Each block stores its share of the tile
+    /// afterwards.
     pub(super) fn share(&mut self, t: usize, acc: usize) -> Check {
         self.complete(t, acc)?;
         self.threads[t].stores += 1;
@@ -238,7 +232,7 @@ impl Block<'_> {
     }
 }
 
-/// Whether a statement starts products that go on after it.
+/// Whether a statement starts asynchronous products.
 fn is_asynchronous(op: &Op) -> bool {
     matches!(op, Op::Steps { multiply, .. } if matches!(multiply.by, Instruction::Wgmma { .. }))
 }

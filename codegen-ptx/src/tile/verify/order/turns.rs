@@ -1,4 +1,5 @@
-//! Groups of threads that take turns: one has a turn at a time, and passes over the K-tiles of the others.
+//! Groups of threads that take turns: one group holds an ordered barrier at a time, and skips the K-tiles of the
+//! others.
 
 use super::super::Check;
 use super::rings::arrive;
@@ -6,13 +7,13 @@ use super::{Block, COPIES_OF_A_ROLE, join};
 use crate::Violation;
 
 impl Block<'_> {
-    /// The component of a clock that counts the times that a slot is known to have been filled.
+    /// The component of a clock that counts the known fills of a slot.
     pub(super) fn fills(&self, ring: usize, slot: usize) -> usize {
         let before: u32 = self.program.rings[..ring].iter().map(|ring| ring.depth).sum();
         self.threads.len() + before as usize + slot
     }
 
-    /// A thread passes over the K-tiles between this tile and the last one of its group.
+    /// A thread skips the K-tiles between this tile and the last one of its group.
     pub(super) fn skip(&mut self, t: usize, ring: usize) -> Check {
         let name = &self.program.rings[ring].name;
         let thread = &mut self.threads[t];
@@ -26,14 +27,14 @@ impl Block<'_> {
         Ok(())
     }
 
-    /// A thread waits for a turn; false if it has to go on waiting.
+    /// A thread waits at an ordered barrier; false if it has to keep waiting.
     pub(super) fn take(&mut self, t: usize, turn: usize) -> Result<bool, Violation> {
         let thread = &self.threads[t];
         if let Some(held) = thread.holds {
             let [name, held] = [turn, held].map(|turn| &self.program.turns[turn].name);
             return Err(self.fault(format_args!("{name} is taken before {held} is passed on")));
         }
-        // The first group has the turn when the block starts.
+        // The first group holds the barrier when the block starts.
         let passes = thread.taken[turn] + u32::from(thread.group > 0);
         let barrier = &self.turns[turn][thread.group as usize];
         if barrier.phases < passes {
@@ -46,7 +47,7 @@ impl Block<'_> {
         Ok(true)
     }
 
-    /// A thread passes a turn on to the next group, which has it once all threads of its own group have done so.
+    /// A thread passes an ordered barrier on. The next group holds it once all threads of this group have done so.
     pub(super) fn pass(&mut self, t: usize, turn: usize) -> Check {
         let thread = &mut self.threads[t];
         if thread.holds != Some(turn) {

@@ -1,0 +1,5 @@
+//! Tests of the compiler's levels, in one binary.
+
+mod all_kernels;
+mod dead;
+mod kernel_verifier;

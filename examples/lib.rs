@@ -1,0 +1,1 @@
+//! The programs are examples of this package.

@@ -1,0 +1,4 @@
+//! Tests of sweeps and rankings, in one binary.
+
+mod ranking;
+mod sweep;

@@ -1,0 +1,54 @@
+//! Clauses to propose in place of an atom or of types that do not go together.
+
+use crate::clause::{Atom, Clause, TileClause};
+use crate::terms::Extent2;
+use crate::types::DType;
+
+/// The shapes of 32 lanes, the squarest first.
+const LANES: [(u32, u32); 6] = [(4, 8), (8, 4), (2, 16), (16, 2), (1, 32), (32, 1)];
+
+/// Columns of 16-bit elements that the narrowest swizzle permutes, and the most of a `wgmma`.
+const SWIZZLED: u32 = 16;
+const MOST_COLUMNS: u32 = 256;
+
+/// Threads multiply, best first: with what the schedule says of a thread; with the thread tiles of its warps; with others, also
+/// where an operand is not loaded as it is in memory.
+pub(crate) fn by_threads(warp: Option<TileClause>) -> Vec<String> {
+    let of_warp = warp.into_iter().flat_map(|warp| {
+        let whole = move |(m, n): &(u32, u32)| warp.m.is_multiple_of(*m) && warp.n.is_multiple_of(*n);
+        LANES.into_iter().filter(whole).map(move |(m, n)| Extent2 { m: warp.m / m, n: warp.n / n }).take(2)
+    });
+    let others = [8, 4].map(|size| Extent2 { m: size, n: size });
+    let threads: Vec<String> =
+        of_warp.chain(others).map(|thread| format!("atom(fma); {}", Clause::Thread(thread))).collect();
+    let with_load = ["load(cp_async)", "load(registers)"].map(|load| format!("{}; {load}", threads[0]));
+    std::iter::once("atom(fma)".to_string()).chain(threads).chain(with_load).collect()
+}
+
+/// Another type of operands: alone; with a shape that the atom has for it; with a tile that is made of that, and with rows that
+/// are swizzled.
+pub(crate) fn with_type(dtype: DType, atom: Atom, tile: Option<TileClause>) -> Vec<String> {
+    let types = format!("types({dtype})");
+    let with = |atom: Atom, depth: u32, columns: u32| {
+        let atom = format!("{types}; {}", Clause::Atom(atom));
+        let tile = tile.and_then(|tile| {
+            let k = tile.k?.checked_next_multiple_of(depth)?;
+            Some(TileClause { n: tile.n.checked_next_multiple_of(columns)?, k: Some(k), ..tile })
+        });
+        let both = tile.map(|tile| format!("{atom}; {}", Clause::Tile(tile)));
+        std::iter::once(atom).chain(both)
+    };
+    let mut all = vec![types.clone()];
+    match atom {
+        Atom::Fma => {}
+        Atom::Mma(..) if dtype == DType::F64 => all.extend(with(Atom::Mma(8, 8, 4), 4, 1)),
+        Atom::Mma(..) => all.extend(with(Atom::Mma(16, 8, dtype.mma_depth()), dtype.mma_depth(), 1)),
+        Atom::Wgmma(m, n, _) => {
+            let depth = 32 / dtype.bytes();
+            let swizzled = n.clamp(SWIZZLED, MOST_COLUMNS).next_multiple_of(SWIZZLED);
+            all.extend(with(Atom::Wgmma(m, n, depth), depth, 1));
+            all.extend(with(Atom::Wgmma(m, swizzled, depth), depth, swizzled));
+        }
+    }
+    all
+}
