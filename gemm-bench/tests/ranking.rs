@@ -8,7 +8,7 @@ fn ranking(suite: &str) -> Ranking {
     let path = format!("{}/../bench/results/h200/{suite}.json", env!("CARGO_MANIFEST_DIR"));
     let results = serde_json::from_str(&std::fs::read_to_string(path).expect("results")).expect("JSON");
     let (rows, _) = report::read(&results).expect("a file of results");
-    Ranking::of(&rows, Gpu::h200())
+    Ranking::of(&rows, "", Gpu::h200())
 }
 
 #[test]

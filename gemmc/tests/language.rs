@@ -139,7 +139,7 @@ fn check_fix_keeps_what_is_asked_for() {
     assert_eq!(said["withheld"][0]["fix"]["changes"][0]["group"], "problem", "{said}");
     let said = json(&["check", "--fix=all", "-e", "tile(64, 64, 8); thread(4, 4); types(u8)"], 0);
     let replaced = &said["changes"][0]["replaced"][0];
-    assert_eq!((&replaced["before"], &replaced["after"]), (&"types(u8)".into(), &"types(f32)".into()), "{said}");
+    assert_eq!((&replaced["before"], &replaced["after"]), (&"types(u8)".into(), &"types(i32)".into()), "{said}");
 }
 
 #[test]

@@ -88,8 +88,7 @@ fn a_crate_in_another_project_is_its_own_workspace() {
     let folder = home.path().join("inside");
     let made = gemmc(&folder, &["--path", checkout().to_str().unwrap()]);
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    fs::copy(checkout().join("Cargo.lock"), folder.join("Cargo.lock")).unwrap();
-    let (known, text) = cargo(&folder, &["metadata", "--offline", "--format-version", "1"]);
+    let (known, text) = cargo(&folder, &["metadata", "--no-deps", "--offline", "--format-version", "1"]);
     assert!(known && text.contains("\"name\":\"inside\""), "{text}");
 }
 

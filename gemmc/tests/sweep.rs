@@ -165,7 +165,7 @@ fn results_of_16_bits_are_ranked() {
     let nothing = sweep(&["--against", path.to_str().expect("text")]);
     let said = String::from_utf8_lossy(&nothing.stdout).into_owned();
     assert_eq!(nothing.status.code(), Some(3), "{said}");
-    assert!(said.contains("NOT COMPARED") && said.contains("my_mma_pipelined: not a case"), "{said}");
+    assert!(said.contains("NOT COMPARED") && said.contains(": not a case"), "{said}");
 }
 
 /// Ctrl-C ends a sweep with what it has so far.
@@ -174,7 +174,7 @@ fn results_of_16_bits_are_ranked() {
 fn an_interrupt_leaves_what_was_found() {
     let huge = "tile({8..=512 step 8}, {8..=512 step 8}, {1..=64}); thread({1..=16}, {1..=16})";
     let mut child = Command::new(env!("CARGO_BIN_EXE_gemmc"))
-        .args(["sweep", huge, "--sample", "2000000"])
+        .args(["sweep", huge, "--sample", "400000"])
         .stdout(std::process::Stdio::piped())
         .spawn()
         .expect("gemmc starts");

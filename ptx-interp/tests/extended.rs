@@ -16,6 +16,37 @@ fn carries() {
     check("add.cc.u32 $d, $s0, $s0; madc.hi.s32 $d, $s0, $s1, 7;", &["u32"; 3], &[(&[0xffff_ffff, 2], 7)]);
 }
 
+/// A difference leaves the carry of a + !b + 1 (the values are those of an H200), also for sums that follow it.
+#[test]
+fn chains_of_sums_and_differences() {
+    for ty in ["u32", "s32", "u64", "s64"] {
+        let types = [ty; 3];
+        let carries: &[(&[u64], u64)] = &[(&[1, 2], 0), (&[2, 1], 1), (&[7, 7], 1)];
+        check(&format!("sub.cc.{ty} $d, $s0, $s1; addc.{ty} $d, 0, 0;"), &types, carries);
+        check(&format!("sub.cc.{ty} $d, $s0, $s1; madc.lo.{ty} $d, 3, 5, 0;"), &types, &[(&[1, 2], 15), (&[2, 1], 16)]);
+        // No carry leaves a borrow.
+        check(&format!("add.cc.{ty} $d, $s0, $s1; subc.{ty} $d, 5, 0;"), &types, &[(&[1, 2], 4)]);
+        check(&format!("mad.lo.cc.{ty} $d, $s0, $s1, 0; subc.{ty} $d, 5, 0;"), &types, &[(&[1, 2], 4)]);
+    }
+    check("add.cc.u32 $d, $s0, $s1; subc.u32 $d, 5, 0;", &["u32"; 3], &[(&[0xffff_ffff, 1], 5)]);
+    check("add.cc.u64 $d, $s0, $s1; subc.u64 $d, 5, 0;", &["u64"; 3], &[(&[u64::MAX, 1], 5)]);
+    let three = "sub.cc.u32 $d, $s0, $s1; subc.cc.u32 $d, $s1, $s0; addc.u32 $d, $d, 0;";
+    check(three, &["u32"; 3], &[(&[1, 2], 1), (&[2, 1], 0xffff_ffff)]);
+}
+
+/// The values of an H200.
+#[test]
+fn flushed_sources_in_place() {
+    check("mov.b32 $d, $s0; cvt.rzi.ftz.s32.f32 $d, $d;", &["b32"; 2], &[(&[f(12.5)], 12), (&[1], 0)]);
+    let less: &[(&[u64], u64)] = &[(&[f(1.0), f(2.0)], 0xffff_ffff), (&[1, 2], 0)];
+    check("mov.b32 $d, $s0; set.lt.ftz.u32.f32 $d, $d, $s1;", &["b32"; 3], less);
+    check("mov.b32 $d, $s1; set.lt.ftz.u32.f32 $d, $s0, $d;", &["b32"; 3], less);
+    // Subnormals are zeros, and so not less than others.
+    let both: &[(&[u64], u64)] =
+        &[(&[1, 2, 1], 0), (&[1, f(1.0), 1], 1), (&[1, f(1.0), 0], 0), (&[f(1.0), f(2.0), 1], 1)];
+    check("setp.lt.and.ftz.f32 $d, $s0, $s1, $s2;", &["pred", "b32", "b32", "pred"], both);
+}
+
 #[test]
 fn bits_and_bytes() {
     check("bfind.u32", &["u32"; 2], &[(&[0], 0xffff_ffff), (&[1], 0), (&[0x8000_0001], 31)]);

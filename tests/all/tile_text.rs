@@ -377,7 +377,8 @@ fn sums_are_promoted_wherever_a_program_says() {
         });
         text.replace(steps, &format!("{low}\n{high}"))
     };
-    let edits: [(&str, &dyn Fn(&str) -> String); 5] = [
+    type Edit<'e> = (&'e str, &'e dyn Fn(&str) -> String);
+    let edits: [Edit; 5] = [
         (
             "emulate(bf16x3); promote(every = 32); tile(64, 64, 32); atom(wgmma(64, 64, 16)); load(tma); stages(2)",
             &twice,

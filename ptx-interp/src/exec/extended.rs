@@ -56,6 +56,7 @@ impl Warp {
         let given = op.inexact.map(|inexact| inexact.sources.map(|slot| self.row_of(slot)));
         match op.op {
             Op::Scalar { index } => self.scalar::<WATCH>(&env.code.scalars[index as usize], all.active),
+            Op::Rare { index } => self.rare::<WATCH>(&env.code.rare[index as usize], all.active),
             inner => self.row::<WATCH>(inner, all),
         }
         let result = op.result.map(|(slot, _)| match slot {
