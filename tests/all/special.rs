@@ -5,7 +5,6 @@
 
 use ptx_gemm::{CompiledGemm, Device, Layout, Matrix, MatrixMut, MatrixRef, Shape};
 
-use ptx_gemm_check::part::Part;
 use ptx_gemm_check::{cases, tuned};
 
 use crate::conformance::{KINDS, gemm};
@@ -117,7 +116,7 @@ fn unsplit_sums_ascend_with_k() {
     let (a_at, b_at) = (|row, k| a.get(row, k).unwrap(), |k, col| b.get(k, col).unwrap());
     let add = |row, col| move |acc: f32, k| a_at(row, k).mul_add(b_at(k, col), acc);
     let (mut kernels, mut by_tma) = (0, 0);
-    for case in Part::of_this_run().of_cases(cases().chain(tuned())) {
+    for case in cases().chain(tuned()) {
         let schedule = case.schedule().unwrap();
         let text = schedule.to_string();
         if ["types", "atom", "split_k", "stream_k", "emulate", "strassen"].iter().any(|clause| text.contains(clause)) {
@@ -136,7 +135,7 @@ fn unsplit_sums_ascend_with_k() {
         }
         (kernels, by_tma) = (kernels + 1, by_tma + usize::from(text.contains("load(tma)")));
     }
-    assert!(kernels >= 10 && by_tma >= 2, "{kernels} kernels, {by_tma} with TMA");
+    assert!(kernels >= 50 && by_tma >= 8, "{kernels} kernels, {by_tma} with TMA");
     let differ = |(row, col)| (0..k).fold(0.0, add(row, col)) != (0..k).rev().fold(0.0, add(row, col));
     assert!((0..m).flat_map(|row| (0..n).map(move |col| (row, col))).filter(|at| differ(*at)).count() > m * n / 2);
 }
