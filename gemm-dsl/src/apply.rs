@@ -3,6 +3,7 @@
 use crate::diagnostic::{Diagnostic, Edit, Fix};
 use crate::grammar::Written;
 use crate::schedule::Schedule;
+use crate::span::Span;
 use crate::table::Key;
 
 impl Fix {
@@ -52,19 +53,26 @@ fn spell(text: &str, span: std::ops::Range<usize>, spelling: &str) -> Option<Str
     Some(format!("{};{blank}{}", &text[..end], &text[end..]))
 }
 
-/// Puts each of `clauses` in place of the first clause of its kind and removes the others, or appends it.
+/// Puts each of `clauses` in place of the first clause of its kind and removes the others, or appends it. What already says the
+/// same stays as it is written.
 fn set(text: &str, clauses: &str) -> Option<String> {
     let mut text = text.to_string();
     for item in Schedule::parse(clauses).ok()?.items {
         let (key, clause) = (item.clause.key(), item.clause.to_string());
         let same = |written: &Written| written.key == Some(key);
-        let Some(first) = Schedule::read(&text).written.into_iter().find(same) else {
+        let read = Schedule::read(&text);
+        let Some(first) = read.written.iter().find(|written| same(written)).map(|written| written.span) else {
             text = appended(&text, key, &clause);
             continue;
         };
+        let inside = |span: Option<Span>| span.is_some_and(|span| first.start <= span.start && span.end <= first.end);
+        let is_said = read.items.iter().any(|old| old.span == Some(first) && old.clause == item.clause)
+            && !read.errors.iter().any(|error| inside(error.span));
         // Later duplicates are removed first, so that the first one keeps its position.
-        text = remove(&text, |written| same(written) && written.span.start > first.span.start);
-        text.replace_range(first.span.start as usize..first.span.end as usize, &clause);
+        text = remove(&text, |written| same(written) && written.span.start > first.start);
+        if !is_said {
+            text.replace_range(first.start as usize..first.end as usize, &clause);
+        }
     }
     Some(text)
 }

@@ -39,6 +39,10 @@ fn a_fix_changes_what_it_is_about_and_keeps_comments() {
         "tile(64, 64, 8);\nthread(8, 8);\n\n// again\ntile(64, 64, 8);\n",
         "tile(64, 64, 8);\nthread(8, 8);\n\n// again\n",
     );
+    repaired(
+        "tile(64, 64, 8); thread(8,/* m */8); expect { spills = 0, threads = 64 } expect { spills = 0; threads = 64 } thread(8, 8);",
+        "tile(64, 64, 8); thread(8,/* m */8); expect { spills = 0, threads = 64 }",
+    );
     // A clause left out, with its line, or within one.
     repaired(
         "tile(64, 64);\nthread(4, 4);\nshared(none);\ndouble_buffer;\nvector(4);\n",
