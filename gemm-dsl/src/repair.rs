@@ -5,10 +5,10 @@ use std::fmt;
 
 use crate::diagnostic::{Change, Diagnostic, Edit, Fix};
 use crate::diagnostics::Diagnostics;
-use crate::grammar::Written;
+use crate::grammar::{Parsed, Written};
 use crate::planning;
 use crate::schedule::Schedule;
-use crate::table::ALL;
+use crate::table::{ALL, Key};
 use crate::target::Target;
 
 pub use crate::diagnostic::Scope;
@@ -78,11 +78,17 @@ impl Repair {
         let mut next: Vec<Diagnostic> = self.left.errors().filter(permitted).filter(stays).cloned().collect();
         let before = self.changes.len();
         next.sort_by_key(turn);
+        // What was written last in place of something: spellings that overlap are for the next round.
+        let mut written = u32::MAX;
         for error in next {
-            let Some(fixed) = error.fixed(&self.text) else { continue };
+            let spelled = error.span.filter(|_| matches!(error.fix, Some(Fix { edit: Edit::Spell(_), .. })));
+            let Some(fixed) = error.fixed(&self.text).filter(|_| spelled.is_none_or(|span| span.end <= written)) else {
+                continue;
+            };
             let after = diagnose(&fixed, target);
             if after.errors().count() < self.left.errors().count() {
                 let given = replaced(&self.text, &fixed);
+                written = spelled.map_or(written, |span| span.start);
                 self.changes.push(Repaired { error, given });
                 (self.text, self.left) = (fixed, after);
             }
@@ -100,26 +106,37 @@ fn turn(error: &Diagnostic) -> (bool, Reverse<u32>, bool) {
     }
 }
 
-/// The clauses about what the user asks for that differ between two texts.
+/// The clauses about what the user asks for that differ between two texts: in what they say, or, where that is not certain, in
+/// their text.
 fn replaced(before: &str, after: &str) -> Vec<Replaced> {
-    let [old, new] = [before, after].map(|text| Schedule::read(text).written);
-    let said = |text: &str, written: &[Written], key| {
-        let mut said: Vec<String> = Vec::new();
-        for clause in written.iter().filter(|clause| clause.key == Some(key)) {
-            let text = text[clause.span.start as usize..clause.span.end as usize].to_string();
-            if !said.contains(&text) {
-                said.push(text);
-            }
-        }
-        (!said.is_empty()).then(|| said.join("; "))
-    };
+    let [old, new] = [before, after].map(Schedule::read);
     let given = ALL.iter().map(|info| info.key).filter(|key| key.group().is_given());
-    let replaced = given.map(|key| Replaced {
-        change: Change::of(key),
-        before: said(before, &old, key),
-        after: said(after, &new, key),
-    });
-    replaced.filter(|replaced| replaced.before != replaced.after).collect()
+    let differ = |key: Key| {
+        let [old, new] = [said(before, &old, key), said(after, &new, key)];
+        let same = old.iter().map(|(what, _)| what).eq(new.iter().map(|(what, _)| what));
+        let text = |said: Vec<(String, &str)>| {
+            let texts: Vec<&str> = said.into_iter().map(|(_, text)| text).collect();
+            (!texts.is_empty()).then(|| texts.join("; "))
+        };
+        (!same).then(|| Replaced { change: Change::of(key), before: text(old), after: text(new) })
+    };
+    given.filter_map(differ).collect()
+}
+
+/// What the clauses of a text that settle `key` say, each once, with its text.
+fn said<'t>(text: &'t str, parsed: &Parsed, key: Key) -> Vec<(String, &'t str)> {
+    let mut said: Vec<(String, &str)> = Vec::new();
+    for Written { span, .. } in parsed.written.iter().filter(|written| written.key == Some(key)) {
+        let wrong = |error: &Diagnostic| error.span.is_some_and(|at| span.start <= at.start && at.end <= span.end);
+        let read = parsed.items.iter().find(|item| item.span == Some(*span));
+        let read = read.filter(|_| !parsed.errors.iter().any(wrong));
+        let text = &text[span.start as usize..span.end as usize];
+        let what = read.map_or_else(|| text.to_string(), |item| item.clause.to_string());
+        if said.iter().all(|(known, _)| *known != what) {
+            said.push((what, text));
+        }
+    }
+    said
 }
 
 /// All diagnostics about a text, for `target` or for the schedule's own target.

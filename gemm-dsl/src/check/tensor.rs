@@ -18,15 +18,16 @@ pub(super) const WGMMA_COLUMNS: RangeInclusive<u32> = 8..=256;
 const MAX_TILES: usize = 12;
 
 pub(super) fn check(settings: &Settings, findings: &mut Findings) {
+    // A shape that does not exist says nothing about the tile.
     match settings.atom {
         Atom::Fma => {}
         Atom::Mma(m, n, k) => {
-            mma(settings, (m, n, k), findings);
-            whole_depth(settings, k, findings);
+            if mma(settings, (m, n, k), findings) {
+                whole_depth(settings, k, findings);
+            }
             from_rows(settings, findings);
         }
         Atom::Wgmma(m, n, k) => {
-            // A shape that does not exist says nothing about the tile.
             let shape = wgmma(settings, (m, n, k), findings).then_some((n, k));
             let whole = shape.map(|(_, depth)| whole_depth(settings, depth, findings));
             from_shared(settings, shape.map(|(columns, _)| columns), whole == Some(true), findings);
@@ -34,11 +35,11 @@ pub(super) fn check(settings: &Settings, findings: &mut Findings) {
     }
 }
 
-/// `mma.sync` shapes (PTX ISA, "Matrix multiply-accumulate operation using mma").
-fn mma(settings: &Settings, shape: (u32, u32, u32), findings: &mut Findings) {
+/// `mma.sync` shapes (PTX ISA, "Matrix multiply-accumulate operation using mma"). True if this is one.
+fn mma(settings: &Settings, shape: (u32, u32, u32), findings: &mut Findings) -> bool {
     let dtype = settings.factor(Side::A);
     if !multiplies("mma", settings, findings) {
-        return;
+        return false;
     }
     let (m, n, deepest) = if dtype == DType::F64 { (8, 8, 4) } else { (16, 8, dtype.mma_depth()) };
     // The half-depth shapes exist in addition to the full ones.
@@ -56,6 +57,7 @@ fn mma(settings: &Settings, shape: (u32, u32, u32), findings: &mut Findings) {
             finding.last_resort(&text, format!("threads multiply {dtype}: {text}"));
         }
     }
+    legal
 }
 
 /// `wgmma` shapes: m64, n from 8 to 256 by 8 (integers 8, 16, 24, 32, then by 16), k of 32 bytes. True if this is one.

@@ -212,7 +212,7 @@ impl Parsed {
             _ => (None, 1),
         };
         let span = head.span.to(tokens[taken - 1].span);
-        if let (Some(info), Some(value)) = (find(name), group.filter(|_| taken > 2)) {
+        if let (Some(info), Some(value)) = (find(name).or_else(|| meant(name)), group.filter(|_| taken > 2)) {
             let message = format!("{} takes its arguments in parentheses", info.name);
             let spelling = format!("{}({})", info.name, number::text(value));
             let diagnostic = Diagnostic::error("brackets", info.name, message).help(format!("write {spelling}"));
@@ -267,7 +267,7 @@ impl Parsed {
         let shown = abridged(name);
         let message = format!("unknown clause `{shown}`");
         let diagnostic = Diagnostic::error("unknown-clause", shown, message).at(at);
-        let Some(near) = suggest::nearest(name, ALL.iter().map(|info| info.name)).and_then(find) else {
+        let Some(near) = meant(name) else {
             return self.error(diagnostic);
         };
         if !implemented::has(near.key) {
@@ -288,6 +288,11 @@ impl Parsed {
         }
         self.keep(near, span, clause, outcome);
     }
+}
+
+/// The clause that an unknown name probably means.
+fn meant(name: &str) -> Option<&'static Info> {
+    suggest::nearest(name, ALL.iter().map(|info| info.name)).and_then(find)
 }
 
 /// Reads one clause; if argument names are misspelt, reads it a second time with the names that were meant.

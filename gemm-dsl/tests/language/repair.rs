@@ -43,6 +43,8 @@ fn a_fix_changes_what_it_is_about_and_keeps_comments() {
         "tile(64, 64, 8); thread(8,/* m */8); expect { spills = 0, threads = 64 } expect { spills = 0; threads = 64 } thread(8, 8);",
         "tile(64, 64, 8); thread(8,/* m */8); expect { spills = 0, threads = 64 }",
     );
+    // Two spellings of the same place.
+    repaired("tile(64, 64, 8); setages = 2; thread(8, 8);", "tile(64, 64, 8); stages(2); thread(8, 8);");
     // A clause left out, with its line, or within one.
     repaired(
         "tile(64, 64);\nthread(4, 4);\nshared(none);\ndouble_buffer;\nvector(4);\n",
