@@ -42,7 +42,8 @@ fn check_netlib<T: Element>(kind: &str) {
     let kernel = |a, b| Ok(gemm(kind, [a, b, Layout::Col, Layout::Col], &device));
     let summary = netlib::run::<T>(Part::of_this_run(), kernel).unwrap();
     println!("{kind} {summary}");
-    assert!(summary.calls >= 17_496 / 10, "{} calls", summary.calls);
+    // A tenth of each of the nine lists of calls, so a tenth of the grid but for rounding.
+    assert!(summary.calls >= 17_496 / 10 - 9, "{} calls", summary.calls);
     assert!(summary.compared > 10_000, "{} elements were compared", summary.compared);
     assert!(summary.failures.is_empty(), "{kind} {summary}");
 }
