@@ -17,6 +17,7 @@ pub mod markdown;
 mod measure;
 pub mod ncu;
 mod operands;
+pub mod pick;
 pub mod plot;
 mod program;
 pub mod progress;

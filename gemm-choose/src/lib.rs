@@ -2,9 +2,15 @@
 //! from [`ptx_gemm_dsl::Plan`].
 
 mod estimate;
+mod family;
 mod gpu;
+mod pick;
+mod search;
 mod size;
 
-pub use estimate::{Bound, Estimate, MODEL, Unsuited, estimate};
+pub use estimate::{Bound, Estimate, Unsuited, estimate};
+pub use family::Family;
 pub use gpu::Gpu;
+pub use pick::{Candidate, Pick, Ranked};
+pub use search::{Found, Legal, RuledOut, Search, target};
 pub use size::Size;

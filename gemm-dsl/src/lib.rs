@@ -51,10 +51,12 @@ mod planning;
 mod print;
 mod suggest;
 
+pub use check::Conflict;
 pub use contract::Measured;
 pub use diagnostic::{Change, Diagnostic, Edit, Fix, Severity};
 pub use diagnostics::Diagnostics;
 pub use figure::Figure;
+pub use keys::KeySet;
 pub use plan::Plan;
 pub use schedule::Schedule;
 pub use space::{Combination, Space};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::check;
+use crate::check::{self, Conflict};
 use crate::clause::Clause;
 use crate::diagnostics::Diagnostics;
 use crate::plan::Plan;
@@ -36,6 +36,16 @@ impl Schedule {
     /// Derives the plan for `target`, or else for the target of the schedule, or else for the first that suffices.
     pub fn plan(&self, target: Option<Target>) -> Result<Plan, Diagnostics> {
         check::plan(self, target).map(|(plan, _)| plan)
+    }
+
+    /// The plan for `target`, as [`Schedule::plan`] derives it. Its errors are for searches: they come without fixes, since finding
+    /// these takes longer than the rules.
+    ///
+    /// # Errors
+    ///
+    /// Every rule that the schedule breaks.
+    pub fn plan_or_conflicts(&self, target: Option<Target>) -> Result<Plan, Vec<Conflict>> {
+        check::plan_or_conflicts(self, target)
     }
 
     /// The target to compile for where none is asked for: the one that the schedule names, or else the newest that a GPU of

@@ -12,6 +12,7 @@ mod language;
 mod large;
 mod mutants;
 mod new;
+mod pick;
 mod profile;
 mod run;
 mod selftest;
@@ -41,6 +42,8 @@ pub(crate) use profile::Profile;
 pub(crate) use run::Run;
 pub(crate) use selftest::{FirstLaunch, Fuzz, Selftest, StrayPointer};
 pub(crate) use shell::{Completions, Man};
+pub(crate) use bench::dtype;
+pub(crate) use pick::Pick;
 pub(crate) use sweep::{Sweep, SweepWorker};
 pub(crate) use target::{GPU, TARGET};
 
@@ -94,6 +97,8 @@ pub(crate) enum Command {
     Fuzz(Fuzz),
     /// Time schedules and tile programs next to cuBLAS on a GPU
     Bench(Bench),
+    /// The best schedule for a product, of all families: by estimate, or timed on a GPU
+    Pick(Box<Pick>),
     /// Every schedule of a text with alternatives: which are legal, which is fastest
     Sweep(Box<Sweep>),
     /// Products of matrices on the host, larger than a GPU's memory or on several GPUs

@@ -93,6 +93,7 @@ fn dispatch(command: &Command, format: Format) -> Result<Reply, Failure> {
         Command::SecondOpinion(args) => commands::second_opinion::run(args),
         Command::Completions(args) => commands::completions::run(args),
         Command::Man(args) => commands::completions::man(args),
+        Command::Pick(args) => commands::pick::run(args, format),
         Command::Sweep(args) => commands::sweep::run(args, format),
         Command::SweepWorker(args) => commands::sweep::work(args),
         Command::Large(args) => commands::large::run(args, format),

@@ -22,7 +22,8 @@ pub enum LayoutPair {
 }
 
 impl LayoutPair {
-    fn of_a_and_b(self) -> [Layout; 2] {
+    /// The two layouts.
+    pub fn of_a_and_b(self) -> [Layout; 2] {
         match self {
             LayoutPair::Nn => [Layout::Row, Layout::Row],
             LayoutPair::Nt => [Layout::Row, Layout::Col],

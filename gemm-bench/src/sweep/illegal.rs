@@ -1,10 +1,11 @@
 //! Why a combination is left out.
 
 use ptx_gemm::Diagnostics;
-use serde::{Deserialize, Serialize};
+use ptx_gemm_choose::{Search, estimate, target};
+use ptx_gemm_dsl::Combination;
 
 /// Why a combination is left out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Illegal {
     /// The first rule that it breaks.
     pub rule: String,
@@ -23,15 +24,24 @@ impl std::fmt::Display for Illegal {
     }
 }
 
-impl From<Diagnostics> for Illegal {
-    /// The first error: a combination is counted once.
-    fn from(errors: Diagnostics) -> Illegal {
-        let first = errors.errors().next().cloned();
-        let (rule, message) = first.as_ref().map_or(("", ""), |first| (first.rule, first.message.as_str()));
-        Illegal {
-            rule: rule.into(),
-            message: message.into(),
-            help: first.as_ref().and_then(|first| first.help.clone()),
+impl Illegal {
+    /// Why a combination breaks this rule.
+    pub(super) fn of(rule: &str, combination: &Combination, search: &Search) -> Option<Illegal> {
+        let explained = |errors: &Diagnostics| {
+            let error = errors.errors().find(|error| error.rule == rule)?;
+            Some(Illegal { rule: rule.into(), message: error.message.clone(), help: error.help.clone() })
+        };
+        let schedule = match search.schedule(combination) {
+            Ok(schedule) => schedule,
+            Err(errors) => return explained(&errors),
+        };
+        match schedule.plan(search.target.or_else(|| target(&schedule, search.gpu))) {
+            Ok(plan) => estimate(&plan, search.size, search.gpu).err().map(|unsuited| Illegal {
+                rule: unsuited.rule.into(),
+                message: unsuited.message,
+                help: None,
+            }),
+            Err(errors) => explained(&errors),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Stores results in a file, line by line, so that an interrupted sweep continues where it stopped.
 //!
-//! Each line is a JSON object: what was judged, for which device and by which version, and the result. Only the last
+//! Each line is a JSON object: what was timed, on which device and by which version, and the result. Only the last
 //! line can be incomplete; it is removed, and its combination is judged again.
 
 use std::collections::HashMap;
@@ -8,12 +8,10 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::Path;
 
-use ptx_gemm::Target;
 use serde::{Deserialize, Serialize};
 
 use crate::suites::Size;
-use crate::sweep::{Estimate, Failed, Gpu, Illegal, Measured};
-use ptx_gemm_choose::MODEL;
+use crate::sweep::{Failed, Measured};
 
 /// The key of a line.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -22,9 +20,9 @@ pub(crate) struct Key {
     schedule: String,
     /// The product's extents.
     size: String,
-    /// The device, or the GPU that was estimated for, and the target.
+    /// The device.
     device: String,
-    /// The version of the answer: that of the model, or the PTX that was timed.
+    /// The version of this crate, and the PTX that was timed.
     version: String,
 }
 
@@ -32,8 +30,6 @@ pub(crate) struct Key {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Record {
-    Estimate(Estimate),
-    Illegal(Illegal),
     Measured(Measured),
     Failed(Failed),
 }
@@ -98,17 +94,6 @@ impl Kept {
     /// Whether none is known.
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()
-    }
-
-    /// The key of an estimate.
-    pub(crate) fn counted(schedule: &str, size: Size, gpu: &Gpu, target: Option<Target>) -> Key {
-        let target = target.map_or(String::new(), |target| format!(", {target}"));
-        Key {
-            schedule: schedule.into(),
-            size: size.to_string(),
-            device: format!("estimate for {}{target}", gpu.name),
-            version: format!("{} model {MODEL}", env!("CARGO_PKG_VERSION")),
-        }
     }
 
     /// The key of a time: the PTX identifies the version of the compiler.

@@ -8,11 +8,11 @@
 //!
 //! ```
 //! use ptx_gemm_bench::suites::Size;
-//! use ptx_gemm_bench::sweep::{Kept, Sweep};
+//! use ptx_gemm_bench::sweep::Sweep;
 //!
 //! let space = "tile({64, 128}, {64, 128}, {8, 16}); thread({4, 8}, 8); vector(4); {double_buffer | }".parse()?;
 //! let sweep = Sweep::new(space).size(Size::cube(2048)).sample(20, 1);
-//! let outcome = sweep.run(&mut Kept::nowhere(), |_| ())?;
+//! let outcome = sweep.run(|_| ())?;
 //! assert_eq!(outcome.legal.len() as u64 + outcome.illegal.iter().map(|group| group.count).sum::<u64>(), 20);
 //! for candidate in outcome.legal.iter().take(3) {
 //!     println!("{:.3} ms, bound by {}: {}", candidate.estimate.ms, candidate.estimate.bound, candidate.schedule);
@@ -30,31 +30,28 @@ pub mod timing;
 pub mod worker;
 
 mod illegal;
-mod judge;
 mod keep;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 
-use ptx_gemm::builder::{Atom, Clause};
 use ptx_gemm::random::SplitMix64;
-use ptx_gemm::{Schedule, Target};
+use ptx_gemm::Target;
+use ptx_gemm_choose::{Found, Legal, RuledOut, Search};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::suites::Size;
 
 pub use illegal::Illegal;
-pub use ptx_gemm_choose::{Bound, Estimate, Gpu, estimate};
+pub use ptx_gemm_choose::{Bound, Estimate, Gpu, estimate, target};
 
-use judge::judge;
 pub use keep::Kept;
 pub use ptx_gemm_dsl::{Combination, Space};
 
 /// The maximum number of combinations that are judged in one run, which takes some minutes.
-pub const MOST: u128 = 2_000_000;
+pub const MOST: u128 = 20_000_000;
 
 /// The schedules of a space, for one product on one GPU.
 #[derive(Clone, Debug)]
@@ -147,8 +144,6 @@ pub struct Outcome {
 pub enum SweepError {
     /// More combinations than [`MOST`], and no sample was requested.
     TooMany(u128),
-    /// The results could not be stored.
-    Keep(io::Error),
 }
 
 impl std::fmt::Display for SweepError {
@@ -160,7 +155,6 @@ impl std::fmt::Display for SweepError {
                     "there are {count} combinations, and {MOST} at most are judged: draw some of them, or leave some out"
                 )
             }
-            SweepError::Keep(error) => write!(f, "what was found cannot be kept: {error}"),
         }
     }
 }
@@ -210,10 +204,10 @@ impl Sweep {
         u64::try_from(count).ok().filter(|_| count <= MOST).ok_or(SweepError::TooMany(count))
     }
 
-    /// The numbers of the combinations that are judged, in ascending order.
-    fn indices(&self) -> Result<Indices, SweepError> {
+    /// The numbers of the combinations that are judged, in ascending order; `None` for all of them.
+    fn indices(&self) -> Result<Option<Vec<u128>>, SweepError> {
         let (count, all) = (self.count()?, self.space.len());
-        let Some((_, seed)) = self.sample.filter(|_| u128::from(count) < all) else { return Ok(Indices::All(count)) };
+        let Some((_, seed)) = self.sample.filter(|_| u128::from(count) < all) else { return Ok(None) };
         // Floyd's algorithm: one draw per number, all numbers different, every set equally probable.
         let mut random = SplitMix64::new(seed);
         let mut chosen = BTreeSet::new();
@@ -221,115 +215,72 @@ impl Sweep {
             let drawn = (u128::from(random.next_u64()) << 64 | u128::from(random.next_u64())) % (last + 1);
             chosen.insert(if chosen.contains(&drawn) { last } else { drawn });
         }
-        Ok(Indices::Some(chosen.into_iter().collect()))
+        Ok(Some(chosen.into_iter().collect()))
     }
 
-    /// Judges the combinations one after another, lazily: the number of each, and the candidate or why it is illegal.
+    /// Judges the combinations on all cores. `progress` is called from any of them, with the number of combinations that have been
+    /// settled since the last call.
     ///
     /// # Errors
     ///
-    /// [`SweepError::TooMany`].
-    pub fn candidates(&self) -> Result<impl Iterator<Item = (u128, Result<Candidate, Illegal>)> + '_, SweepError> {
-        let indices = self.indices()?;
-        let judged = move |at| {
-            let combination = self.space.combination(indices.get(at)?)?;
-            let mut nowhere = Kept::nowhere();
-            let verdict = judge(&combination, self.size, &self.gpu, self.target, &Mutex::new(&mut nowhere));
-            Some((combination.index(), verdict))
+    /// There are too many combinations.
+    pub fn run(&self, progress: impl Fn(u64) + Sync) -> Result<Outcome, SweepError> {
+        let search =
+            Search { space: &self.space, given: None, size: self.size, gpu: &self.gpu, target: self.target };
+        let progress = |settled: u128| progress(settled.try_into().unwrap_or(u64::MAX));
+        let found = match self.indices()? {
+            None => search.run(&self.interrupt, &progress),
+            Some(drawn) => drawn
+                .into_par_iter()
+                .filter(|_| !self.interrupt.load(Ordering::Relaxed))
+                .filter_map(|index| self.space.combination(index))
+                .map(|combination| {
+                    progress(1);
+                    search.one(&combination)
+                })
+                .reduce(Found::default, Found::and),
         };
-        Ok((0..self.count()?).filter_map(judged))
-    }
-
-    /// Judges the combinations on all cores. `progress` is called from any of them after each combination; `kept` holds
-    /// the results of earlier runs and receives the new ones.
-    ///
-    /// # Errors
-    ///
-    /// There are too many combinations, or the results cannot be stored.
-    pub fn run(&self, kept: &mut Kept, progress: impl Fn(u64) + Sync) -> Result<Outcome, SweepError> {
-        let indices = self.indices()?;
-        let kept = Mutex::new(kept);
-        let done = AtomicU64::new(0);
-        let found = (0..self.count()?).into_par_iter().filter(|_| !self.interrupt.load(Ordering::Relaxed));
-        let found = found.filter_map(|at| self.space.combination(indices.get(at)?));
-        let found = found.map(|combination| {
-            let verdict = judge(&combination, self.size, &self.gpu, self.target, &kept);
-            progress(done.fetch_add(1, Ordering::Relaxed) + 1);
-            let mut found = Found::default();
-            match verdict {
-                Ok(candidate) => found.legal.push(candidate),
-                Err(reason) => found.illegal(combination.index(), combination.text(), reason),
-            }
-            found
-        });
-        let found = found.reduce(Found::default, Found::and);
-        let kept = kept.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        kept.finish().map_err(SweepError::Keep)?;
-        let mut illegal: Vec<Group> = found.illegal.into_values().collect();
+        let schedule = |index: u128| self.space.combination(index).and_then(|found| search.schedule(&found).ok());
+        let candidate = |one: Legal| {
+            let schedule = schedule(one.index)?.to_string().trim_end().replace('\n', " ");
+            Some(Candidate { index: one.index, schedule, estimate: one.estimate, timed: None })
+        };
+        let mut illegal: Vec<Group> = found.illegal.iter().map(|(rule, group)| self.group(rule, *group, &search)).collect();
         illegal.sort_by(|x, y| y.count.cmp(&x.count).then(x.rule.cmp(&y.rule)));
-        let mut outcome = Outcome { combinations: self.space.len(), legal: found.legal, illegal };
+        let legal = found.legal.into_par_iter().filter_map(candidate).collect();
+        let mut outcome = Outcome { combinations: self.space.len(), legal, illegal };
         outcome.rank();
         Ok(outcome)
     }
-}
 
-/// Which combinations.
-enum Indices {
-    All(u64),
-    Some(Vec<u128>),
-}
-
-impl Indices {
-    fn get(&self, at: u64) -> Option<u128> {
-        match self {
-            Indices::All(count) => (at < *count).then_some(at.into()),
-            Indices::Some(list) => list.get(usize::try_from(at).ok()?).copied(),
-        }
+    /// The first of the combinations that break a rule, with the reason and what to do about it.
+    fn group(&self, rule: &str, RuledOut { count, first }: RuledOut, search: &Search) -> Group {
+        let combination = self.space.combination(first);
+        let reason = combination.as_ref().and_then(|combination| Illegal::of(rule, combination, search));
+        let example = combination.map_or(String::new(), |combination| combination.text().into());
+        let unknown = || Illegal { rule: rule.into(), message: String::new(), help: None };
+        let count = u64::try_from(count).unwrap_or(u64::MAX);
+        Group { rule: rule.into(), count, index: first, example, reason: reason.unwrap_or_else(unknown) }
     }
 }
 
-/// The results of some combinations.
-#[derive(Default)]
-struct Found {
-    legal: Vec<Candidate>,
-    illegal: BTreeMap<String, Group>,
-}
-
-impl Found {
-    fn illegal(&mut self, index: u128, text: &str, reason: Illegal) {
-        let (rule, example) = (reason.rule.clone(), text.to_string());
-        self.illegal.insert(rule.clone(), Group { rule, count: 1, index, example, reason });
-    }
-
-    /// Merges two results; the example of each rule is the first in order, whichever thread found it.
-    fn and(mut self, mut other: Found) -> Found {
-        self.legal.append(&mut other.legal);
-        for (rule, group) in other.illegal {
-            match self.illegal.remove(&rule) {
-                None => self.illegal.insert(rule, group),
-                Some(own) => {
-                    let count = own.count + group.count;
-                    let first = if own.index < group.index { own } else { group };
-                    self.illegal.insert(rule, Group { count, ..first })
-                }
-            };
-        }
-        self
+impl Candidate {
+    /// The order of candidates: those that were timed, by time; then by estimate; those that failed last.
+    pub fn compare(&self, other: &Candidate) -> std::cmp::Ordering {
+        let key = |one: &Candidate| match &one.timed {
+            Some(Ok(measured)) => (0, measured.ms),
+            None => (1, one.estimate.ms),
+            Some(Err(_)) => (2, one.estimate.ms),
+        };
+        let (own, others) = (key(self), key(other));
+        own.0.cmp(&others.0).then(own.1.total_cmp(&others.1)).then(self.index.cmp(&other.index))
     }
 }
 
 impl Outcome {
     /// Sorts the candidates, once times are known.
     pub fn rank(&mut self) {
-        self.legal.sort_by(|x, y| {
-            let key = |one: &Candidate| match &one.timed {
-                Some(Ok(measured)) => (0, measured.ms),
-                None => (1, one.estimate.ms),
-                Some(Err(_)) => (2, one.estimate.ms),
-            };
-            let (x_key, y_key) = (key(x), key(y));
-            x_key.0.cmp(&y_key.0).then(x_key.1.total_cmp(&y_key.1)).then(x.index.cmp(&y.index))
-        });
+        self.legal.sort_by(Candidate::compare);
     }
 
     /// The number of judged combinations.
@@ -338,24 +289,10 @@ impl Outcome {
     }
 }
 
-/// The target of a schedule on a GPU: its own, or else the newest that runs there, with the instructions of one generation
-/// (sm_90a) where the schedule multiplies by them.
-pub fn target(schedule: &Schedule, gpu: &Gpu) -> Option<Target> {
-    let newest = schedule.target_on(Some(gpu.capability));
-    let is_specific = schedule.clauses().any(|clause| matches!(clause, Clause::Atom(Atom::Wgmma(..))));
-    let planned = is_specific.then(|| schedule.plan_on(Some(gpu.capability)).ok()).flatten().map(|plan| plan.target);
-    // For any other target the error would be that it lacks the instructions, whatever is really wrong with the schedule.
-    let suited = planned.or_else(|| {
-        is_specific
-            .then_some(Target::SM_90A)
-            .filter(|_| schedule.clauses().all(|clause| !matches!(clause, Clause::Target(_))))
-    });
-    suited.filter(|target| target.runs_on(gpu.capability)).or(newest)
-}
-
 #[cfg(test)]
 mod tests {
-    use ptx_gemm::{Schedule, Target};
+    use ptx_gemm::Target;
+use ptx_gemm_choose::{Found, Legal, RuledOut, Search};
 
     use super::{Gpu, estimate, target};
     use crate::suites::Size;

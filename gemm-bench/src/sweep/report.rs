@@ -19,10 +19,8 @@ pub fn text(outcome: &Outcome, size: Size, gpu: &str, top: usize) -> String {
     let plural = if outcome.combinations == 1 { "" } else { "s" };
     let mut text = format!("{judged}{of} combination{plural}, {legal} of them legal\n");
     if legal > 0 {
-        text.push_str(&format!("\n{size}, estimated for an {gpu}\n\n{}\n", heading()));
-        for (rank, candidate) in outcome.legal.iter().take(top).enumerate() {
-            text.push_str(&format!("{}\n", line(rank + 1, candidate, size)));
-        }
+        let shown = table(&outcome.legal[..top.min(legal)], size);
+        text.push_str(&format!("\n{size}, estimated for an {gpu}\n\n{shown}"));
         if legal > top {
             text.push_str(&format!("and {} more\n", legal - top));
         }
@@ -35,6 +33,12 @@ pub fn text(outcome: &Outcome, size: Size, gpu: &str, top: usize) -> String {
         text.push_str(&format!("\nthe best, as clauses\n\n{}\n", best.schedule.replace("; ", ";\n")));
     }
     text
+}
+
+/// A table of candidates in the order of a slice.
+pub fn table(candidates: &[Candidate], size: Size) -> String {
+    let lines = candidates.iter().enumerate().map(|(rank, candidate)| line(rank + 1, candidate, size));
+    std::iter::once(heading()).chain(lines).map(|line| line + "\n").collect()
 }
 
 /// The heads of the columns of [`line`], which ends with text of any length. In a table of comfy-table, every line would be as
@@ -75,24 +79,26 @@ fn illegal(group: &Group) -> String {
     format!("{count:>8}  {rule}: {reason}\n          such as {example}\n")
 }
 
+/// A candidate as an object.
+pub fn candidate(rank: usize, candidate: &Candidate) -> Value {
+    let mut row = json!({
+        "rank": rank,
+        "index": number(candidate.index),
+        "schedule": candidate.schedule,
+        "estimate": candidate.estimate,
+        "measured": null,
+        "failed": null,
+    });
+    match &candidate.timed {
+        Some(Ok(measured)) => row["measured"] = json!(measured),
+        Some(Err(failed)) => row["failed"] = json!(failed),
+        None => {}
+    }
+    row
+}
+
 /// One object: the counts, the first `top` candidates, the illegal groups.
 pub fn json(outcome: &Outcome, size: Size, gpu: &str, top: usize) -> Value {
-    let candidate = |(rank, candidate): (usize, &Candidate)| {
-        let mut row = json!({
-            "rank": rank + 1,
-            "index": number(candidate.index),
-            "schedule": candidate.schedule,
-            "estimate": candidate.estimate,
-            "measured": null,
-            "failed": null,
-        });
-        match &candidate.timed {
-            Some(Ok(measured)) => row["measured"] = json!(measured),
-            Some(Err(failed)) => row["failed"] = json!(failed),
-            None => {}
-        }
-        row
-    };
     let group = |group: &Group| {
         json!({
             "rule": group.rule,
@@ -109,7 +115,7 @@ pub fn json(outcome: &Outcome, size: Size, gpu: &str, top: usize) -> Value {
         "m": size.m, "n": size.n, "k": size.k, "batch": size.batch,
         "gpu": gpu,
         "best": outcome.legal.first().map(|best| &best.schedule),
-        "candidates": outcome.legal.iter().take(top).enumerate().map(candidate).collect::<Vec<_>>(),
+        "candidates": outcome.legal.iter().take(top).enumerate().map(|(rank, one)| candidate(rank + 1, one)).collect::<Vec<_>>(),
         "illegal": outcome.illegal.iter().map(group).collect::<Vec<_>>(),
     })
 }
@@ -119,12 +125,12 @@ fn number(combinations: u128) -> Value {
     u64::try_from(combinations).map_or_else(|_| json!(combinations as f64), Value::from)
 }
 
-/// One line for each legal schedule.
+/// One line for each candidate of each product.
 ///
 /// # Errors
 ///
 /// Returns an error if the CSV cannot be written, which only happens when memory runs out.
-pub fn csv(outcome: &Outcome, size: Size) -> Result<String, String> {
+pub fn csv<'c>(products: impl IntoIterator<Item = (Size, &'c [Candidate])>) -> Result<String, String> {
     let mut csv = csv::Writer::from_writer(Vec::new());
     let columns = [
         "rank",
@@ -149,7 +155,8 @@ pub fn csv(outcome: &Outcome, size: Size) -> Result<String, String> {
         "failed",
     ];
     csv.write_record(columns).map_err(|error| error.to_string())?;
-    for (rank, candidate) in outcome.legal.iter().enumerate() {
+    let ranked = products.into_iter().flat_map(|(size, all)| all.iter().enumerate().map(move |(rank, one)| (size, rank, one)));
+    for (size, rank, candidate) in ranked {
         let estimate = &candidate.estimate;
         let measured = candidate.timed.as_ref().and_then(|timed| timed.as_ref().ok());
         let failed = candidate.timed.as_ref().and_then(|timed| timed.as_ref().err());

@@ -106,7 +106,7 @@ impl Work<'_> {
                 match key(&candidates[index].schedule, timing).and_then(|key| kept.get(&key).cloned()) {
                     Some(Record::Measured(measured)) => Some(Ok(measured)),
                     Some(Record::Failed(failed)) => Some(Err(failed)),
-                    _ => return true,
+                    None => return true,
                 };
             false
         });

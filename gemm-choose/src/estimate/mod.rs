@@ -55,8 +55,7 @@ use serde::{Deserialize, Serialize};
 use crate::gpu::Gpu;
 use crate::size::Size;
 
-/// The version of the model: stored estimates of another version are not used.
-pub const MODEL: u32 = 5;
+
 
 /// Bytes of a sector of global memory, and of a line of the first-level cache.
 const SECTOR: f64 = 32.0;

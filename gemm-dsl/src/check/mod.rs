@@ -184,6 +184,28 @@ pub(crate) fn plan(schedule: &Schedule, target: Option<Target>) -> Result<(Plan,
     answer(schedule, Question { target, ..Question::default() })
 }
 
+/// A rule that a schedule breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// The rule's name.
+    pub rule: &'static str,
+    /// The kinds of clauses that the verdict depends on, absent ones included: every schedule with the same clauses of these kinds
+    /// breaks the rule.
+    pub keys: KeySet,
+}
+
+/// The plan, or every broken rule.
+pub(crate) fn plan_or_conflicts(schedule: &Schedule, target: Option<Target>) -> Result<Plan, Vec<Conflict>> {
+    let verdict = judge(schedule, Question { target, ..Question::default() });
+    let unreadable = schedule.errors.iter().map(|error| Conflict { rule: error.rule, keys: KeySet::all() });
+    let broken = verdict.findings.iter().filter(|finding| finding.diagnostic.severity == Severity::Error);
+    let broken = broken.map(|error| Conflict { rule: error.diagnostic.rule, keys: error.depends });
+    match verdict.plan {
+        Some(plan) if schedule.errors.is_empty() => Ok(plan),
+        _ => Err(unreadable.chain(broken).collect()),
+    }
+}
+
 /// The plan of a schedule for a problem and a target.
 pub(crate) fn plan_of(problem: &Problem, schedule: &Schedule, target: Target) -> Result<Plan, Diagnostics> {
     let question = Question { problem: Some(problem), target: Some(target), ..Question::default() };

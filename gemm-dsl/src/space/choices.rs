@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::place::Places;
+use crate::keys::KeySet;
 
 /// Text with choices in it: one alternative of each is taken.
 #[derive(Clone, Debug, Default)]
@@ -16,7 +17,7 @@ enum Part {
     Text(Range<usize>),
     Choice(Choice),
     /// What the choice of this name chose, in the place of these bytes.
-    Name(String, Range<usize>),
+    Name(String, Range<usize>, KeySet),
 }
 
 /// One brace.
@@ -24,6 +25,8 @@ enum Part {
 pub(super) struct Choice {
     /// By which later text refers to what is chosen.
     pub name: Option<String>,
+    /// The kinds of clauses that it is in, or chooses from.
+    pub keys: KeySet,
     pub alternatives: Vec<Alternative>,
     /// What follows the alternative, where the source may lack it: a clause needs a semicolon.
     pub end: &'static str,
@@ -44,8 +47,9 @@ impl Sequence {
         }
     }
 
-    pub fn push_name(&mut self, name: &str, range: Range<usize>) {
-        self.parts.push(Part::Name(name.into(), range));
+    /// `keys` are those of the clause that it is in.
+    pub fn push_name(&mut self, name: &str, range: Range<usize>, keys: KeySet) {
+        self.parts.push(Part::Name(name.into(), range, keys));
     }
 
     pub fn push_choice(&mut self, choice: Choice) {
@@ -95,12 +99,36 @@ impl Sequence {
                     }
                     index %= weight;
                 }
-                Part::Name(name, range) => {
+                Part::Name(name, range, _) => {
                     let value = chosen.iter().rev().find(|(chosen, _)| chosen == name);
                     let value = value.map(|(_, at)| out.0[at.clone()].to_owned()).unwrap_or_default();
                     out.1.replaced(out.0.len(), range.clone());
                     out.0.push_str(&value);
                 }
+            }
+        }
+    }
+
+    /// The weight of each choice in the number of a combination, and the kinds of clauses that it affects: where it is, where its
+    /// name is used, and the same for the choices within it.
+    pub fn digits(&self) -> Vec<(u128, KeySet)> {
+        let mut uses = Vec::new();
+        self.uses(&mut uses);
+        let mut weight = self.len();
+        let digit = |choice: &Choice| {
+            weight /= choice.len();
+            (weight, choice.affects(&uses))
+        };
+        self.choices().map(digit).collect()
+    }
+
+    /// The names that are used, each with the kind of clause.
+    fn uses<'s>(&'s self, found: &mut Vec<(&'s str, KeySet)>) {
+        for part in &self.parts {
+            match part {
+                Part::Text(_) => {}
+                Part::Name(name, _, keys) => found.push((name, *keys)),
+                Part::Choice(choice) => choice.sequences().for_each(|sequence| sequence.uses(found)),
             }
         }
     }
@@ -120,6 +148,19 @@ impl Sequence {
 impl Choice {
     fn len(&self) -> u128 {
         self.alternatives.iter().map(Alternative::len).fold(0, u128::saturating_add)
+    }
+
+    fn sequences(&self) -> impl Iterator<Item = &Sequence> {
+        self.alternatives.iter().filter_map(|alternative| match alternative {
+            Alternative::Written(sequence) => Some(sequence),
+            Alternative::Number(..) => None,
+        })
+    }
+
+    fn affects(&self, uses: &[(&str, KeySet)]) -> KeySet {
+        let named = uses.iter().filter(|(name, _)| self.name.as_deref() == Some(*name)).map(|(_, keys)| *keys);
+        let within = self.sequences().flat_map(Sequence::choices).map(|choice| choice.affects(uses));
+        named.chain(within).fold(self.keys, KeySet::union)
     }
 
     fn write(

@@ -29,6 +29,7 @@
 mod choices;
 mod parse;
 mod place;
+mod search;
 mod values;
 
 use std::fmt;

@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use crate::diagnostic::Diagnostic;
 use crate::diagnostics::Diagnostics;
+use crate::keys::KeySet;
 use crate::lexer;
 use crate::schedule::Schedule;
 use crate::span::Span;
+use crate::table;
 use crate::token::{Delimiter, Token, TokenKind};
 
 use super::Space;
@@ -44,6 +46,11 @@ fn grammar(text: &str, sequence: &Sequence) -> Vec<Diagnostic> {
     }
     errors.sort_by_key(|error| error.span.map_or(u32::MAX, |span| span.start));
     errors
+}
+
+/// The kind of the clause of this name.
+fn keys(clause: &str) -> KeySet {
+    table::find(clause).map_or(KeySet::default(), |info| KeySet::of(&[info.key]))
 }
 
 fn brace(token: &Token) -> Option<&[Token]> {
@@ -118,7 +125,8 @@ impl Reader<'_> {
                     sequence.push_text(at..token.span.start as usize);
                     match inner.as_slice() {
                         [name] if name.ident().is_some_and(|name| self.names.iter().any(|known| known == name)) => {
-                            sequence.push_name(name.ident().unwrap_or_default(), bytes(std::slice::from_ref(token)));
+                            let at = bytes(std::slice::from_ref(token));
+                            sequence.push_name(name.ident().unwrap_or_default(), at, keys(clause));
                         }
                         [name, colon, rest @ ..] if colon.is_punct(':') && name.ident().is_some() => {
                             let name = self.name(name, clause);
@@ -153,7 +161,7 @@ impl Reader<'_> {
 
     /// `{64, 128, 8..=32 step 8}`.
     fn value_choice(&mut self, tokens: &[Token], group: &Token, clause: &str) -> Choice {
-        let mut choice = Choice { name: None, alternatives: Vec::new(), end: "" };
+        let mut choice = Choice { name: None, keys: keys(clause), alternatives: Vec::new(), end: "" };
         if tokens.is_empty() {
             let message = format!("{clause}: there are no alternatives in `{{}}`");
             let help = "write several, such as `{64, 128}`";
@@ -206,7 +214,10 @@ impl Reader<'_> {
 
     /// `{double_buffer | stages(3); pace(free) | }`.
     fn clause_choice(&mut self, tokens: &[Token], group: &Token) -> Choice {
-        let mut choice = Choice { name: None, alternatives: Vec::new(), end: "; " };
+        // The first words are the names of clauses, and others do no harm.
+        let words = tokens.iter().filter_map(Token::ident).map(keys);
+        let keys = words.fold(KeySet::default(), KeySet::union);
+        let mut choice = Choice { name: None, keys, alternatives: Vec::new(), end: "; " };
         let error = |message: String| Diagnostic::error("alternatives", "schedule", message).at(group.span);
         let pieces: Vec<&[Token]> = tokens.split(|token| token.is_punct('|')).collect();
         if pieces.len() == 1 {

@@ -116,7 +116,7 @@ fn picture() -> impl TypedValueParser<Value = PathBuf> {
     })
 }
 
-fn dtype(text: &str) -> Result<DType, String> {
+pub(crate) fn dtype(text: &str) -> Result<DType, String> {
     DType::ALL.into_iter().find(|dtype| dtype.name() == text).ok_or_else(|| {
         let known: Vec<&str> = DType::ALL.iter().map(|dtype| dtype.name()).collect();
         format!("one of {}", known.join(", "))

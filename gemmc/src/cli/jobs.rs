@@ -6,7 +6,7 @@ use clap::Command;
 
 /// Each job, and its commands.
 const JOBS: &[(&str, &[&str])] = &[
-    ("Write", &["new", "check", "fmt", "explain", "cases"]),
+    ("Write", &["pick", "new", "check", "fmt", "explain", "cases"]),
     ("Look", &["plan", "ir", "ptx", "profile", "diff", "ablate", "draw", "ladder"]),
     ("Run", &["run", "large"]),
     ("Measure", &["bench", "sweep"]),

@@ -81,7 +81,7 @@ pub(crate) struct SweepWorker {
     pub(crate) device: DeviceName,
 }
 
-fn gpu(text: &str) -> Result<Gpu, String> {
+pub(super) fn gpu(text: &str) -> Result<Gpu, String> {
     let names = || Gpu::all().iter().map(|gpu| gpu.name.as_str()).collect::<Vec<_>>().join(", ");
     Gpu::find(text).cloned().ok_or_else(|| format!("one of {}", names()))
 }

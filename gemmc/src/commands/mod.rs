@@ -18,6 +18,7 @@ pub(crate) mod ladder;
 pub(crate) mod large;
 pub(crate) mod mutants;
 pub(crate) mod new;
+pub(crate) mod pick;
 pub(crate) mod plan;
 pub(crate) mod profile;
 pub(crate) mod ptx;

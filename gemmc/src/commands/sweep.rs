@@ -21,7 +21,7 @@ use crate::source::{self, unusable};
 /// The default number of candidates that are shown.
 const SHOWN: usize = 20;
 /// How long one schedule may take to be compiled, compared and timed.
-const PATIENCE: Duration = Duration::from_secs(90);
+pub(super) const PATIENCE: Duration = Duration::from_secs(90);
 
 pub(crate) fn run(args: &cli::Sweep, format: Format) -> Result<Reply, Failure> {
     if !args.against.is_empty() {
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &cli::Sweep, format: Format) -> Result<Reply, Failure> {
         None => Kept::nowhere(),
     };
     let bar = progress::bar(count as usize, format).with_message("judging");
-    let outcome = sweep.run(&mut kept, |_| bar.inc(1));
+    let outcome = sweep.run(|settled| bar.inc(settled));
     bar.finish_and_clear();
     let mut outcome = outcome.map_err(failed)?;
     let run = Run { args, size, format, interrupt: &interrupt };
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &cli::Sweep, format: Format) -> Result<Reply, Failure> {
 }
 
 /// The GPU to time on.
-fn cuda(device: DeviceName) -> Result<usize, Failure> {
+pub(super) fn cuda(device: DeviceName) -> Result<usize, Failure> {
     match device {
         DeviceName::Cuda(ordinal) => Ok(ordinal),
         other => Err(Failure::refused("device", format!("schedules are timed on a GPU, cuda:N, and not on {other}"))),
@@ -127,7 +127,7 @@ impl Run<'_> {
         }
         json["interrupted"] = interrupt.came().into();
         if let Some(path) = &args.csv {
-            let csv = report::csv(outcome, size).map_err(|error| Failure::refused("csv", error))?;
+            let csv = report::csv([(size, &outcome.legal[..])]).map_err(|error| Failure::refused("csv", error))?;
             source::write(path, csv)?;
             text.push_str(&format!("\nwrote {}\n", path.display()));
         }

@@ -1,0 +1,172 @@
+//! Finds the legal schedules of a space and estimates each, on all cores.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use ptx_gemm_dsl::clause::{Atom, Clause};
+use ptx_gemm_dsl::{Combination, Conflict, Diagnostics, KeySet, Schedule, Space, Target};
+
+use crate::estimate::{Estimate, estimate};
+use crate::gpu::Gpu;
+use crate::size::Size;
+
+/// Parts of a space for each core: enough that no core waits long for another one.
+const PARTS: u128 = 4;
+
+/// What is searched, and for what.
+#[derive(Clone, Copy, Debug)]
+pub struct Search<'a> {
+    /// The schedules.
+    pub space: &'a Space,
+    /// Clauses that every schedule has; they replace those of the space.
+    pub given: Option<&'a Schedule>,
+    /// The product.
+    pub size: Size,
+    /// The GPU.
+    pub gpu: &'a Gpu,
+    /// The target, in place of [`target`].
+    pub target: Option<Target>,
+}
+
+/// A legal schedule: its number in the space, and its estimate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Legal {
+    /// The number of its combination.
+    pub index: u128,
+    /// Its estimate.
+    pub estimate: Estimate,
+}
+
+/// Illegal combinations that break one rule, and the first of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RuledOut {
+    /// Their number.
+    pub count: u128,
+    /// The first one.
+    pub first: u128,
+}
+
+/// What a search found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Found {
+    /// In ascending order of their numbers.
+    pub legal: Vec<Legal>,
+    /// By rule.
+    pub illegal: BTreeMap<&'static str, RuledOut>,
+}
+
+impl Search<'_> {
+    /// The schedule of a combination.
+    ///
+    /// # Errors
+    ///
+    /// The grammar's errors, such as a clause given twice.
+    pub fn schedule(&self, combination: &Combination) -> Result<Schedule, Diagnostics> {
+        let schedule = combination.schedule()?;
+        let Some(given) = self.given else { return Ok(schedule) };
+        let rest = given.clauses().fold(schedule, |rest, clause| rest.without(clause.key()));
+        Ok(given.clone().with(rest))
+    }
+
+    /// Judges one combination.
+    ///
+    /// # Errors
+    ///
+    /// The rules that it breaks.
+    pub fn judge(&self, combination: &Combination) -> Result<Estimate, Vec<Conflict>> {
+        let schedule = self.schedule(combination).map_err(|errors| {
+            errors.errors().map(|error| Conflict { rule: error.rule, keys: KeySet::all() }).collect::<Vec<_>>()
+        })?;
+        let plan = schedule.plan_or_conflicts(self.target.or_else(|| target(&schedule, self.gpu)))?;
+        let unsuited = |rule| vec![Conflict { rule, keys: KeySet::all() }];
+        estimate(&plan, self.size, self.gpu).map_err(|error| unsuited(error.rule))
+    }
+
+    /// What is found by judging one combination.
+    pub fn one(&self, combination: &Combination) -> Found {
+        let mut found = Found::default();
+        match self.judge(combination) {
+            Ok(estimate) => found.legal.push(Legal { index: combination.index(), estimate }),
+            Err(conflicts) => {
+                let rule = conflicts.first().map_or("", |first| first.rule);
+                found.illegal.insert(rule, RuledOut { count: 1, first: combination.index() });
+            }
+        }
+        found
+    }
+
+    /// Judges every combination that is not ruled out by others, until `interrupt` is set. `progress` is called from any thread, with
+    /// the number of combinations that are settled.
+    pub fn run(&self, interrupt: &AtomicBool, progress: &(dyn Fn(u128) + Sync)) -> Found {
+        let all = self.space.len();
+        let cores = thread::available_parallelism().map_or(1, |cores| cores.get()) as u128;
+        let parts = (PARTS * cores).min(all);
+        let next = AtomicU64::new(0);
+        let part = |number: u128| all * number / parts..all * (number + 1) / parts;
+        let work = || {
+            let mut found = Found::default();
+            loop {
+                let number = u128::from(next.fetch_add(1, Ordering::Relaxed));
+                if number >= parts || interrupt.load(Ordering::Relaxed) {
+                    return found;
+                }
+                self.part(part(number), interrupt, progress, &mut found);
+            }
+        };
+        let mut found = thread::scope(|scope| {
+            let workers: Vec<_> = (1..cores.min(parts)).map(|_| scope.spawn(work)).collect();
+            let own = work();
+            workers.into_iter().filter_map(|worker| worker.join().ok()).fold(own, Found::and)
+        });
+        found.legal.sort_by_key(|one| one.index);
+        found
+    }
+
+    fn part(
+        &self,
+        range: Range<u128>,
+        interrupt: &AtomicBool,
+        progress: &(dyn Fn(u128) + Sync),
+        found: &mut Found,
+    ) {
+        let Found { legal, illegal } = found;
+        let judge = |combination: &Combination| {
+            if interrupt.load(Ordering::Relaxed) {
+                return None;
+            }
+            Some(self.judge(combination).map(|estimate| {
+                legal.push(Legal { index: combination.index(), estimate });
+                progress(1);
+            }))
+        };
+        self.space.search(range, judge, |rule, skipped| {
+            progress(skipped.end - skipped.start);
+            let group = illegal.entry(rule).or_insert(RuledOut { count: 0, first: skipped.start });
+            group.count += skipped.end - skipped.start;
+            group.first = group.first.min(skipped.start);
+        });
+    }
+}
+
+impl Found {
+    /// Both; the combinations of the two differ.
+    pub fn and(mut self, mut other: Found) -> Found {
+        self.legal.append(&mut other.legal);
+        for (rule, RuledOut { count, first }) in other.illegal {
+            let group = self.illegal.entry(rule).or_insert(RuledOut { count: 0, first });
+            group.count += count;
+            group.first = group.first.min(first);
+        }
+        self
+    }
+}
+
+/// The target to compile a schedule for on a GPU: the one that it names; one of this generation alone (sm_90a) for `wgmma`; or the
+/// newest that the GPU runs.
+pub fn target(schedule: &Schedule, gpu: &Gpu) -> Option<Target> {
+    let multiplies = schedule.clauses().any(|clause| matches!(clause, Clause::Atom(Atom::Wgmma(..))));
+    let specific = multiplies.then_some(Target::SM_90A).filter(|target| target.runs_on(gpu.capability));
+    schedule.target_on(None).or(specific).or_else(|| Target::newest(gpu.capability))
+}

@@ -1,0 +1,230 @@
+//! `gemmc pick`: the best schedule for a product.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
+use ptx_gemm::{Batch, DType, Schedule};
+use ptx_gemm_bench::pick::{self, Effort, POOL};
+use ptx_gemm_bench::suites::{LayoutPair, Size};
+use ptx_gemm_bench::sweep::timing::Timing;
+use ptx_gemm_bench::sweep::{Candidate, Failure as Fate, Kept, report};
+use ptx_gemm_choose::Pick;
+use serde_json::{Value, json};
+
+use super::sweep::{PATIENCE, cuda};
+use crate::cli;
+use crate::interrupt::Interrupt;
+use crate::progress;
+use crate::reply::{Failure, Format, Reply, Status};
+use crate::source::{self, unusable};
+
+/// How long the first candidates of a product may take to be timed, in seconds, and in estimated times of the product.
+const FIRST: (f64, f64) = (10.0, 200.0);
+
+pub(crate) fn run(args: &cli::Pick, format: Format) -> Result<Reply, Failure> {
+    let wanted = match &args.shapes {
+        Some(path) => shapes(path, args)?,
+        None => {
+            let size = Size { m: args.m, n: args.n, k: args.k, batch: args.batch };
+            vec![Wanted { size, types: args.types, layouts: args.layouts }]
+        }
+    };
+    let device = args.device.map(cuda).transpose()?;
+    let mut kept = match &args.keep {
+        Some(path) => Kept::in_file(path).map_err(|error| unusable(path, error))?,
+        None => Kept::nowhere(),
+    };
+    let interrupt = Interrupt::watch();
+    let bar = progress::bar(wanted.len(), format).with_message("picking");
+    let mut products = Vec::new();
+    for wanted in wanted {
+        if interrupt.came() {
+            break;
+        }
+        products.push(Product::new(args, wanted, device, &mut kept, &interrupt)?);
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    let mut text = products.iter().map(|product| product.text(args)).collect::<Vec<_>>().join("\n");
+    if let Some(path) = &args.csv {
+        let rows = products.iter().map(|product| (product.size, &product.candidates[..product.shown(args)]));
+        source::write(path, report::csv(rows).map_err(|error| Failure::refused("csv", error))?)?;
+        text.push_str(&format!("\nwrote {}\n", path.display()));
+    }
+    let status = products.iter().fold(Status::Fine, |status, product| status.worse(product.status()));
+    let json = match (&args.shapes, &products[..]) {
+        (None, [product]) => product.json(args),
+        _ => json!({ "products": products.iter().map(|product| product.json(args)).collect::<Vec<_>>() }),
+    };
+    Ok(Reply { text, json, status: if interrupt.came() { status.worse(Status::Refused) } else { status } })
+}
+
+/// A product that a schedule is wanted for.
+#[derive(Clone, Copy)]
+struct Wanted {
+    size: Size,
+    types: DType,
+    layouts: LayoutPair,
+}
+
+/// The products of a file.
+fn shapes(path: &Path, args: &cli::Pick) -> Result<Vec<Wanted>, Failure> {
+    let text = match path.to_str() {
+        Some("-") => std::io::read_to_string(std::io::stdin()),
+        _ => std::fs::read_to_string(path),
+    };
+    let text = text.map_err(|error| unusable(path, error))?;
+    let mut products = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default();
+        let mut words = line.split_whitespace();
+        let Some(size) = words.next() else { continue };
+        let refused =
+            |why: String| Failure::refused("shapes", format!("{}: line {}: {why}", path.display(), number + 1));
+        let mut wanted =
+            Wanted { size: Size::parse(size).map_err(refused)?, types: args.types, layouts: args.layouts };
+        for word in words {
+            match (cli::dtype(word), LayoutPair::from_str(word, true)) {
+                (Ok(types), _) => wanted.types = types,
+                (_, Ok(layouts)) => wanted.layouts = layouts,
+                _ => return Err(refused(format!("`{word}` is neither a type nor one of nn, nt, tn, tt"))),
+            }
+        }
+        products.push(wanted);
+    }
+    Ok(products)
+}
+
+/// What was found for one product.
+struct Product {
+    size: Size,
+    given: String,
+    candidates: Vec<Candidate>,
+    families: Vec<&'static str>,
+    combinations: u128,
+    legal: usize,
+    device: Option<String>,
+    /// Why not everything was timed.
+    broken: Option<String>,
+}
+
+impl Product {
+    fn new(
+        args: &cli::Pick,
+        wanted: Wanted,
+        device: Option<usize>,
+        kept: &mut Kept,
+        interrupt: &Interrupt,
+    ) -> Result<Product, Failure> {
+        let (size, given) = (wanted.size, given(args, wanted)?);
+        let count = if args.seconds.is_some() { POOL } else { usize::from(args.top).max(16) };
+        let ranked = Pick { given: &given, size, gpu: &args.gpu }.until(count, &interrupt.flag());
+        let (combinations, legal) = (ranked.combinations, ranked.legal);
+        let families = ranked.candidates.iter().map(|one| one.family).collect();
+        let (mut candidates, mut name, mut broken) = (pick::candidates(&ranked), None, None);
+        if let (Some(device), Some(best)) = (device, ranked.candidates.first()) {
+            let failed = |error: std::io::Error| Failure::refused("pick", format!("cannot time: {error}"));
+            let itself = std::env::current_exe().map_err(failed)?;
+            let device = format!("cuda:{device}");
+            let worker = || {
+                let mut command = Command::new(&itself);
+                command.args(["sweep-worker", "--device", &device]);
+                command
+            };
+            let first = Duration::from_secs_f64(FIRST.0.max(FIRST.1 * best.estimate.ms / 1e3));
+            let (effort, time) = match args.seconds {
+                Some(seconds) => (Effort::Further, Duration::from_secs(seconds)),
+                None => (Effort::First, first),
+            };
+            let timing = Timing {
+                size,
+                gpu: args.gpu.clone(),
+                device: &device,
+                worker: &worker,
+                deadline: Instant::now() + time,
+                patience: PATIENCE,
+                interrupt: &interrupt.flag(),
+            };
+            let picked = pick::pick(&ranked, effort, &timing, kept, &mut |_| ()).map_err(failed)?;
+            (candidates, name, broken) = (picked.candidates, picked.timed.device, picked.timed.broken);
+        }
+        let given = given.to_string().trim_end().replace('\n', " ");
+        Ok(Product { size, given, candidates, families, combinations, legal, device: name, broken })
+    }
+
+    /// How many candidates are shown.
+    fn shown(&self, args: &cli::Pick) -> usize {
+        let timed = self.candidates.iter().filter(|one| one.timed.is_some()).count();
+        usize::from(args.top).max(timed).min(self.candidates.len())
+    }
+
+    fn family(&self, candidate: &Candidate) -> &'static str {
+        self.families[candidate.index as usize]
+    }
+
+    fn status(&self) -> Status {
+        match self.candidates.first() {
+            _ if self.broken.is_some() => Status::Refused,
+            None => Status::Refused,
+            Some(_) => {
+                let failed = self.candidates.iter().filter_map(|one| one.timed.as_ref()?.as_ref().err());
+                if failed.into_iter().any(|failed| failed.how == Fate::Wrong) { Status::Wrong } else { Status::Fine }
+            }
+        }
+    }
+
+    fn text(&self, args: &cli::Pick) -> String {
+        let Product { size, given, combinations, legal, .. } = self;
+        let gpu = self.device.as_ref().unwrap_or(&args.gpu.name);
+        let mut text = format!("{size} {given} on an {gpu}: {legal} legal schedules of {combinations} combinations\n");
+        let Some(best) = self.candidates.first() else {
+            text.push_str("no family computes this product: write a schedule of your own, or leave clauses out (-e)\n");
+            return text;
+        };
+        let shown = report::table(&self.candidates[..self.shown(args)], *size);
+        text.push_str(&format!("\n{shown}"));
+        if let Some(why) = &self.broken {
+            text.push_str(&format!("not all are timed: {why}\n"));
+        }
+        let clauses = best.schedule.replace("; ", ";\n");
+        text.push_str(&format!("\nthe best, of the family {}\n\n{clauses}\n", self.family(best)));
+        text
+    }
+
+    fn json(&self, args: &cli::Pick) -> Value {
+        let candidate = |(rank, one): (usize, &Candidate)| {
+            let mut row = report::candidate(rank + 1, one);
+            row["family"] = self.family(one).into();
+            row
+        };
+        let shown = self.candidates[..self.shown(args)].iter().enumerate();
+        json!({
+            "m": self.size.m, "n": self.size.n, "k": self.size.k, "batch": self.size.batch,
+            "given": self.given,
+            "gpu": args.gpu.name,
+            "device": self.device,
+            "combinations": u64::try_from(self.combinations).ok(),
+            "legal": self.legal,
+            "best": self.candidates.first().map(|best| candidate((0, best))),
+            "candidates": shown.map(candidate).collect::<Vec<_>>(),
+            "broken": self.broken,
+        })
+    }
+}
+
+/// The clauses that every candidate has.
+fn given(args: &cli::Pick, wanted: Wanted) -> Result<Schedule, Failure> {
+    let [a, b] = wanted.layouts.of_a_and_b();
+    let mut text = format!("types({}); layout(a = {a}, b = {b});", wanted.types);
+    if wanted.size.batch > 1 {
+        text.push_str(&format!(" batch({});", Batch::Strided));
+    }
+    if let Some(closure) = &args.epilogue {
+        text.push_str(&format!(" epilogue({closure});"));
+    }
+    let problem: Schedule = text.parse()?;
+    let Some(clauses) = &args.clauses else { return Ok(problem) };
+    Ok(problem.with(clauses.parse()?))
+}
