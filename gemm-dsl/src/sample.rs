@@ -1,13 +1,12 @@
 //! Memory accesses, counted from the plan: bank conflicts, sectors, loads.
 //!
-//! Every access of the main loop, and of a tile of D that passes through shared memory, follows from a plan's numbers, and
-//! so its cost is known before anything is compiled.
-//! The product that is counted is the plan's *sample*: 2 x 2 tiles of D and 4 K-tiles of packed matrices, all of them
-//! whole tiles. The interpreter's counts for the same product are the same (`tests/all/contracts.rs`).
+//! The plan's numbers determine every access of the mainloop and of a tile of D staged in shared memory, so their cost
+//! is known before compilation. The counts are for the plan's *sample*: 2 x 2 tiles of D and 4 K-tiles of packed
+//! matrices, all whole tiles. The interpreter counts the same for this product (`tests/all/contracts.rs`).
 //!
-//! Shared memory has 32 banks of 4 bytes. An access of 8 bytes is served by half-warps, one of 16 bytes by
-//! quarter-warps. Each of these groups takes as many passes as the busiest bank has different words; without conflicts
-//! it would take one for every 32 words.
+//! Shared memory has 32 banks of 4 bytes. Half-warps serve an access of 8 bytes, quarter-warps one of 16 bytes. Each of
+//! these groups takes as many passes as the busiest bank has different words; without conflicts it takes one pass per
+//! 32 words.
 
 use std::collections::BTreeMap;
 
@@ -23,35 +22,34 @@ pub const SAMPLE_TILES: u32 = 2;
 /// K-tiles of the sample.
 pub const SAMPLE_DEPTH: u32 = 4;
 
-/// Banks of shared memory, and bytes of a word of each.
+/// Banks of shared memory, and bytes of a bank's word.
 const BANKS: u32 = 32;
 const WORD: u32 = 4;
 
 /// Bytes of a sector of global memory, the smallest unit of a transfer.
 const SECTOR: u64 = 32;
 
-/// Passes over the banks that some accesses take.
+/// Passes over the banks for some accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passes {
-    /// Instructions of warps.
+    /// Warp instructions.
     pub accesses: u64,
-    /// Passes that they take, those lost to conflicts included.
+    /// All passes, including those lost to conflicts.
     pub passes: u64,
     /// Passes lost to conflicts.
     pub conflicts: u64,
 }
 
-/// The memory accesses of one entry's main loop, and of its way out through shared memory, in the product of
-/// [`Plan::sample`].
+/// The memory accesses of one entry's mainloop, and of its staged tile of D, in the product of [`Plan::sample`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// Multiply-adds, one for each warp.
+    /// Multiply-adds, counted per warp.
     pub fma: u64,
     /// Fragments read from shared memory.
     pub reads: Passes,
     /// K-tiles stored to shared memory.
     pub stores: Passes,
-    /// The number of those K-tiles: the sample's own, and those that pipelines store past the end of k.
+    /// The number of those K-tiles: the sample's own, plus those that pipelines store past the end of k.
     pub stored_tiles: u64,
     /// Loads of A and B from global memory, asynchronous copies included.
     pub loads: u64,

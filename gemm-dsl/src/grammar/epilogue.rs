@@ -327,7 +327,7 @@ impl Parser<'_, '_> {
             pieces.pop();
         }
         let known = Function::TABLE.iter().find(|(known, _)| *known == name).map(|(_, function)| *function);
-        // What takes another number of arguments was not meant, if some function takes that many.
+        // A function with another arity was not meant if some function takes this many arguments.
         let takes = |function: &Function| function.arity() == pieces.len();
         let some = Function::TABLE.iter().any(|(_, function)| takes(function));
         let takes_them = |function: &Function| !some || takes(function);
@@ -337,7 +337,7 @@ impl Parser<'_, '_> {
             return self.wrong(message, format!("write {shown} * (...) for a product"), span.to(group));
         }
         let Some(function) = known.or_else(|| self.args.unknown_word_of(name, span, takes_them)) else {
-            // Its arguments have errors of their own.
+            // Its arguments may have their own errors.
             for piece in inner.split(|token| token.is_punct(',')).filter(|piece| !piece.is_empty()) {
                 self.argument(piece, group)?;
             }
@@ -356,7 +356,7 @@ impl Parser<'_, '_> {
         Some(Expr::Call(function, values))
     }
 
-    /// One argument of a call whose parentheses are `group`.
+    /// One argument of a call with the parentheses `group`.
     fn argument(&mut self, piece: &[Token], group: Span) -> Option<Expr> {
         let mut cursor = Cursor::new(piece, group);
         let value = self.sum(&mut cursor)?;
@@ -370,7 +370,7 @@ impl Parser<'_, '_> {
     }
 }
 
-/// What may be in the place of a token after an operand.
+/// The operators that may follow an operand.
 fn operators(found: &Token) -> &'static str {
     match found.is_punct('.') {
         true => "a function takes all of its operands in parentheses: max(acc, 0)",
