@@ -4,8 +4,8 @@
 //! # Products of planes
 //!
 //! Let u be the unit roundoff of the planes' type. Each plane is an element's remainder after the planes before it,
-//! rounded. Plane p, and the remainder before it, are at most u^p of the element in magnitude. A product of two elements
-//! lacks
+//! rounded. Plane p, and the remainder before it, are at most u^p of the element in magnitude. A product of two
+//! elements lacks
 //!
 //! - the remainders of both elements after their last plane: with p planes, 2 u^p of the product; nothing if p planes
 //!   of bf16 hold the 24 bits of f32;
