@@ -45,8 +45,8 @@ pub fn abridged(word: &str) -> Cow<'_, str> {
 pub enum TokenKind {
     /// A name.
     Ident(String),
-    /// Anything that starts with a digit or a point and a digit, as written: `128`, `1_000`, `0.5`, `.5`, `1e-3`, but also
-    /// `8u32`.
+    /// Anything that starts with a digit, or with a point and a digit, as written: `128`, `1_000`, `0.5`, `.5`, `1e-3`,
+    /// but also `8u32`.
     Number(String),
     /// One punctuation character.
     Punct(char),
