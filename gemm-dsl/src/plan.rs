@@ -307,8 +307,8 @@ pub struct Plan {
     pub blocks_per_sm: Option<u32>,
     /// Planes of each operand in a stage: 1, or all of them, consecutive; see [`Emulate::every`].
     pub planes_in_slot: u32,
-    /// Bytes of one stage: a slot of A, then a slot of B. Slot s of an operand, plane p, is at `placement.offset_bytes
-    /// + p * placement.slot_bytes + s * stage_bytes`. 0 with `shared(none)`.
+    /// Bytes of one stage: a slot of A, then a slot of B. Slot s of an operand, plane p, is at
+    /// `placement.offset_bytes + p * placement.slot_bytes + s * stage_bytes`. 0 with `shared(none)`.
     pub stage_bytes: u32,
     /// Bytes of all slots and of the staged tile of D. The tile reuses the slots' memory, or follows them if other
     /// copies continue meanwhile: one tile for each ping-pong group. The mbarriers come next.
@@ -416,7 +416,7 @@ pub struct Provenance {
     pub stages: String,
     /// `load(...)`.
     pub load: String,
-    /// `pack(...)`, or `emulate(...)`, whose planes are copies.
+    /// `pack(...)`, or `emulate(...)`, which also copies operands.
     pub pack: String,
     /// `promote(...)`.
     pub promote: String,

@@ -62,12 +62,12 @@ impl Schedule {
         parsed
     }
 
-    /// The clauses of `base`, with this schedule's clauses in place of those of their kind: `..base` in the macro.
+    /// This schedule's clauses on top of `base`, in place of clauses of the same kind: `..base` in the macro.
     pub fn extend_from(self, base: &Schedule) -> Schedule {
         base.clone().with(self)
     }
 
-    /// The same schedule with the clauses of `changes` in place of those of their kind.
+    /// The same schedule with the clauses of `changes`, which replace clauses of the same kind.
     pub fn with(mut self, changes: Schedule) -> Schedule {
         let replaced = |item: &Item| changes.items.iter().any(|new| new.clause.key() == item.clause.key());
         self.items.retain(|item| !replaced(item));

@@ -142,8 +142,8 @@ fn changes(problem: &Problem, part: Part, epilogue: &Epilogue) -> Schedule {
     Schedule::new().types_of(types).layout(Layouts { c, ..layouts }).clause(Clause::Epilogue(epilogue.clone()))
 }
 
-/// Whether an epilogue can apply to `acc + c`, where `c` holds sums: it reads no C of its own, and has no scalar that
-/// drops `acc` at 0, since a sum is not a factor.
+/// Whether an epilogue can apply to `acc + c`, where `c` holds sums: it reads no C of its own and has no scalars. A
+/// scalar of 0 could not drop `acc`, which is not a factor in `acc + c`.
 pub fn takes_sums(epilogue: &Epilogue) -> bool {
     !epilogue.uses_c() && epilogue.scalars.is_empty()
 }

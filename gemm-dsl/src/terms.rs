@@ -258,7 +258,7 @@ impl Param {
             Param::BatchStride(operand) => Param::BatchStride(operand.transposed()),
             Param::Packed(operand) => Param::Packed(operand.transposed()),
             Param::Scales(operand) => Param::Scales(operand.transposed()),
-            // Epilogue parameters, whose lists keep their order, and launch parameters.
+            // The transpose changes neither the order of the epilogue's lists nor the launch's parameters.
             Param::Vector(_)
             | Param::K
             | Param::Scalar(_)

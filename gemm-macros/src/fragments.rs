@@ -1,8 +1,8 @@
 //! Makes the fragments of a `macro_rules!` visible.
 //!
-//! The compiler puts a fragment into an invisible group, which binds as a unit: with `$e` = `1 + 2`, `acc * $e` is `acc
-//! * (1 + 2)`. The language has no such groups, and the compiler ignores them in the output of a procedural macro. So
-//! each group is replaced by its tokens, in parentheses if its neighbours would bind a part of them.
+//! The compiler puts a fragment into an invisible group, which binds as a unit: with `$e` = `1 + 2`, `acc * $e` is
+//! `acc * (1 + 2)`. The language has no such groups, and the compiler ignores them in the output of a procedural macro.
+//! So each group is replaced by its tokens, in parentheses if its neighbours would bind a part of them.
 //!
 //! ```text
 //! acc * ⟨1 + 2⟩    acc * (1 + 2)      tile(⟨64⟩, ⟨8 * 8⟩)    tile(64, 8 * 8)

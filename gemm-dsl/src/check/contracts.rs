@@ -55,7 +55,7 @@ const LEAST_BYTES: u64 = 1024;
 /// it.
 const MOST_BLOCKS: u64 = 16;
 
-/// The contracts with the unit that one of them probably meant.
+/// The contracts, with the probably intended unit for one of them.
 pub(super) fn units(list: &[Expectation], contract: &Expectation) -> Option<(String, String)> {
     let number = contract.limit.whole()?;
     let (meant, unit) = match contract.metric {

@@ -200,7 +200,7 @@ fn answer(schedule: &Schedule, question: Question) -> Result<(Plan, Diagnostics)
     }
 }
 
-/// Every error in a schedule that already has `errors` and does not know the clauses in `unknown`.
+/// Every error in a schedule that already has `errors`; its clauses in `unknown` are not known.
 pub(crate) fn report(
     schedule: &Schedule,
     target: Option<Target>,

@@ -60,7 +60,7 @@ pub struct Parsed {
     pub base: Option<Range<usize>>,
     /// The errors.
     pub errors: Vec<Diagnostic>,
-    /// Settings whose value is unknown because their clause has an error or a hole.
+    /// Settings with an unknown value, because their clause has an error or a hole.
     pub unknown: KeySet,
     /// Each clause's name with its span, for editors.
     pub mentions: Vec<(&'static str, Span)>,
