@@ -131,11 +131,11 @@ impl<'s> Settings<'s> {
     /// The defaults of clauses about operands that tensor cores read from shared memory.
     ///
     /// Operands keep their order in global memory. A warp reads 16 bytes of eight rows at once; a swizzle as wide as a
-    /// row, or a pad of 16 bytes, puts them into different banks. Warp groups read through descriptors. They need the widest
-    /// swizzle that divides the rows (for B, the rows of one instruction), and TMA, so operands that TMA cannot address
-    /// are packed first. If one instruction reads whole rows of B and only 32 bytes divide them, the last panel of a
-    /// row is partly filled instead: boxes of 32 bytes are slow (docs/performance.md). Warp groups do not wait for each
-    /// other.
+    /// row, or a pad of 16 bytes, puts them into different banks. Warp groups read through descriptors. They need the
+    /// widest swizzle that divides the rows (for B, the rows of one instruction), and TMA, so operands that TMA cannot
+    /// address are packed first. If one instruction reads whole rows of B and only 32 bytes divide them, the last panel
+    /// of a row is partly filled instead: boxes of 32 bytes are slow (docs/performance.md). Warp groups do not wait for
+    /// each other.
     fn read_as_matrices(&mut self) {
         let columns = if let Atom::Wgmma(_, columns, _) = self.atom { Some(columns) } else { None };
         let groups = columns.is_some();
