@@ -77,7 +77,8 @@ impl Pick<'_> {
                 break;
             }
             let family = &Family::all()[number];
-            let Some(Ok(schedule)) = family.space.combination(one.index).map(|found| self.search(family).schedule(&found))
+            let Some(Ok(schedule)) =
+                family.space.combination(one.index).map(|found| self.search(family).schedule(&found))
             else {
                 continue;
             };

@@ -124,13 +124,7 @@ impl Search<'_> {
         found
     }
 
-    fn part(
-        &self,
-        range: Range<u128>,
-        interrupt: &AtomicBool,
-        progress: &(dyn Fn(u128) + Sync),
-        found: &mut Found,
-    ) {
+    fn part(&self, range: Range<u128>, interrupt: &AtomicBool, progress: &(dyn Fn(u128) + Sync), found: &mut Found) {
         let Found { legal, illegal } = found;
         let judge = |combination: &Combination| {
             if interrupt.load(Ordering::Relaxed) {

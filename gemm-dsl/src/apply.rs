@@ -1,4 +1,4 @@
-//! Applies fixes to a schedule, and to the text that it was read from without losing a comment.
+//! Applies fixes to a schedule, and to its source text without losing a comment.
 
 use crate::diagnostic::{Diagnostic, Edit, Fix};
 use crate::grammar::Written;
@@ -14,7 +14,7 @@ impl Fix {
 }
 
 impl Edit {
-    /// The schedule with this edit; `None` for [`Edit::Spell`], which changes text before it is a schedule.
+    /// The schedule with this edit; `None` for [`Edit::Spell`], which changes text before it is parsed.
     pub fn apply(&self, schedule: &Schedule) -> Option<Schedule> {
         match self {
             Edit::Spell(_) => None,
@@ -29,7 +29,7 @@ impl Edit {
 }
 
 impl Diagnostic {
-    /// `text`, which this diagnostic is about, with the fix applied; `None` if there is no fix that can be applied to
+    /// Applies the fix to `text`, the source of this diagnostic. `None` if there is no fix, or it does not apply to
     /// text.
     pub fn fixed(&self, text: &str) -> Option<String> {
         let fixed = match &self.fix.as_ref()?.edit {
@@ -46,15 +46,15 @@ fn spell(text: &str, span: std::ops::Range<usize>, spelling: &str) -> Option<Str
     if !spelling.starts_with("; ") {
         return Some(format!("{before}{spelling}{after}"));
     }
-    // A missing semicolon belongs to the clause before it, and therefore goes before a comment about that clause.
+    // A missing semicolon belongs to the clause before it, so it goes before a comment about the next clause.
     let ends = Schedule::read(text).written.into_iter().map(|written| written.span.end as usize);
     let end = ends.filter(|end| *end <= span.start).max()?;
     let blank = if end == span.start { " " } else { "" };
     Some(format!("{};{blank}{}", &text[..end], &text[end..]))
 }
 
-/// Puts each of `clauses` in place of the first clause of its kind and removes the others, or appends it. What already says the
-/// same stays as it is written.
+/// Replaces the first clause of each kind in `clauses` and removes the others, or appends the clause. A clause that
+/// already says the same stays as written.
 fn set(text: &str, clauses: &str) -> Option<String> {
     let mut text = text.to_string();
     for item in Schedule::parse(clauses).ok()?.items {
@@ -77,12 +77,12 @@ fn set(text: &str, clauses: &str) -> Option<String> {
     Some(text)
 }
 
-/// The text with a clause appended, on a line of its own if the other clauses are on lines of their own.
+/// The text with a clause appended, on its own line if the other clauses are on their own lines.
 fn appended(text: &str, key: Key, clause: &str) -> String {
     let written = Schedule::read(text).written;
     let end = if key == Key::Expect { "" } else { ";" };
     let Some(last) = written.last() else {
-        // The text consists of comments only, each on a line of its own.
+        // The text has only comments, each on its own line.
         let (before, after) = match text.chars().last() {
             None => ("", ""),
             Some('\n') => ("", "\n"),
@@ -101,7 +101,7 @@ fn appended(text: &str, key: Key, clause: &str) -> String {
     format!("{}{ended}{}{blank}{clause}{end}{}", &text[..at], &text[at..line], &text[line..])
 }
 
-/// The text without some of its clauses; a line that held nothing else is removed as well.
+/// The text without some of its clauses. A line that held nothing else is removed as well.
 fn remove(text: &str, gone: impl Fn(&Written) -> bool) -> String {
     let mut text = text.to_string();
     for written in Schedule::read(&text).written.iter().rev().filter(|written| gone(written)) {

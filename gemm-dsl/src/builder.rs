@@ -1,4 +1,4 @@
-//! The builder: a method for every clause. None of them fails; what is wrong is reported when the schedule is checked.
+//! The builder: one method per clause. No method fails; checking the schedule reports the errors.
 
 use crate::clause::{
     Atom, BatchKind, Clause, Emulation, Expectation, Fetch, LayoutClause, LoadClause, Metric, MulticastClause,
@@ -16,7 +16,7 @@ use crate::terms::{
 use crate::types::{DType, Layouts};
 
 impl Schedule {
-    /// Adds a clause as data; an empty one, such as a [`Clause::Types`] without a type, is left out.
+    /// Adds a clause as data. An empty clause, such as a [`Clause::Types`] without a type, is left out.
     pub fn clause(mut self, clause: Clause) -> Schedule {
         if !clause.says_nothing() {
             self.items.push(Item { clause, span: None });
@@ -24,7 +24,7 @@ impl Schedule {
         self
     }
 
-    /// Adds clauses written as text; what is wrong with them is reported by [`Schedule::check`].
+    /// Adds clauses written as text; [`Schedule::check`] reports their errors.
     pub fn text(mut self, clauses: &str) -> Schedule {
         let parsed = Schedule::read(clauses);
         self.items.extend(parsed.items.into_iter().map(|item| Item { span: None, ..item }));
@@ -38,7 +38,7 @@ impl Schedule {
         self.clause(Clause::Types(TypesClause { all: Some(all), ..TypesClause::default() }))
     }
 
-    /// `types(a = .., b = .., acc = .., c = .., d = ..)`; what is absent takes its default.
+    /// `types(a = .., b = .., acc = .., c = .., d = ..)`; an absent type takes its default.
     pub fn types_of(self, types: TypesClause) -> Schedule {
         self.clause(Clause::Types(types))
     }
@@ -49,7 +49,7 @@ impl Schedule {
         self.clause(Clause::Layout(LayoutClause { a: Some(a), b: Some(b), c: Some(c), d: Some(d) }))
     }
 
-    /// `layout(..)`; what is absent takes its default.
+    /// `layout(..)`; an absent layout takes its default.
     pub fn layout_of(self, layout: LayoutClause) -> Schedule {
         self.clause(Clause::Layout(layout))
     }
@@ -124,7 +124,7 @@ impl Schedule {
         self.clause(Clause::Shared(SharedClause::None))
     }
 
-    /// `shared(a = .., b = ..)`; what is absent takes its default.
+    /// `shared(a = .., b = ..)`; an absent order takes its default.
     pub fn shared(self, a: Option<StagedOrder>, b: Option<StagedOrder>) -> Schedule {
         self.clause(Clause::Shared(SharedClause::Orders { a, b }))
     }
@@ -234,7 +234,7 @@ impl Schedule {
         self.specialize_of(SpecializeClause { producers, consumers: None, roles: None })
     }
 
-    /// `specialize(producers = .., consumers = .., cooperative | pingpong)`; what is absent takes its default.
+    /// `specialize(producers = .., consumers = .., cooperative | pingpong)`; absent parts take their defaults.
     pub fn specialize_of(self, roles: SpecializeClause) -> Schedule {
         self.clause(Clause::Specialize(roles))
     }
@@ -279,7 +279,7 @@ impl Schedule {
         self.clause(Clause::Tail(tail))
     }
 
-    /// One contract of `expect { .. }`; several calls add up. A limit is a whole number or, for averages, a fraction.
+    /// One contract of `expect { .. }`; calls accumulate. A limit is an integer or, for averages, a fraction.
     pub fn expect(mut self, metric: Metric, relation: Relation, limit: impl Into<Figure>) -> Schedule {
         let contract = Expectation { metric, relation, limit: limit.into() };
         for item in &mut self.items {

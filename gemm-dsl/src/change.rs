@@ -14,7 +14,7 @@ impl Change {
 }
 
 impl Fix {
-    /// An edit of the clause that settles `key`, or, without one, outside of all clauses.
+    /// An edit of the clause that settles `key`; without a key, an edit outside all clauses.
     pub(crate) fn of(key: Option<Key>, edit: Edit) -> Fix {
         Fix { edit, changes: key.into_iter().map(Change::of).collect() }
     }
@@ -30,8 +30,8 @@ impl Edit {
         keys
     }
 
-    /// The clauses that the edit changes in a schedule. Those in `guessed` are read as what they probably mean: to write or to
-    /// leave out that is a change, too.
+    /// The clauses that the edit changes in a schedule. Clauses in `guessed` were misspelt and read as their likely
+    /// meaning; writing or removing one counts as a change.
     pub(crate) fn changes(&self, schedule: &Schedule, guessed: &[Change]) -> Vec<Change> {
         let Some(after) = self.apply(schedule) else { return Vec::new() };
         let mut touched = self.sets();
@@ -49,7 +49,7 @@ impl Edit {
     }
 }
 
-/// The clauses that settle `key`. One that is given twice says the same as one that is given once.
+/// The clauses that settle `key`, without exact duplicates.
 fn said(schedule: &Schedule, key: Key) -> Vec<&Clause> {
     let mut said: Vec<&Clause> = Vec::new();
     for clause in schedule.clauses().filter(|clause| clause.key() == key) {
@@ -61,12 +61,12 @@ fn said(schedule: &Schedule, key: Key) -> Vec<&Clause> {
 }
 
 impl Diagnostic {
-    /// The same about a misspelt word, where `word` was probably meant.
+    /// Adds the suggestion that a misspelt word was meant to be `word`.
     pub(crate) fn meant(self, word: &str) -> Diagnostic {
         self.help(format!("did you mean `{word}`?")).spell(word)
     }
 
-    /// The same, with a text to write in place of what the span covers, in the clause that the diagnostic is about.
+    /// Adds a fix that replaces the text under the span, in the clause of this diagnostic.
     pub(crate) fn spell(self, text: impl Into<String>) -> Diagnostic {
         let key = table::find(&self.clause).map(|info| info.key);
         self.fix(Fix::of(key, Edit::Spell(text.into())))

@@ -1,4 +1,4 @@
-//! The clauses as data: exactly what the user wrote, before any default.
+//! The clauses as data: exactly as written, before any default.
 
 use serde::Serialize;
 
@@ -111,7 +111,7 @@ impl Clause {
     }
 }
 
-/// Element types as written; what is absent has a default that depends on the rest.
+/// Element types as written; the default of an absent type depends on the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TypesClause {
     /// `types(T)`: the type of A, B and D.
@@ -177,7 +177,7 @@ pub enum Atom {
 pub struct VectorClause {
     /// The upper bound for every access.
     pub all: Option<u32>,
-    /// The width of global accesses to A, demanded.
+    /// The demanded width of global accesses to A.
     pub a: Option<u32>,
     /// The same for B.
     pub b: Option<u32>,
@@ -188,7 +188,7 @@ pub struct VectorClause {
 }
 
 impl VectorClause {
-    /// The same with the width of the matrix called `name` demanded.
+    /// The same clause, demanding `width` for the matrix called `name`.
     pub(crate) fn with(self, name: &str, width: u32) -> VectorClause {
         match name {
             "a" => VectorClause { a: Some(width), ..self },
@@ -218,7 +218,7 @@ pub enum SharedClause {
 pub struct StagedOrder {
     /// The contiguous dimension.
     pub fast: Fast,
-    /// How its rows are kept out of each other's banks.
+    /// How its rows avoid bank conflicts.
     pub skew: Skew,
 }
 
@@ -233,7 +233,7 @@ pub enum Skew {
     Swizzle(u32),
 }
 
-/// What to do when registers do not suffice.
+/// The policy for a kernel that needs too many registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Spills {
     /// Compile anyhow.
@@ -242,39 +242,39 @@ pub enum Spills {
     Refuse,
 }
 
-/// How fragments are read, as written.
+/// The prefetching of fragments, as written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PrefetchClause {
-    /// Steps of k by which they are read ahead.
+    /// The prefetch distance, in steps of k.
     pub steps: u32,
     /// Whether the assembler may move the reads; by default it may.
     pub reads: Option<Reads>,
 }
 
-/// When sums are promoted, and how, as written.
+/// The promotion of sums, as written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PromoteClause {
     /// Elements of k between two promotions.
     pub every: u32,
-    /// What becomes of rounding errors; by default they are lost.
+    /// The treatment of rounding errors; by default they are lost.
     pub rounding: Option<Rounding>,
 }
 
 /// How tiles are loaded as written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LoadClause {
-    /// The way of the tiles of A and B.
+    /// How K-tiles of A and B are loaded.
     pub way: Load,
-    /// That of C; by default through registers.
+    /// How C is loaded; by default through registers.
     pub c: Option<LoadC>,
 }
 
 /// How D is stored as written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StoreClause {
-    /// The way.
+    /// How D is stored.
     pub way: Store,
-    /// Where the tile of D is on its way; by default in the ring, or with `specialize` in memory of its own.
+    /// The memory of the staged tile of D: by default the ring, or with `specialize` its own.
     pub memory: Option<StageMemory>,
 }
 
@@ -287,7 +287,7 @@ pub struct RasterClause {
     pub along: Option<Along>,
 }
 
-/// K divided among blocks.
+/// Split-K: K divided among blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SplitKClause {
     /// Parts.
@@ -296,7 +296,7 @@ pub struct SplitKClause {
     pub reduce: Option<Reduce>,
 }
 
-/// Which operands are copied into the workspace first, unless they can be loaded as they are.
+/// The operands to copy into the workspace first, unless they can be loaded directly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PackClause {
     /// A.
@@ -305,7 +305,7 @@ pub struct PackClause {
     pub b: bool,
 }
 
-/// Which operands one load brings to several blocks.
+/// The operands that one load multicasts to several blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MulticastClause {
     /// A.
@@ -323,12 +323,12 @@ pub enum Fetch {
     Multicast,
 }
 
-/// Roles of warps as written.
+/// Warp specialization as written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SpecializeClause {
-    /// Who copies.
+    /// The warps that copy.
     pub producers: WarpCount,
-    /// Who multiplies; `None` with `atom(fma)`: the warps that `tile` and `thread` make.
+    /// The warps that multiply; `None` with `atom(fma)`: the warps that `tile` and `thread` make.
     pub consumers: Option<WarpCount>,
     /// How consumers share the work.
     pub roles: Option<Roles>,
@@ -358,7 +358,7 @@ impl WarpCount {
 pub enum Roles {
     /// Parts of the same tile.
     Cooperative,
-    /// Tiles in turn.
+    /// Whole tiles in turn.
     Pingpong,
 }
 
@@ -371,8 +371,8 @@ pub struct RegistersClause {
     pub consumer: u32,
 }
 
-/// f32 products from narrower ones: each operand is the sum of planes of a 16-bit type, the largest first, and products of
-/// planes are added up.
+/// f32 products from narrower ones: each operand is a sum of 16-bit planes, largest first, and the products of planes
+/// are added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Emulation {
@@ -380,7 +380,7 @@ pub enum Emulation {
     Bf16x3,
     /// Six bf16 products.
     Bf16x6,
-    /// Nine bf16 products: all of three planes.
+    /// Nine bf16 products: all products of three planes.
     Bf16x9,
     /// Three f16 products.
     F16x3,
@@ -395,12 +395,12 @@ impl Emulation {
         }
     }
 
-    /// Whether the planes are of rows of A and columns of B that are scaled by powers of two: f16 has few exponents.
+    /// Whether the planes hold rows of A and columns of B scaled by powers of two: f16 has a small exponent range.
     pub fn scales(self) -> bool {
         self.factor() == DType::F16
     }
 
-    /// Planes of each operand in memory. With nine products the last one is there twice, see [`pairs`].
+    /// Planes of each operand in memory. With nine products the last plane is stored twice, see [`pairs`].
     pub fn planes(self) -> u32 {
         match self {
             Emulation::Bf16x3 | Emulation::F16x3 => 2,
@@ -409,27 +409,27 @@ impl Emulation {
         }
     }
 
-    /// The planes of A and B that are multiplied, from the smallest products to the largest.
+    /// The pairs of planes of A and B to multiply, smallest products first.
     pub fn pairs(self) -> Vec<(u32, u32)> {
         pairs(self.planes())
     }
 }
 
-/// Planes in memory of operands of which all products of planes are added up.
+/// Planes in memory if all nine products are added.
 pub const ALL_PRODUCTS: u32 = 4;
 
-/// How much smaller a plane is than the first: by this power of the planes' unit roundoff.
+/// The magnitude of a plane relative to the first, as a power of the planes' unit roundoff.
 pub fn size(plane: u32) -> u32 {
-    // The fourth plane is the third.
+    // The fourth plane repeats the third.
     plane.min(2)
 }
 
-/// The planes of A and B that are multiplied, of as many in memory, from the smallest products to the largest: those whose
-/// sizes add up to less than the number of planes, or, of [`ALL_PRODUCTS`] planes, all nine of three.
+/// The pairs of planes of A and B to multiply, smallest products first, for `planes` planes in memory. The sizes of a
+/// pair add up to less than the number of planes; [`ALL_PRODUCTS`] planes make all nine products of three.
 ///
-/// Infinity is in the last plane of two or three, which is only multiplied by first planes, since infinity times the zeros of
-/// other planes would be NaN. So where it takes part in more products, there is a fourth plane: the third without infinity and
-/// NaN, for the products that are not with first planes.
+/// Infinity is stored in the last of two or three planes. Only first planes multiply it, since infinity times the zeros
+/// of other planes would be NaN. If the last plane takes part in more products, a fourth plane repeats the third
+/// without infinity and NaN, for products with planes other than the first.
 pub fn pairs(planes: u32) -> Vec<(u32, u32)> {
     let distinct = planes.min(3);
     let of_sum = |sum: u32| (0..distinct).rev().filter_map(move |a| Some((a, sum.checked_sub(a)?)));
@@ -442,7 +442,7 @@ pub fn pairs(planes: u32) -> Vec<(u32, u32)> {
 pub struct Expectation {
     /// The figure.
     pub metric: Metric,
-    /// How it compares.
+    /// The comparison.
     pub relation: Relation,
     /// The limit, in the figure's own unit.
     pub limit: Figure,
@@ -457,13 +457,13 @@ pub enum Metric {
     Registers,
     /// Bytes of machine code of an entry: known once the PTX is assembled.
     CodeBytes,
-    /// Passes over the banks of shared memory that are lost to conflicts, in the sample product of [`Plan::sample`].
+    /// Bank-conflict passes: extra passes over the banks of shared memory in the sample product of [`Plan::sample`].
     ///
     /// [`Plan::sample`]: crate::plan::Plan::sample
     BankConflicts,
-    /// 32-byte sectors of global memory that a warp's load of A or B touches, on average over the same product.
+    /// 32-byte sectors of global memory per warp load of A or B, on average over the same product.
     SectorsPerLoad,
-    /// Loads from shared and global memory in the main loop for each multiply-add, both counted as instructions of warps.
+    /// Shared and global loads per multiply-add in the mainloop, both counted as warp instructions.
     LoadsPerFma,
     /// Blocks per multiprocessor that the kernel is compiled for.
     Occupancy,
@@ -473,12 +473,12 @@ pub enum Metric {
     Shared,
     /// Threads per block.
     Threads,
-    /// Largest `|D - A B|` of an element relative to its `|A| |B|`, for random A and B: known once a device has multiplied
-    /// them.
+    /// Largest `|D - A B|` of an element relative to its `|A| |B|`, for random A and B: known once a device has
+    /// multiplied them.
     MaxError,
 }
 
-/// Which stage knows a figure.
+/// The stage that knows a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Knower {
     /// The plan.
@@ -490,7 +490,7 @@ pub enum Knower {
 }
 
 impl Metric {
-    /// The first that knows it.
+    /// The first stage that knows it.
     pub fn knower(self) -> Knower {
         match self {
             Metric::Spills | Metric::Registers | Metric::CodeBytes => Knower::Assembler,
@@ -504,13 +504,13 @@ impl Metric {
         matches!(self, Metric::Spills | Metric::Shared | Metric::CodeBytes)
     }
 
-    /// Whether it need not be whole.
+    /// Whether it may be a fraction.
     pub fn is_fraction(self) -> bool {
         let averages = matches!(self, Metric::SectorsPerLoad | Metric::LoadsPerFma | Metric::OccupancyPercent);
         averages || self == Metric::MaxError
     }
 
-    /// The unit that is printed after the figure.
+    /// The unit printed after the figure.
     pub fn unit(self) -> &'static str {
         match self {
             Metric::OccupancyPercent => " %",

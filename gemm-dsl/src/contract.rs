@@ -1,7 +1,8 @@
-//! Checks the contracts of `expect` against figures: those that a plan knows, and the wording for all of them.
+//! Compares the contracts of `expect` with figures: the figures that a plan knows, and the wording for all of them.
 //!
-//! A figure belongs to an entry. Averages and bank conflicts are those of the first, which runs where operands are aligned:
-//! a contract about them is a statement about the fast path. Occupancy, and what the assembler says, hold for every entry.
+//! A figure belongs to an entry. Averages and bank conflicts describe the first entry, which runs for aligned operands:
+//! a contract about them is a statement about the fast path. Occupancy and the assembler's figures apply to every
+//! entry.
 
 use std::fmt;
 
@@ -22,14 +23,14 @@ use crate::words::Word;
 /// The error of one rounding to f32.
 const ROUNDING: f64 = 1.0 / (1u64 << 24) as f64;
 
-/// A contract and the figure it is held against.
+/// A contract and its figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
-    /// As the schedule states it.
+    /// The contract as stated.
     pub contract: Expectation,
-    /// What was found.
+    /// The figure found.
     pub figure: Figure,
-    /// The entry that it belongs to; all entries where absent.
+    /// The entry that the figure belongs to; `None`: all entries.
     pub entry: Option<String>,
     /// Where the figure comes from.
     pub source: FigureSource,
@@ -37,21 +38,21 @@ pub struct Measured {
     pub look_at: String,
 }
 
-/// Where a figure comes from.
+/// The origin of a figure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FigureSource {
     /// The plan, for a target.
     Plan(Target),
-    /// The accesses of the main loop in a product of these extents, counted from the plan.
+    /// The accesses of the mainloop in a product of these extents, counted from the plan.
     Sample(Extent3),
-    /// The assembler that made machine code from the PTX, by name.
+    /// The assembler, by name.
     Assembler(String),
     /// A product of these extents on a device, by name.
     Run(Extent3, String),
 }
 
 impl Measured {
-    /// Whether the contract is kept.
+    /// Whether the figure satisfies the contract.
     pub fn holds(&self) -> bool {
         self.figure.is_number() && self.contract.relation.holds(self.figure, self.contract.limit)
     }
@@ -79,17 +80,17 @@ impl fmt::Display for Measured {
 }
 
 impl Plan {
-    /// The contracts whose figures the plan knows, each with its figure.
+    /// The contracts that the plan decides, each with its figure.
     pub fn measured(&self) -> Vec<Measured> {
         self.known_by(Knower::Plan).flat_map(|contract| self.measure(contract)).collect()
     }
 
-    /// The contracts whose figures are known once the PTX is assembled.
+    /// The contracts that need the assembled PTX.
     pub fn unmeasured(&self) -> impl Iterator<Item = &Expectation> {
         self.known_by(Knower::Assembler)
     }
 
-    /// The contracts whose figures are known once a device has run the kernel.
+    /// The contracts that need a run on a device.
     pub fn unrun(&self) -> impl Iterator<Item = &Expectation> {
         self.known_by(Knower::Device)
     }
@@ -98,7 +99,7 @@ impl Plan {
         self.expect.iter().filter(move |contract| contract.metric.knower() == knower)
     }
 
-    /// A contract's figure, where the plan knows it.
+    /// A contract's figure, if the plan knows it.
     pub(crate) fn measure(&self, contract: &Expectation) -> Vec<Measured> {
         let metric = contract.metric;
         let measured = |figure, entry: Option<&Variant>, source| Measured {
@@ -178,8 +179,8 @@ impl Plan {
         }
     }
 
-    /// What makes the error of an emulated product smaller than it is with the mode and the promotions of the schedule: modes that
-    /// leave less of a product of two elements than one rounding of f32 does, and shorter or more exact sums.
+    /// Suggestions that reduce the error of an emulated product: modes that drop less of each elementary product, if
+    /// the current mode drops more than one f32 rounding, and shorter or more exact sums.
     fn more_exact(&self, emulate: Emulate) -> String {
         let clauses = &self.clauses;
         let lacks = |emulation: Emulation| emulation.promise().relative();
@@ -199,7 +200,7 @@ impl Plan {
         if all.is_empty() { clauses.types.clone() } else { all.join(", and ") }
     }
 
-    /// The resource that keeps a multiprocessor from holding more blocks.
+    /// The resource that limits the blocks per multiprocessor.
     fn limits_occupancy(&self) -> String {
         let clauses = &self.clauses;
         let resident = self.variants.first().map_or(1, |variant| self.resident_blocks(variant));

@@ -1,4 +1,4 @@
-//! What is reported to a user: the clause, the value, the limit, and a fix that works.
+//! A report to the user: the clause, the value, the limit, and a fix that works.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub enum Severity {
     Note,
 }
 
-/// Who has to change something.
+/// Who has to act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -30,22 +30,22 @@ pub enum Kind {
 /// A change that removes the error and adds none.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Fix {
-    /// What to write, or to leave out.
+    /// The text to write or to leave out.
     #[serde(flatten)]
     pub edit: Edit,
     /// The clauses that it changes.
     pub changes: Vec<Change>,
 }
 
-/// What a fix does to the text of a schedule.
+/// The effect of a fix on the text of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Edit {
-    /// Write this text in place of what the span covers.
+    /// Write this text in place of the span.
     Spell(String),
-    /// Use these clauses, each in place of the one of its kind if there is one.
+    /// Use these clauses, each in place of an existing one of its kind.
     Set(String),
-    /// Leave the clause of this name out.
+    /// Leave out the clause of this name.
     Remove(String),
 }
 
@@ -58,12 +58,12 @@ impl fmt::Display for Edit {
     }
 }
 
-/// Which clauses a fix may change.
+/// The clauses that a fix may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// Those that say how the product is computed.
+    /// Clauses that say how the product is computed.
     Method,
-    /// Also those that state what is computed, the contracts or the target.
+    /// Also clauses that state the product, the contracts or the target.
     All,
 }
 
@@ -79,12 +79,12 @@ impl Scope {
 pub struct Change {
     /// Its name.
     pub clause: &'static str,
-    /// What it is about.
+    /// Its group.
     pub group: Group,
 }
 
 impl Fix {
-    /// What the user asks for and the fix changes, one group each. If there is none, it only changes how the product is computed.
+    /// The groups of user requests that the fix changes. If empty, it only changes how the product is computed.
     pub fn given(&self) -> Vec<Group> {
         let mut groups: Vec<Group> =
             self.changes.iter().map(|change| change.group).filter(|group| group.is_given()).collect();
@@ -97,21 +97,21 @@ impl Fix {
 /// One diagnostic.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Diagnostic {
-    /// Name of the broken rule: stable, short, for tests and tools.
+    /// Name of the broken rule: stable and short, for tests and tools.
     pub rule: &'static str,
     /// Error or note.
     pub severity: Severity,
-    /// A broken rule, or something that does not work yet.
+    /// A broken rule, or a missing feature.
     pub kind: Kind,
-    /// Name of the clause that it is about; `schedule` if it is not about a single clause.
+    /// Name of its clause; `schedule` if it is not about a single clause.
     pub clause: String,
-    /// What is wrong: the clause, its value, the limit.
+    /// The error: the clause, its value, the limit.
     pub message: String,
-    /// What to do about it.
+    /// The remedy.
     pub help: Option<String>,
-    /// The same as data: the help names what it writes or leaves out.
+    /// The remedy as data: the clauses that the help names.
     pub fix: Option<Fix>,
-    /// Where it is, if the schedule came from text or tokens.
+    /// Its place, if the schedule came from text or tokens.
     pub span: Option<Span>,
 }
 
@@ -135,17 +135,17 @@ impl Diagnostic {
         Diagnostic { severity: Severity::Note, ..Diagnostic::error(rule, clause, message) }
     }
 
-    /// The same, with a help text.
+    /// Adds a help text.
     pub fn help(self, help: impl Into<String>) -> Diagnostic {
         Diagnostic { help: Some(help.into()), ..self }
     }
 
-    /// The same, at a place.
+    /// Adds a place.
     pub fn at(self, span: Span) -> Diagnostic {
         Diagnostic { span: Some(span), ..self }
     }
 
-    /// The same, with a change that repairs it.
+    /// Adds a change that repairs it.
     pub fn fix(self, fix: Fix) -> Diagnostic {
         Diagnostic { fix: Some(fix), ..self }
     }

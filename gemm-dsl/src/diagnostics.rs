@@ -7,9 +7,9 @@ use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
 use crate::diagnostic::{Diagnostic, Severity};
 
-/// All diagnostics about one schedule, in the order of the source.
+/// All diagnostics of one schedule, in source order.
 ///
-/// The text has the layout of the Rust compiler's diagnostics, with the lines of the schedule if it came from text:
+/// The text follows the layout of the Rust compiler's diagnostics, with lines of the schedule if it came from text:
 ///
 /// ```
 /// let errors = "tile(128, 128, 8);\nthread(8, 8);\nstage(2);".parse::<ptx_gemm_dsl::Schedule>().unwrap_err();
@@ -35,23 +35,22 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
-    /// Diagnostics about a schedule that did not come from text.
+    /// Diagnostics of a schedule that did not come from text.
     pub fn new(list: Vec<Diagnostic>) -> Diagnostics {
         Diagnostics { list, ..Diagnostics::default() }
     }
 
-    /// The same, about `source`, whose lines are shown.
+    /// Adds the source text, to show its lines.
     pub fn in_text(self, source: Option<Arc<str>>) -> Diagnostics {
         Diagnostics { source, ..self }
     }
 
-    /// The same, with the name of the file that the text came from.
+    /// Adds the name of the file that the text came from.
     pub fn named(self, name: impl Into<String>) -> Diagnostics {
         Diagnostics { name: Some(name.into()), ..self }
     }
 
-    /// The same, about a text that a macro assembled at this place of the program; a note under each diagnostic names
-    /// the place.
+    /// Adds the place in the program where a macro assembled the text; a note under each diagnostic names it.
     pub fn written_at(self, place: impl Into<String>) -> Diagnostics {
         Diagnostics { written_at: Some(place.into()), ..self }
     }
@@ -71,7 +70,7 @@ impl Diagnostics {
         self.list.iter().filter(|diagnostic| diagnostic.severity == Severity::Error)
     }
 
-    /// How many there are.
+    /// The number of diagnostics.
     pub fn len(&self) -> usize {
         self.list.len()
     }
@@ -81,7 +80,7 @@ impl Diagnostics {
         self.list.is_empty()
     }
 
-    /// The text with the colours of a terminal.
+    /// The text with terminal colours.
     pub fn styled(&self) -> String {
         self.render(&Renderer::styled())
     }
@@ -150,7 +149,7 @@ impl fmt::Display for Diagnostics {
     }
 }
 
-/// The same text: `main` may return this error and a user reads it.
+/// The same text as `Display`: `main` may return this error, and a user reads it.
 impl fmt::Debug for Diagnostics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f)?;

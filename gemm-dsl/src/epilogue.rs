@@ -1,7 +1,8 @@
 //! The epilogue: the expression that turns an accumulator into an element of D.
 //!
-//! `|acc, c, alpha, beta, bias| relu(alpha * acc + beta * c + bias[n])`: `acc` is the accumulator, `c` the element of
-//! C, a name indexed by `[m]` or `[n]` a vector with one element per row or column of D, any other name a run-time scalar.
+//! `|acc, c, alpha, beta, bias| relu(alpha * acc + beta * c + bias[n])`: `acc` is the accumulator and `c` the element
+//! of C. A name indexed by `[m]` or `[n]` is a vector with one element per row or column of D. Any other name is a
+//! run-time scalar.
 
 use std::collections::BTreeSet;
 
@@ -48,7 +49,7 @@ pub enum BinaryOp {
 }
 
 impl Function {
-    /// How many arguments it takes.
+    /// The number of arguments.
     pub fn arity(self) -> usize {
         match self {
             Function::Min | Function::Max => 2,
@@ -57,7 +58,7 @@ impl Function {
         }
     }
 
-    /// Instructions of one call in f32, at most: that of an older target takes a few more.
+    /// Maximum instructions of one call in f32; older targets take a few more.
     pub fn instructions(self) -> u32 {
         match self {
             Function::Abs => 1,
@@ -71,20 +72,20 @@ impl Function {
         }
     }
 
-    /// True for the functions whose value is one of their arguments, or 0.
+    /// True for functions that return one of their arguments, or 0.
     pub fn chooses(self) -> bool {
         matches!(self, Function::Relu | Function::Min | Function::Max | Function::Clamp)
     }
 
-    /// True for the functions that only floating-point types have.
+    /// True for functions of floating-point types only.
     pub fn is_transcendental(self) -> bool {
         use Function::{Exp, Gelu, GeluTanh, Sigmoid, Silu, Tanh};
         matches!(self, Exp | Tanh | Sigmoid | Gelu | GeluTanh | Silu)
     }
 
-    /// The largest error of a transcendental function: relative to its value, of `gelu` in both forms relative to its
-    /// argument, where the value is the difference of nearly equal numbers. Values below 2^-126 may also be 0, and so may
-    /// those of the `sigmoid` within `silu`.
+    /// The largest error of a transcendental function, relative to its value. For both forms of `gelu` it is relative
+    /// to the argument, since the value can be the difference of nearly equal numbers. Values below 2^-126 may also be
+    /// 0, and so may those of the `sigmoid` within `silu`.
     pub const ERROR: f64 = 1.0 / (1 << 20) as f64;
 }
 
@@ -110,7 +111,7 @@ pub enum Axis {
 }
 
 impl Axis {
-    /// The dimension that has its place in the transpose of D.
+    /// The corresponding dimension of the transpose of D.
     pub fn transposed(self) -> Axis {
         match self {
             Axis::M => Axis::N,
@@ -145,15 +146,15 @@ pub enum Expr {
 pub struct Vector {
     /// Its name in the schedule.
     pub name: String,
-    /// Whether it has an element per row or per column of D.
+    /// The dimension of D that indexes it.
     pub axis: Axis,
 }
 
 /// The epilogue of a schedule.
 ///
 /// `x * y + z` is one fused multiply-add, left to right. A run-time scalar equal to 0 that multiplies `acc` or `c`
-/// drops that operand without reading it (it then counts as 0); every other 0 times NaN follows IEEE. relu, min, max
-/// and clamp propagate NaN.
+/// drops that operand without reading it, and the operand counts as 0. Any other 0 times NaN follows IEEE. relu, min,
+/// max and clamp propagate NaN.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Epilogue {
     /// Names of the run-time scalars, in the order they were declared.
@@ -172,13 +173,13 @@ impl Epilogue {
         Epilogue { scalars: Vec::new(), vectors: Vec::new(), declared: vec!["acc".into()], expr: Expr::Acc }
     }
 
-    /// The same for the transpose of D.
+    /// The same epilogue for the transpose of D.
     pub fn transposed(&self) -> Epilogue {
         let of = |vector: &Vector| Vector { name: vector.name.clone(), axis: vector.axis.transposed() };
         Epilogue { vectors: self.vectors.iter().map(of).collect(), ..self.clone() }
     }
 
-    /// Instructions for one element of D, at most.
+    /// Maximum instructions for one element of D.
     pub fn instructions(&self) -> u32 {
         self.expr.instructions()
     }
@@ -188,17 +189,17 @@ impl Epilogue {
         self.expr.any(&|e| matches!(e, Expr::C))
     }
 
-    /// The scalars that each drop every `acc` of the expression when they are 0: nothing has to be summed then.
+    /// The scalars that each drop every `acc` of the expression if they are 0: the mainloop is then unnecessary.
     pub fn dropping_acc(&self) -> Vec<usize> {
         self.dropping(&Expr::Acc)
     }
 
-    /// The scalars that each drop every `c` of the expression when they are 0: C is not read then.
+    /// The scalars that each drop every `c` of the expression if they are 0: C is then not read.
     pub fn dropping_c(&self) -> Vec<usize> {
         self.dropping(&Expr::C)
     }
 
-    /// True if C is read when the scalars have these values.
+    /// True if C is read with these values of the scalars.
     pub fn reads_c(&self, scalars: &[f64]) -> bool {
         self.uses_c() && !self.dropping_c().into_iter().any(|scalar| scalars.get(scalar) == Some(&0.0))
     }
@@ -239,7 +240,7 @@ impl Expr {
         }
     }
 
-    /// The factors of a product chain, left to right: `alpha * acc * s` has three; any other expression is its own only
+    /// The factors of a product chain, left to right: `alpha * acc * s` has three. Any other expression is its own only
     /// factor.
     pub fn factors(&self) -> Vec<&Expr> {
         match self {
@@ -252,8 +253,7 @@ impl Expr {
         }
     }
 
-    /// The scalars that are factors of this product, ignoring signs, and those that are factors of the enclosing
-    /// product.
+    /// The scalar factors of this product, ignoring signs, and those of the enclosing product.
     pub fn scalar_factors(&self, around: &BTreeSet<usize>) -> BTreeSet<usize> {
         let scalar = |factor: &Expr| match factor.without_sign() {
             Expr::Scalar(index) => Some(*index),
@@ -262,8 +262,8 @@ impl Expr {
         around.iter().copied().chain(self.factors().into_iter().filter_map(scalar)).collect()
     }
 
-    /// For each occurrence of `operand`, which is [`Expr::Acc`] or [`Expr::C`], the scalars that are factors of the same
-    /// product. A sign does not end a product; anything else does.
+    /// For each occurrence of `operand` ([`Expr::Acc`] or [`Expr::C`]), the scalar factors of the same product. A sign
+    /// does not end a product; anything else does.
     fn scalars_beside(&self, operand: &Expr, around: &BTreeSet<usize>, out: &mut Vec<BTreeSet<usize>>) {
         match self {
             found if found == operand => out.push(around.clone()),

@@ -1,30 +1,29 @@
-//! The numbers of `expect`: limits, and the figures that are compared with them.
+//! The numbers of `expect`: limits, and the figures to compare with them.
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// The most decimals of a figure: errors of products in f64 have two digits then.
+/// The maximum number of decimals: enough for two digits of the error of an f64 product.
 const DECIMALS: usize = 18;
 
 /// The number of parts that make one.
 const ONE: u128 = 10u128.pow(DECIMALS as u32);
 
-/// A ratio is a whole number of these, the sixth decimal.
+/// Ratios are rounded to multiples of this, the sixth decimal.
 const MILLIONTH: u128 = ONE / 1_000_000;
 
 /// Smaller numbers are printed with an exponent.
 const SMALL: u128 = ONE / 10_000;
 
-/// A number from 0 up with at most eighteen decimals, so that what a diagnostic prints is exactly what was compared.
+/// A non-negative number with at most eighteen decimals, so that diagnostics print exactly the compared value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Figure {
-    /// `u128::MAX` for anything that is not such a number: a builder was given a negative number or NaN, or a kernel
-    /// computed NaN.
+    /// `u128::MAX` for any other value: a builder was given a negative number or NaN, or a kernel computed NaN.
     parts: u128,
 }
 
-/// Of everything that is not a number from 0 up.
+/// The figure of anything that is not a non-negative number.
 const NOT_A_NUMBER: Figure = Figure { parts: u128::MAX };
 
 impl Figure {
@@ -34,12 +33,13 @@ impl Figure {
         Figure { parts: (count + of / 2).checked_div(of).unwrap_or(0) * MILLIONTH }
     }
 
-    /// What was measured, rounded to three digits, and to eighteen decimals. Infinity and NaN are not numbers.
+    /// A measured value, rounded to three digits and to eighteen decimals. Infinity and NaN are not numbers.
     pub fn measured(value: f64) -> Figure {
         format!("{value:.2e}").parse().map_or(NOT_A_NUMBER, |rounded: f64| rounded.into())
     }
 
-    /// Reads `12`, `1_024`, `0.25`, `.25`, `1.` or `1.5e-7`; `None` for anything else, more than eighteen decimals included.
+    /// Reads `12`, `1_024`, `0.25`, `.25`, `1.` or `1.5e-7`; `None` for anything else, including more than eighteen
+    /// decimals.
     pub fn parse(text: &str) -> Option<Figure> {
         let (digits, shift) = text.split_once(['e', 'E']).map_or(Some((text, 0)), |(digits, exponent)| {
             let shift: usize = exponent.strip_prefix('-')?.parse().ok()?;
@@ -50,9 +50,9 @@ impl Figure {
         figure.parts.is_multiple_of(divisor).then_some(Figure { parts: figure.parts / divisor })
     }
 
-    /// The same without an exponent.
+    /// Reads a number without an exponent.
     fn decimal(text: &str) -> Option<Figure> {
-        // A point has digits on one side at least.
+        // At least one side of the point has digits.
         let (whole, fraction) = match text.split_once('.') {
             None => (text, "0"),
             Some(("", "")) => return None,
@@ -94,12 +94,12 @@ impl From<u64> for Figure {
 }
 
 impl From<f64> for Figure {
-    /// The shortest decimal number that is this f64, rounded to eighteen decimals. A negative number, an infinity or NaN
-    /// is refused when the schedule is checked.
+    /// The shortest decimal number that reads as this f64, rounded to eighteen decimals. Checking the schedule rejects
+    /// a negative number, an infinity or NaN.
     fn from(value: f64) -> Figure {
         let shortest = value.to_string();
         let rounded = format!("{value:.DECIMALS$}");
-        // Whole numbers beyond what text may have.
+        // Whole numbers larger than text may contain.
         let large = || (value.is_finite() && value >= 0.0 && value < u64::MAX as f64).then(|| (value as u64).into());
         Figure::decimal(&shortest).or_else(|| Figure::decimal(&rounded)).or_else(large).unwrap_or(NOT_A_NUMBER)
     }

@@ -1,8 +1,8 @@
 //! `gemmc fmt`: the canonical text of a schedule, with its comments.
 //!
-//! One clause a line, each as [`Schedule`] prints it. A comment stays before, after or inside its clause, and a blank
-//! line between clauses is kept. A clause with a comment inside is left as it was written, since its parts have no
-//! lines of their own.
+//! One clause per line, each as [`Schedule`] prints it. A comment stays before, after or inside its clause, and a blank
+//! line between clauses stays. A clause with a comment inside stays as written, since its parts are not on separate
+//! lines.
 
 use std::ops::Range;
 
@@ -21,7 +21,7 @@ use crate::schedule::Schedule;
 /// ```
 ///
 /// # Errors
-/// Returns diagnostics for whatever cannot be read.
+/// Returns diagnostics for everything that cannot be read.
 pub fn format(text: &str) -> Result<String, Diagnostics> {
     let parsed = Schedule::read(text);
     if !parsed.errors.is_empty() {
@@ -30,7 +30,7 @@ pub fn format(text: &str) -> Result<String, Diagnostics> {
     let mut out = String::new();
     let mut end = 0;
     for Item { clause, span } in &parsed.items {
-        // Everything that was read from text has a span.
+        // Every item read from text has a span.
         let Some(span) = span else { continue };
         let place = span.start as usize..span.end as usize;
         between(&text[end..place.start], &mut out);
@@ -53,14 +53,14 @@ fn clause_text(clause: &Clause, written: &str, out: &mut String) {
     out.push('\n');
 }
 
-/// Formats what is between two clauses: comments and blank lines are kept.
+/// Formats the text between two clauses: comments and blank lines stay.
 fn between(gap: &str, out: &mut String) {
     let mut end = 0;
     for Range { start, end: stop } in comments(gap) {
         let (before, comment) = (&gap[end..start], gap[start..stop].trim_end());
         let lines = before.matches('\n').count();
         if lines == 0 && !out.is_empty() && !(end > 0 && gap[..end].ends_with('\n')) {
-            // On the line of what precedes it.
+            // On the line of the preceding text.
             out.truncate(out.trim_end_matches('\n').len());
             out.push(' ');
         } else {
@@ -73,7 +73,7 @@ fn between(gap: &str, out: &mut String) {
     blank(gap[end..].matches('\n').count(), out);
 }
 
-/// At most one empty line where there were several.
+/// At most one empty line.
 fn blank(lines: usize, out: &mut String) {
     if lines > 1 && !out.is_empty() && !out.ends_with("\n\n") {
         out.push('\n');
@@ -101,7 +101,7 @@ fn comments(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// The length of a comment that may hold others.
+/// The length of a block comment, which may be nested.
 fn block(text: &str) -> usize {
     let (mut depth, mut at) = (0, 0);
     while at < text.len() {

@@ -1,7 +1,7 @@
-//! What the language has but the compiler does not implement yet; this is the only place that says so.
+//! The parts of the language that the compiler does not implement yet; no other place lists them.
 //!
-//! A line is deleted here when its lowering lands. Nothing else in this crate knows what is implemented: every other
-//! rule checks the clause as the language defines it.
+//! Delete a line here when its lowering lands. Nothing else in this crate knows what is implemented: every other rule
+//! checks the clause as the language defines it.
 
 use std::any::Any;
 
@@ -12,7 +12,7 @@ use crate::keys::Key;
 use crate::types::DType;
 use crate::words::Word;
 
-/// Something that a schedule asks for and that does not work yet.
+/// A feature that a schedule asks for and that does not work yet.
 pub(crate) struct Missing {
     /// The clause that asks for it.
     pub key: Key,
@@ -22,7 +22,7 @@ pub(crate) struct Missing {
     pub instead: Vec<String>,
 }
 
-/// Whether a word of the language works wherever it may be written. Words that do not are never suggested.
+/// Whether a word of the language works in every position. Words that do not are never suggested.
 pub(crate) fn works(word: &dyn Any) -> bool {
     if let Some(dtype) = word.downcast_ref() {
         return matches!(dtype, DType::F64 | DType::F32 | DType::F16 | DType::Bf16 | DType::I32);
@@ -35,7 +35,7 @@ pub(crate) fn has(key: Key) -> bool {
     !UNKNOWN.contains(&key)
 }
 
-/// The clauses that it does not know.
+/// The clauses that the compiler does not know.
 const UNKNOWN: &[Key] = &[];
 
 /// The parts of a clause that do not work, apart from words of [`crate::words`].
@@ -86,7 +86,8 @@ pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
         let whole = clause.to_string();
         match clause {
             Clause::Types(t) if [t.all, t.a, t.b, t.acc, t.c, t.d].iter().flatten().any(|dtype| !works(dtype)) => {
-                // The natural ones of threads, the narrowest that tensor cores have; or threads multiply.
+                // The natural accumulators of threads and the narrowest types of tensor cores; otherwise threads
+                // multiply.
                 let integers = [t.all, t.a, t.b].iter().flatten().all(|dtype| dtype.is_integer());
                 let natural = integers.then_some(DType::I32);
                 let types = natural.into_iter().chain([DType::F32, DType::Bf16, DType::F16]);
@@ -94,7 +95,7 @@ pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
                 let plain = by_threads().map(|text| format!("types(f32); {text}"));
                 lacks(whole, types.chain(plain).collect());
             }
-            // Their approximations are of f32.
+            // Their approximations are for f32.
             Clause::Epilogue(epilogue) if sums_in(DType::F64) => {
                 for (name, function) in Function::TABLE.iter().filter(|(_, function)| function.is_transcendental()) {
                     if epilogue.expr.any(&|e| matches!(e, Expr::Call(called, _) if called == function)) {
@@ -106,7 +107,7 @@ pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
                 let flat = format!("warp({}, {})", warp.m, warp.n);
                 lacks(format!("the depth of {whole}"), vec![flat]);
             }
-            // The shape of f64; those of types that do not work are refused with them.
+            // The f64 shape; `mma(8, 8, 4)` of unsupported types is refused with the types.
             Clause::Atom(Atom::Mma(8, 8, 4)) if multiplies(DType::F64) => lacks(whole, by_threads().collect()),
             clause if !has(clause.key()) => lacks(whole, Vec::new()),
             _ => {}

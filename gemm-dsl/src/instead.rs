@@ -4,15 +4,15 @@ use crate::clause::{Atom, Clause, TileClause};
 use crate::terms::Extent2;
 use crate::types::DType;
 
-/// The shapes of 32 lanes, the squarest first.
+/// Arrangements of 32 lanes, squarest first.
 const LANES: [(u32, u32); 6] = [(4, 8), (8, 4), (2, 16), (16, 2), (1, 32), (32, 1)];
 
-/// Columns of 16-bit elements that the narrowest swizzle permutes, and the most of a `wgmma`.
+/// Columns of 16-bit elements in the narrowest swizzle, and the maximum columns of a `wgmma`.
 const SWIZZLED: u32 = 16;
 const MOST_COLUMNS: u32 = 256;
 
-/// Threads multiply, best first: with what the schedule says of a thread; with the thread tiles of its warps; with others, also
-/// where an operand is not loaded as it is in memory.
+/// Alternatives with `atom(fma)`, best first: the schedule's own thread tile; thread tiles that fit its warp tile;
+/// other thread tiles; and another load, which can reorder an operand.
 pub(crate) fn by_threads(warp: Option<TileClause>) -> Vec<String> {
     let of_warp = warp.into_iter().flat_map(|warp| {
         let whole = move |(m, n): &(u32, u32)| warp.m.is_multiple_of(*m) && warp.n.is_multiple_of(*n);
@@ -25,8 +25,8 @@ pub(crate) fn by_threads(warp: Option<TileClause>) -> Vec<String> {
     std::iter::once("atom(fma)".to_string()).chain(threads).chain(with_load).collect()
 }
 
-/// Another type of operands: alone; with a shape that the atom has for it; with a tile that is made of that, and with rows that
-/// are swizzled.
+/// Changes to another operand type: the type alone; with an instruction shape for it; with a tile that the shape
+/// divides; and with swizzled rows.
 pub(crate) fn with_type(dtype: DType, atom: Atom, tile: Option<TileClause>) -> Vec<String> {
     let types = format!("types({dtype})");
     let with = |atom: Atom, depth: u32, columns: u32| {

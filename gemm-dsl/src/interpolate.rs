@@ -1,4 +1,4 @@
-//! Schedules with values from the surrounding Rust code: what `gemm!` with holes expands to.
+//! Schedules with values from the surrounding Rust code: the expansion of `gemm!` with holes.
 
 use std::borrow::Cow;
 
@@ -35,7 +35,7 @@ macro_rules! floats {
     ($($type:ty)+) => {
         $(impl Interpolate for $type {
             fn text(&self) -> Cow<'static, str> {
-                // The shortest text that reads back as this value; a sign binds as a unary minus does.
+                // The shortest text that reads back as this value; a sign binds like a unary minus.
                 format!("{self:?}").into()
             }
         })+
@@ -88,11 +88,11 @@ impl<T: Interpolate + ?Sized> Interpolate for &T {
 pub enum Piece<'a> {
     /// Text, as written.
     Text(&'a str),
-    /// A value to put in.
+    /// A value to insert.
     Value(&'a dyn Interpolate),
 }
 
-/// Something that a schedule can extend: another schedule, or a value that holds one.
+/// A base that a schedule can extend: another schedule, or a value that contains one.
 #[diagnostic::on_unimplemented(
     message = "a schedule cannot extend a value of type `{Self}`",
     label = "a `Gemm` or a `Schedule` can be extended; has `?` been forgotten?"
@@ -114,10 +114,10 @@ impl<T: AsSchedule + ?Sized> AsSchedule for &T {
     }
 }
 
-/// Puts the pieces together, reads them as a schedule that extends `base`, and checks it.
+/// Joins the pieces, reads them as a schedule that extends `base`, and checks it.
 ///
-/// The text is written as the macro's user wrote it, one clause a line, with the values in place, so that errors show
-/// what was read; `place` is its position in the program.
+/// The text has one clause per line, as written in the macro, with the values in place, so that errors show the text
+/// that was read. `place` is its position in the program.
 pub fn construct(pieces: &[Piece<'_>], base: &Schedule, place: &str) -> Result<Schedule, Diagnostics> {
     read(pieces, base).map_err(|diagnostics| diagnostics.written_at(place))
 }

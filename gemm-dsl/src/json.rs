@@ -1,4 +1,4 @@
-//! Instructions and contracts in JSON: written as in the language. Words and types derive theirs, in snake case.
+//! Instructions and contracts in JSON, written as in the language. Words and types derive theirs, in snake case.
 
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
@@ -25,7 +25,7 @@ impl Serialize for Relation {
 }
 
 impl Serialize for Expectation {
-    /// With the unit of the limit, which tells the two kinds of occupancy apart.
+    /// Includes the unit of the limit, which distinguishes the two kinds of occupancy.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Expectation { metric, relation, limit } = self;
         let mut contract = serializer.serialize_struct("Expectation", 4)?;

@@ -1,8 +1,8 @@
-//! Kinds of clauses, what they are about, and sets of them.
+//! Kinds of clauses, their groups, and sets of them.
 
 use serde::Serialize;
 
-/// The setting that a clause determines. A schedule determines each at most once; `double_buffer` and `stages`
+/// The setting that a clause determines. A schedule determines each setting at most once; `double_buffer` and `stages`
 /// determine the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs)]
@@ -13,23 +13,23 @@ pub enum Key {
     Specialize, Registers, Store, Promote, Emulate, Strassen, Tail, Expect,
 }
 
-/// What a clause is about.
+/// The subject of a clause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Group {
-    /// What is computed: `types`, `layout`, `epilogue`, `batch`.
+    /// The product: `types`, `layout`, `epilogue`, `batch`.
     Problem,
     /// The GPU: `target`.
     Target,
-    /// What has to hold of the kernel: `expect`.
+    /// The requirements on the kernel: `expect`.
     Contracts,
     /// How the product is computed: every other clause.
     Method,
 }
 
 impl Group {
-    /// Whether its clauses state what the user asks for. No tool changes them unasked; clauses about the method are means to
-    /// that end.
+    /// Whether its clauses state what the user asks for. No tool changes such a clause unasked; clauses about the
+    /// method are only a means.
     pub const fn is_given(self) -> bool {
         match self {
             Group::Problem | Group::Target | Group::Contracts => true,
@@ -37,7 +37,7 @@ impl Group {
         }
     }
 
-    /// What its clauses state, for messages.
+    /// The subject of its clauses, for messages.
     pub const fn subject(self) -> &'static str {
         match self {
             Group::Problem => "what is computed",
@@ -49,7 +49,7 @@ impl Group {
 }
 
 impl Key {
-    /// What the clause is about.
+    /// The group of the clause.
     pub const fn group(self) -> Group {
         match self {
             Key::Types | Key::Layout | Key::Epilogue | Key::Batch => Group::Problem,

@@ -1,7 +1,8 @@
 //! Schedule text to tokens.
 //!
-//! Never fails halfway: stray characters become [`TokenKind::Other`], so that the grammar can report them together with
-//! everything else. Only text that is too long, nested too deep or unbalanced is refused here, before any recursion.
+//! The lexer never stops halfway: stray characters become [`TokenKind::Other`], so that the grammar can report them
+//! with everything else. Only text that is too long, nested too deep or unbalanced is refused here, before any
+//! recursion.
 
 use std::iter::Peekable;
 use std::str::CharIndices;
@@ -10,13 +11,13 @@ use crate::diagnostic::Diagnostic;
 use crate::span::Span;
 use crate::token::{Delimiter, MAX_DEPTH, Token, TokenKind};
 
-/// Longest schedule text that is accepted, in bytes.
+/// The longest accepted schedule text, in bytes.
 pub const MAX_BYTES: usize = 64 * 1024;
 
-/// The top-level tokens of `text`, and what is wrong between them.
+/// The top-level tokens of `text`, and the errors between them.
 pub fn tokens(text: &str) -> Result<(Vec<Token>, Vec<Diagnostic>), Box<Diagnostic>> {
     if text.len() > MAX_BYTES {
-        // The caller may have stopped reading soon after the limit, so the length of the text would say nothing.
+        // The caller may have stopped reading soon after the limit, so the text's length would be meaningless.
         let message = format!("the schedule is longer than {MAX_BYTES} bytes, the most that are read");
         return Err(Diagnostic::error("text-size", "schedule", message).help("leave clauses or comments out").into());
     }
@@ -35,7 +36,7 @@ struct Lexer<'a> {
 
 impl Lexer<'_> {
     fn run(&mut self) -> Result<Vec<Token>, Box<Diagnostic>> {
-        // One open group: its bracket, where it opened, and the tokens of the level outside it.
+        // The open groups: the bracket, its place, and the tokens of the level outside it.
         let mut open: Vec<(Delimiter, Span, Vec<Token>)> = Vec::new();
         let mut level: Vec<Token> = Vec::new();
         while let Some(c) = self.skip_blank()? {
@@ -85,13 +86,13 @@ impl Lexer<'_> {
         }
     }
 
-    /// True at the point of `.5`, and not at the last point of `4..5`.
+    /// True at the point of `.5`, but not at the last point of `4..5`.
     fn begins_fraction(&self, at: usize) -> bool {
         let rest = self.text.as_bytes().get(at..at + 2);
         rest.is_some_and(|rest| rest[0] == b'.' && rest[1].is_ascii_digit()) && !self.text[..at].ends_with('.')
     }
 
-    /// Digits with underscores, a fraction, an exponent, and whatever letters a user glued to them.
+    /// Digits with underscores, a fraction, an exponent, and any letters glued to them.
     fn number(&mut self) {
         let word = |c: char| c == '_' || c.is_alphanumeric();
         let integer = self.offset();
@@ -112,7 +113,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// Skips white space and comments; the next character, not yet taken.
+    /// Skips white space and comments; returns the next character without taking it.
     fn skip_blank(&mut self) -> Result<Option<char>, Box<Diagnostic>> {
         loop {
             let Some(&(at, c)) = self.chars.peek() else { return Ok(None) };
@@ -131,7 +132,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// A comment of another language: reported, and skipped so that the clauses after it are read.
+    /// A comment in another language's syntax: reported and skipped, so that the clauses after it are read.
     fn hash(&mut self) {
         let start = self.here();
         self.bump();
@@ -141,7 +142,7 @@ impl Lexer<'_> {
         self.bump_while(|c| c != '\n');
     }
 
-    /// Skips a comment that may hold others, as in Rust.
+    /// Skips a block comment, which may be nested as in Rust.
     fn block_comment(&mut self) -> Result<(), Box<Diagnostic>> {
         let start = self.here();
         let mut depth = 0u32;

@@ -1,13 +1,13 @@
 //! The schedule language of ptx-gemm: grammar, checks, diagnostics, plan.
 //!
-//! No GPU and no PTX: a schedule is clauses with spans, a plan is every number that follows from them.
+//! This crate knows no GPU and no PTX. A schedule is clauses with spans; a plan is every number that follows from them.
 //!
 //! ```text
 //! text or macro tokens -> tokens -> clauses -> Schedule -> Plan
 //! ```
 //!
-//! [`Schedule`] is what a user writes and [`Plan`] is what the compiler reads. Between them is one set of rules;
-//! whatever breaks one is reported in [`Diagnostics`].
+//! A user writes a [`Schedule`], and the compiler reads a [`Plan`]. One set of rules leads from one to the other, and
+//! [`Diagnostics`] report every broken rule.
 
 pub mod clause;
 pub mod contract;

@@ -1,4 +1,4 @@
-//! The plan as a table for people: every figure, and what it follows from.
+//! The plan as a table for people: every figure and its source.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -11,8 +11,8 @@ use crate::terms::{Along, Extent2, Fast, Load, Operand, Operands, Param, Side, S
 use crate::types::{Orientation, Problem};
 use crate::words::Word;
 
-/// Rows of two columns under headings. A name and a text need no library for tables, which this crate, a dependency of the
-/// macro, would make everyone compile.
+/// Rows of two columns under headings. Two columns need no table library, which everyone would have to compile, since
+/// the macro depends on this crate.
 #[derive(Default)]
 struct Table {
     text: String,
@@ -49,7 +49,7 @@ impl Display for Plan {
             if told.contains(&params) {
                 continue;
             }
-            // Entries with tensor maps differ from the others in this.
+            // The parameters of entries with tensor maps differ from the others.
             match self.load {
                 Load::Tma => table.heading(&format!("parameters of {}", variant.entry)),
                 Load::Registers | Load::CpAsync => table.heading("parameters"),
@@ -115,7 +115,7 @@ impl Plan {
         if let Some((producer, consumer)) = self.role_registers {
             table.row("registers", format!("{consumer} of a consumer thread, {producer} of a producer thread"));
         }
-        // How many registers there are in all depends on the blocks per multiprocessor, and is a row of each variant.
+        // The total number of registers depends on the blocks per multiprocessor and is a row of each variant.
         table.row("accumulators", format!("{} in {} registers", self.accumulators(), self.accumulator_registers));
     }
 
@@ -171,7 +171,7 @@ impl Plan {
         }
         match self.atom {
             Atom::Fma | Atom::Mma(..) => self.steps_rows(table),
-            // Tensor cores read shared memory, and threads no fragments.
+            // Tensor cores read shared memory; threads read no fragments.
             Atom::Wgmma(_, columns, depth) => {
                 let of_planes = if self.planes_in_slot > 1 { self.pairs() as u32 } else { 1 };
                 let products = of_planes * (self.block.k / depth) * (self.block.n / columns);
@@ -285,7 +285,7 @@ impl Plan {
         table.row("needs multiples of", if needs.is_empty() { "nothing".into() } else { needs.join("; ") });
     }
 
-    /// Whether it is copied in planes, whatever its alignment.
+    /// Whether the operand is always copied as planes.
     fn is_split(&self, operand: Operand) -> bool {
         self.emulate.is_some() && matches!(operand, Operand::A | Operand::B)
     }
@@ -343,7 +343,7 @@ impl Plan {
         )
     }
 
-    /// Floating-point operations per byte that a block reads of A and B.
+    /// Floating-point operations per byte of A and B that a block reads.
     fn intensity(&self) -> f64 {
         let (m, n) = match self.a.placement {
             Some(_) => (self.block.m, self.block.n),
@@ -351,19 +351,19 @@ impl Plan {
             None => (self.geometry.thread.m, self.geometry.thread.n),
         };
         let bytes = f64::from(m * self.a.dtype.bytes()) + f64::from(n * self.b.dtype.bytes());
-        // Of a pair of planes, or of all of them that a slot has.
+        // Per pair of planes, or for all pairs of a slot with every plane.
         let pairs = if self.planes_in_slot > 1 { self.pairs() as f64 / f64::from(self.planes_in_slot) } else { 1.0 };
         2.0 * f64::from(m) * f64::from(n) * pairs / bytes
     }
 
     fn parameter(&self, param: &Param) -> (String, String) {
-        // As a launch names it.
+        // The name that a launch uses.
         let asked = self.problem.asked();
         let (types, epilogue) = (asked.types, &asked.epilogue);
         match &self.problem.asked_param(param) {
             Param::Matrix(operand) => (operand.name().into(), format!("u64, address of {}", types.of(*operand))),
             Param::Map(operand) => {
-                // Of planes, where the operand is split.
+                // The type of the planes, if the operand is split.
                 let planes = self.emulate.filter(|_| matches!(operand, Operand::A | Operand::B));
                 let dtype = planes.map_or(types.of(*operand), |emulate| emulate.by.factor());
                 (format!("map_{}", operand.name()), format!("128 bytes, tensor map of {dtype}"))

@@ -1,4 +1,4 @@
-//! From text to a schedule, and from a schedule to its plan, by way of the rules of [`crate::check`].
+//! From text to a schedule, and from a schedule to its plan, checked by the rules of [`crate::check`].
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use crate::types::Problem;
 impl Schedule {
     /// Reads a schedule from text, such as a `.gemm` file.
     ///
-    /// An error lists everything that is wrong, not only with the grammar.
+    /// An error lists every mistake, not only those of the grammar.
     pub fn parse(text: &str) -> Result<Schedule, Diagnostics> {
         Schedule::parse_for(text, None)
     }
 
-    /// The same, with a target that the rules take into account.
+    /// The same for a target, which the rules take into account.
     pub fn parse_for(text: &str, target: Option<Target>) -> Result<Schedule, Diagnostics> {
         let source: Arc<str> = text.into();
         let parsed = Schedule::read(text);
@@ -28,16 +28,17 @@ impl Schedule {
         if errors.is_empty() { Ok(schedule) } else { Err(check::report(&schedule, target, unknown, errors)) }
     }
 
-    /// What the schedule computes: types, layouts, epilogue, batch.
+    /// The problem that the schedule computes: types, layouts, epilogue, batch.
     pub fn problem(&self) -> Result<Problem, Diagnostics> {
         check::problem(self)
     }
 
-    /// Derives the plan for `target`, or else for the target of the schedule, or else for the first that suffices.
+    /// Derives the plan for `target`, else for the schedule's own target, else for the first that suffices.
     pub fn plan(&self, target: Option<Target>) -> Result<Plan, Diagnostics> {
         check::plan(self, target).map(|(plan, _)| plan)
     }
 
+<<<<<<< HEAD
     /// The plan for `target`, as [`Schedule::plan`] derives it. Its errors are for searches: they come without fixes, since finding
     /// these takes longer than the rules.
     ///
@@ -50,6 +51,11 @@ impl Schedule {
 
     /// The target to compile for where none is asked for: the one that the schedule names, or else the newest that a GPU of
     /// this compute capability runs. `None`, without a GPU, stands for the first whose instructions and limits suffice.
+=======
+    /// The target to compile for if none is requested: the schedule's own target, else the newest one that a GPU of
+    /// this compute capability runs. `None`, without a GPU, stands for the first target with sufficient instructions
+    /// and limits.
+>>>>>>> words-dsl
     pub fn target_on(&self, capability: Option<u32>) -> Option<Target> {
         match self.get(Key::Target) {
             Some(Clause::Target(own)) => Some(*own),
@@ -62,13 +68,13 @@ impl Schedule {
         match self.plan(self.target_on(capability)) {
             // A contract that is broken on this GPU is an error, even if it holds elsewhere.
             Err(errors) if errors.errors().all(|error| error.rule == "expect") => Err(errors),
-            // The plan for a more capable target says what the GPU lacks, when a kernel is loaded on it.
+            // When a kernel of the more capable target is loaded, its plan tells what the GPU lacks.
             Err(_) => self.plan(None),
             plan => plan,
         }
     }
 
-    /// Checks everything that a plan needs; what is legal but worth knowing comes back as notes.
+    /// Checks everything that a plan needs; returns notes about legal but noteworthy things.
     pub fn check(&self) -> Result<Diagnostics, Diagnostics> {
         check::plan(self, None).map(|(_, notes)| notes)
     }

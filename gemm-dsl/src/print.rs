@@ -1,4 +1,4 @@
-//! Clauses to canonical text: what [`crate::schedule::Schedule`] prints and what diagnostics quote.
+//! Clauses to canonical text, for [`crate::schedule::Schedule`] and for quotes in diagnostics.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -222,7 +222,7 @@ impl Display for Epilogue {
     }
 }
 
-/// How tightly the position of an expression binds: an expression there with a looser binding needs parentheses.
+/// How tightly the position of an expression binds: a more loosely binding expression there needs parentheses.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 enum Binding {
     Sum,

@@ -1,32 +1,35 @@
-//! The errors that `emulate` and `strassen` promise: the formulas of the language reference, which prints them from here, and
-//! the tolerances of everything that checks such products.
+//! The error bounds that `emulate` and `strassen` promise. The language reference prints these formulas, and every
+//! check of such products uses them as tolerances.
 //!
 //! # Products of planes
 //!
-//! Let u be the unit roundoff of the planes' type. Each plane is what the ones before it leave of an element, rounded, so
-//! plane p is at most u^p of the element in magnitude, and so is what planes 0 to p - 1 leave. Of the product of two elements
+//! Let u be the unit roundoff of the planes' type. Each plane is an element's remainder after the planes before it,
+//! rounded. Plane p, and the remainder before it, are at most u^p of the element in magnitude. A product of two
+//! elements lacks
 //!
-//! - what is left of either element after its last plane is missing: with p planes, 2 u^p of it; nothing if p planes of bf16
-//!   have the 24 bits of f32;
-//! - the products of planes that are not multiplied are missing: of those whose numbers add up to s, each u^s of it.
+//! - the remainders of both elements after their last plane: with p planes, 2 u^p of the product; nothing if p planes
+//!   of bf16 hold the 24 bits of f32;
+//! - the products of planes that are not multiplied: u^s of the product for each pair of planes with numbers that add
+//!   up to s.
 //!
-//! In absolute terms, an element of f16 is at most half its smallest number off, which is 2^-39 of the largest element of
-//! its row of A or column of B, since these are scaled to at least 2^14; if a scale cannot be that large, 2^-149 is more. An
-//! element of bf16 is at most 2^-134 off, half the smallest number of bf16.
+//! The absolute error of an f16 element is at most half the smallest f16 number. That is 2^-39 of the largest element
+//! of its row of A or column of B, since these are scaled to at least 2^14; if a scale cannot be that large, the error
+//! is below 2^-149. The absolute error of a bf16 element is at most 2^-134, half the smallest bf16 number.
 //!
-//! Sums have the error of as many additions as there are elements of k in a chunk, and of as many as there are chunks. The
-//! products of smaller planes come first, when the sums are small, and add less than as much again.
+//! A sum has the error of one addition per element of k in a chunk, and of one per chunk. The products of smaller
+//! planes come first, while sums are small, and add less than as much again.
 //!
 //! # Products of sums
 //!
-//! Let a and b be the largest magnitudes of A and B, and u_A, u_B and u the unit roundoffs of their types and of the sums of
-//! products. In Winograd's form the elements of S1, S3 and T1, T3 are at most 2 a and 2 b, those of S2 and T2 at most 3 a and
-//! 3 b, and those of S4 and T4 at most 4 a and 4 b; roundings change them by at most 2, 2, 5 and 9 u_A a (u_B b). With half of
-//! the depth, k, the sum D12 has the errors of P1 (a, b), P6 (3 a, 3 b), P5 (2 a, 2 b) and P3 (4 a, b); that of its operands,
-//! `k (3 (5 u_A + 5 u_B) + 2 (2 u_A + 2 u_B) + 9 u_A) a b`; and of its three additions, `(10 + 14 + 18) k u a b`. D21 and D22 have
-//! as much, with A and B exchanged, or P7 in place of P3. The factors below contain one more addition, of what is left of K,
-//! and what is smaller still. They are those of Higham, "Accuracy and Stability of Numerical Algorithms", section 23.2.2,
-//! which also shows why the bound cannot be relative to the elements of `|A| |B|`.
+//! Let a and b be the largest magnitudes of A and B, and u_A, u_B and u the unit roundoffs of their types and of the
+//! sums of products. In Winograd's form the elements of S1 and S3 are at most 2 a, those of S2 at most 3 a, and those
+//! of S4 at most 4 a. Rounding changes S1, S3, S2 and S4 by at most 2, 2, 5 and 9 u_A a. The same holds for T with b
+//! and u_B. Let k be half of the depth. The sum D12 has the errors of P1 (a, b), P6 (3 a, 3 b), P5 (2 a, 2 b) and P3
+//! (4 a, b); the error of its operands, `k (3 (5 u_A + 5 u_B) + 2 (2 u_A + 2 u_B) + 9 u_A) a b`; and the error of its
+//! three additions, `(10 + 14 + 18) k u a b`. D21 and D22 have the same bound, with A and B exchanged, or with P7 in
+//! place of P3. The factors below include one more addition, for the remainder of K, and smaller terms. They are those
+//! of Higham, "Accuracy and Stability of Numerical Algorithms", section 23.2.2, which also shows why the bound cannot
+//! be relative to the elements of `|A| |B|`.
 
 use crate::clause::{Emulation, size};
 use crate::types::DType;
@@ -42,11 +45,12 @@ const SMALLEST: i32 = -149;
 pub struct Promise {
     /// u, the unit roundoff of the planes' type, as a power of two.
     unit: i32,
-    /// What is missing of a product: how many of which power of u.
+    /// The missing part of a product: how many times which power of u.
     missing: (u32, u32),
-    /// e, the largest error of an element as a share of the largest one of its row of A or column of B, as a power of two.
+    /// e, the largest error of an element relative to the largest one of its row of A or column of B, as a power of
+    /// two.
     of_largest: Option<i32>,
-    /// t, and in absolute terms, as a power of two.
+    /// t, the absolute part of that error, as a power of two.
     least: i32,
 }
 
@@ -57,14 +61,14 @@ pub struct Line {
     pub terms: usize,
     /// The sum of the magnitudes of their products: the element of `|A| |B|`.
     pub magnitude: f64,
-    /// The largest magnitude of an element of each.
+    /// The largest magnitude of each.
     pub largest: [f64; 2],
-    /// The sums of the magnitudes of each.
+    /// The sum of the magnitudes of each.
     pub sums: [f64; 2],
 }
 
 impl Promise {
-    /// Of products of as many planes in memory, of which the `products` largest are added up.
+    /// The bound for `planes` planes in memory and the `products` largest products of planes.
     pub fn of(dtype: DType, planes: u32, products: u32) -> Promise {
         let planes = size(planes.saturating_sub(1)) + 1;
         let scaled = dtype == DType::F16;
@@ -75,7 +79,7 @@ impl Promise {
             counted += with_sum(sum);
             sum += 1;
         }
-        // Planes are left out no earlier than the remainders of elements.
+        // The remainders of elements are at most as large as the first missing products of planes.
         let remainders = if sum == planes && unit * planes as i32 > -BITS { 2 } else { 0 };
         Promise {
             unit,
@@ -85,14 +89,14 @@ impl Promise {
         }
     }
 
-    /// r, the largest error of the product of two elements relative to it, apart from absolute errors. The factor contains
-    /// what is smaller still, and the roundings of the planes themselves.
+    /// r, the largest relative error of the product of two elements, apart from absolute errors. The factor covers
+    /// smaller terms and the roundings of the planes themselves.
     pub fn relative(&self) -> f64 {
         let (u, (count, power)) = (2f64.powi(self.unit), self.missing);
         (1.0 + 4.0 * u) * f64::from(count) * u.powi(power as i32)
     }
 
-    /// `e L + t`: the largest absolute error of an element whose row or column has the largest element L.
+    /// `e L + t`: the largest absolute error of an element in a row or column with the largest element L.
     pub fn absolute(&self, largest: f64) -> f64 {
         self.of_largest.map_or(0.0, |e| 2f64.powi(e) * largest) + 2f64.powi(self.least)
     }
@@ -119,13 +123,13 @@ impl Promise {
 }
 
 impl Emulation {
-    /// What it promises.
+    /// Its error bound.
     pub fn promise(self) -> Promise {
         Promise::of(self.factor(), self.planes(), self.pairs().len() as u32)
     }
 }
 
-/// The bound in words, with the letters of [`Promise`]; modes follow it in a table.
+/// The bound as text, with the letters of [`Promise`]; a table of the modes follows it.
 pub(crate) const FORMULA: &str = "\
 (gamma(2 c + K / c + 3) + r) S + 2 (a S_b + b S_a + K (a b + 2^-149))
 ";
@@ -137,13 +141,13 @@ pub struct Quadrants {
     pub levels: u32,
     /// u_A and u_B, the unit roundoffs of the types of A and B.
     pub operands: [f64; 2],
-    /// u, that of the sums of products.
+    /// u, the unit roundoff of the sums of products.
     pub sums: f64,
 }
 
 impl Quadrants {
-    /// The largest error of an element of A B, for a depth and the largest magnitudes of A and B. `product` is the bound of one
-    /// launch.
+    /// The largest error of an element of A B, for a depth and the largest magnitudes of A and B. `product` bounds the
+    /// error of one launch.
     pub fn bound(&self, depth: usize, largest: [f64; 2], product: &dyn Fn(usize, [f64; 2]) -> f64) -> f64 {
         self.at(self.levels, depth, largest, product)
     }
@@ -165,7 +169,7 @@ impl Quadrants {
     }
 }
 
-/// The bound of [`Quadrants`] in words.
+/// The bound of [`Quadrants`] as text.
 pub(crate) const OF_QUADRANTS: &str = "\
 E_0(K, a, b) = the bound without strassen, for operands with all elements a and b
 E_l(K, a, b) = E(a, b) + E(2 a, 2 b) + E(3 a, 3 b) + max(E(4 a, b), E(a, 4 b), E(2 a, 2 b))
@@ -193,7 +197,7 @@ mod tests {
         assert_eq!(Emulation::Bf16x9.promise().relative(), 0.0);
     }
 
-    /// A level multiplies the bound of multiply-adds by 18 / 4, and adds what sums cost.
+    /// A level multiplies the bound of multiply-adds by 18 / 4 and adds the error of the sums.
     #[test]
     fn levels_of_sums() {
         let u = 2f64.powi(-24);

@@ -21,7 +21,7 @@ pub enum State {
     Implemented,
     /// It works, except these words.
     Partly(Vec<&'static str>),
-    /// It is part of the language, and refused.
+    /// It is part of the language, but refused.
     NotYet,
 }
 
@@ -37,9 +37,9 @@ impl fmt::Display for State {
     }
 }
 
-/// The small schedule of an example, without the clause and with it.
+/// The small schedule of an example, without and with the clause.
 pub fn schedules(info: &Info) -> [String; 2] {
-    // The rows are text that a test parses.
+    // The rows are text; a test parses it.
     let read = |text: &str| Schedule::read(text).items.into_iter().map(|item| item.clause);
     let with = |clauses: &str| read(clauses).fold(Schedule::new(), Schedule::clause);
     let (base, clause) = (with(info.base), with(info.example));
@@ -77,11 +77,11 @@ pub enum Entry {
 }
 
 /// The clause or topic of a name. `epilogue` and `layout` are both: a name with parentheses or braces finds the clause,
-/// and the text of the topic begins with the clause. A word that a single clause takes, such as `cp_async`,
-/// finds that clause, and a function finds the epilogue.
+/// and the topic's text begins with the clause. A word that only one clause takes, such as `cp_async`, finds that
+/// clause. A function finds the epilogue.
 ///
 /// # Errors
-/// Returns the name that was probably meant, if there is one.
+/// Returns the intended name, if there is one.
 pub fn find(name: &str) -> Result<Entry, Option<&'static str>> {
     if let Some(topic) = TOPICS.iter().find(|topic| topic.name == name) {
         return Ok(Entry::Topic(topic));
@@ -100,7 +100,7 @@ pub fn find(name: &str) -> Result<Entry, Option<&'static str>> {
     if let Some(topic) = TOPICS.iter().find(|topic| topic.name == "epilogue" && functions().any(|name| name == bare)) {
         return Ok(Entry::Topic(topic));
     }
-    // `wgmma` and `KiB`: neither arguments nor words, but parts of a syntax.
+    // `wgmma` and `KiB` are neither arguments nor words, but parts of a syntax.
     if let [info] = ALL.iter().filter(|info| writes(info, bare)).collect::<Vec<_>>()[..] {
         return Ok(Entry::Clause(info));
     }
@@ -115,7 +115,7 @@ fn writes(info: &Info, word: &str) -> bool {
     words.filter(|word| word.starts_with(char::is_alphabetic)).any(|known| known == word)
 }
 
-/// Whether a word is one of a clause's arguments or of their values.
+/// Whether a word is an argument of a clause or a value of one.
 fn takes(info: &Info, word: &str) -> bool {
     info.arguments.iter().any(|argument| {
         let values = if let Values::Words(words) = argument.values { words() } else { Vec::new() };
@@ -123,7 +123,7 @@ fn takes(info: &Info, word: &str) -> bool {
     })
 }
 
-/// Every clause and every topic in one line each.
+/// All clauses and topics, one per line.
 pub fn overview() -> String {
     let mut text = String::new();
     for info in ALL {
@@ -214,12 +214,12 @@ fn table_of<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String;
     text
 }
 
-/// The text of a row's documentation, without the space at the start of each line.
+/// The text of a row's documentation, without the leading space of each line.
 fn paragraph(text: &str) -> String {
     text.lines().map(|line| line.strip_prefix(' ').unwrap_or(line)).collect::<Vec<_>>().join("\n").trim().to_string()
 }
 
-/// A clause as code; anything else as it is.
+/// A clause as code; any other text unchanged.
 fn code(text: &str) -> String {
     let clause = text.ends_with(')') && !text.contains(' ') || text.contains("(|") || text.contains(" = ");
     if clause { format!("`{text}`") } else { text.to_string() }

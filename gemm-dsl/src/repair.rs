@@ -1,4 +1,4 @@
-//! The repair of `gemmc check --fix`: applies the fixes that diagnostics show, as long as each leaves fewer errors.
+//! The repair of `gemmc check --fix`: applies the fixes that diagnostics show, while each leaves fewer errors.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -18,7 +18,7 @@ pub use crate::diagnostic::Scope;
 pub struct Repair {
     /// The text, with its comments.
     pub text: String,
-    /// What was repaired, in order.
+    /// The repairs, in order.
     pub changes: Vec<Repaired>,
     /// The remaining diagnostics; the text is legal if none of them is an error.
     pub left: Diagnostics,
@@ -27,16 +27,16 @@ pub struct Repair {
 /// A repaired error.
 #[derive(Clone, Debug)]
 pub struct Repaired {
-    /// The error, as it was shown before any fix was applied, with its fix.
+    /// The error with its fix, as shown before any fix was applied.
     pub error: Diagnostic,
-    /// What became of the clauses that say what the user asks for.
+    /// The changes of clauses that state what the user asks for.
     pub given: Vec<Replaced>,
 }
 
 /// A clause before and after a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replaced {
-    /// Which clause.
+    /// The clause.
     pub change: Change,
     /// Its text; `None` if there was none.
     pub before: Option<String>,
@@ -66,8 +66,8 @@ impl Repair {
         self.left.errors().filter(|error| error.fix.as_ref().is_some_and(|fix| !Scope::Method.permits(fix)))
     }
 
-    /// Applies the fixes of all errors that are left; true if one of them led to fewer errors. An error that was shown with
-    /// another fix in the beginning keeps that one: the next repair starts from what is shown then.
+    /// Applies the fixes of all remaining errors; true if one of them leaves fewer errors. An error that was first
+    /// shown with another fix is skipped: the next repair starts from the fix shown then.
     fn round(&mut self, shown: &Diagnostics, target: Option<Target>, scope: Scope) -> bool {
         let stays = |error: &&Diagnostic| {
             let same = |other: &&Diagnostic| (other.rule, &other.message) == (error.rule, &error.message);
@@ -78,7 +78,7 @@ impl Repair {
         let mut next: Vec<Diagnostic> = self.left.errors().filter(permitted).filter(stays).cloned().collect();
         let before = self.changes.len();
         next.sort_by_key(turn);
-        // What was written last in place of something: spellings that overlap are for the next round.
+        // The start of the last spelling that was replaced: overlapping spellings wait for the next round.
         let mut written = u32::MAX;
         for error in next {
             let spelled = error.span.filter(|_| matches!(error.fix, Some(Fix { edit: Edit::Spell(_), .. })));
@@ -97,8 +97,8 @@ impl Repair {
     }
 }
 
-/// When a fix is applied. Spans are those of the text before all changes, so spellings come first, from the last one to the
-/// first. Clauses follow in the order in which their fixes were chosen: what the user asks for changes last.
+/// The order of fixes. Spans refer to the text before all changes, so spellings come first, from last to first. Clauses
+/// follow in the order in which their fixes were chosen; those that state what the user asks for come last.
 fn turn(error: &Diagnostic) -> (bool, Reverse<u32>, bool) {
     match &error.fix {
         Some(Fix { edit: Edit::Spell(_), .. }) => (false, Reverse(error.span.map_or(0, |span| span.start)), false),
@@ -106,7 +106,7 @@ fn turn(error: &Diagnostic) -> (bool, Reverse<u32>, bool) {
     }
 }
 
-/// The clauses about what the user asks for that differ between two texts: in what they say, or, where that is not certain, in
+/// The clauses stating what the user asks for that differ between two texts: in meaning, or, if that is uncertain, in
 /// their text.
 fn replaced(before: &str, after: &str) -> Vec<Replaced> {
     let [old, new] = [before, after].map(Schedule::read);
@@ -123,7 +123,7 @@ fn replaced(before: &str, after: &str) -> Vec<Replaced> {
     given.filter_map(differ).collect()
 }
 
-/// What the clauses of a text that settle `key` say, each once, with its text.
+/// The meaning of each clause of a text that settles `key`, without duplicates, with its text.
 fn said<'t>(text: &'t str, parsed: &Parsed, key: Key) -> Vec<(String, &'t str)> {
     let mut said: Vec<(String, &str)> = Vec::new();
     for Written { span, .. } in parsed.written.iter().filter(|written| written.key == Some(key)) {

@@ -1,13 +1,12 @@
 //! Memory accesses, counted from the plan: bank conflicts, sectors, loads.
 //!
-//! Every access of the main loop, and of a tile of D that passes through shared memory, follows from a plan's numbers, and
-//! so its cost is known before anything is compiled.
-//! The product that is counted is the plan's *sample*: 2 x 2 tiles of D and 4 K-tiles of packed matrices, all of them
-//! whole tiles. The interpreter's counts for the same product are the same (`tests/all/contracts.rs`).
+//! The plan's numbers determine every access of the mainloop and of a tile of D staged in shared memory, so their cost
+//! is known before compilation. The counts are for the plan's *sample*: 2 x 2 tiles of D and 4 K-tiles of packed
+//! matrices, all whole tiles. The interpreter counts the same for this product (`tests/all/contracts.rs`).
 //!
-//! Shared memory has 32 banks of 4 bytes. An access of 8 bytes is served by half-warps, one of 16 bytes by
-//! quarter-warps. Each of these groups takes as many passes as the busiest bank has different words; without conflicts
-//! it would take one for every 32 words.
+//! Shared memory has 32 banks of 4 bytes. Half-warps serve an access of 8 bytes, quarter-warps one of 16 bytes. Each of
+//! these groups takes as many passes as the busiest bank has different words; without conflicts it takes one pass per
+//! 32 words.
 
 use std::collections::BTreeMap;
 
@@ -23,35 +22,34 @@ pub const SAMPLE_TILES: u32 = 2;
 /// K-tiles of the sample.
 pub const SAMPLE_DEPTH: u32 = 4;
 
-/// Banks of shared memory, and bytes of a word of each.
+/// Banks of shared memory, and bytes of a bank's word.
 const BANKS: u32 = 32;
 const WORD: u32 = 4;
 
 /// Bytes of a sector of global memory, the smallest unit of a transfer.
 const SECTOR: u64 = 32;
 
-/// Passes over the banks that some accesses take.
+/// Passes over the banks for some accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passes {
-    /// Instructions of warps.
+    /// Warp instructions.
     pub accesses: u64,
-    /// Passes that they take, those lost to conflicts included.
+    /// All passes, including those lost to conflicts.
     pub passes: u64,
     /// Passes lost to conflicts.
     pub conflicts: u64,
 }
 
-/// The memory accesses of one entry's main loop, and of its way out through shared memory, in the product of
-/// [`Plan::sample`].
+/// The memory accesses of one entry's mainloop, and of its staged tile of D, in the product of [`Plan::sample`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// Multiply-adds, one for each warp.
+    /// Multiply-adds, counted per warp.
     pub fma: u64,
     /// Fragments read from shared memory.
     pub reads: Passes,
     /// K-tiles stored to shared memory.
     pub stores: Passes,
-    /// The number of those K-tiles: the sample's own, and those that pipelines store past the end of k.
+    /// The number of those K-tiles: the sample's own, plus those that pipelines store past the end of k.
     pub stored_tiles: u64,
     /// Loads of A and B from global memory, asynchronous copies included.
     pub loads: u64,
@@ -59,15 +57,14 @@ pub struct Sample {
     pub register_loads: u64,
     /// Sectors that the loads touch.
     pub sectors: u64,
-    /// Elements of D written to shared memory, where tiles of D pass through it; or sums, where the blocks of a cluster exchange
-    /// them.
+    /// Elements of D written to its staged tile, or the sums that the blocks of a cluster exchange.
     pub d_writes: Passes,
-    /// The same read again, to be stored by threads, or by those of all blocks.
+    /// The same data read again: D to be stored by threads, or the exchanged sums.
     pub d_reads: Passes,
 }
 
 impl Sample {
-    /// K-tiles of the sample, all blocks together.
+    /// K-tiles of the sample, over all blocks.
     pub const K_TILES: u64 = (SAMPLE_TILES * SAMPLE_TILES * SAMPLE_DEPTH) as u64;
 
     /// Passes lost to bank conflicts.
@@ -75,32 +72,32 @@ impl Sample {
         [self.reads, self.stores, self.d_writes, self.d_reads].iter().map(|of| of.conflicts).sum::<u64>().into()
     }
 
-    /// Sectors of a load, on average.
+    /// Average sectors per load.
     pub fn sectors_per_load(&self) -> Figure {
         Figure::ratio(self.sectors, self.loads)
     }
 
-    /// Loads for each multiply-add.
+    /// Loads per multiply-add.
     pub fn loads_per_fma(&self) -> Figure {
         Figure::ratio(self.reads.accesses + self.d_reads.accesses + self.register_loads, self.fma)
     }
 }
 
 impl Plan {
-    /// Extents of the product that a plan's figures are counted in.
+    /// Extents of the sample product.
     pub fn sample_extents(&self) -> Extent3 {
         let Extent3 { m, n, k } = self.block;
         Extent3 { m: SAMPLE_TILES * m, n: SAMPLE_TILES * n, k: SAMPLE_DEPTH * k }
     }
 
-    /// Counts the memory accesses of the main loop of `variant`, and of the tiles of D in shared memory.
+    /// Counts the memory accesses of `variant` in the mainloop and in staged tiles of D.
     pub fn sample(&self, variant: &Variant) -> Sample {
         let Geometry { threads, thread, .. } = self.geometry;
         let tiles = u64::from(SAMPLE_TILES * SAMPLE_TILES);
         let k_tiles = tiles * u64::from(SAMPLE_DEPTH);
         let warps = u64::from(threads.div_ceil(WARP));
         let fma = u64::from(thread.m * thread.n * self.block.k) * warps * k_tiles;
-        // Of every pair of planes.
+        // Each pair of planes has its own K-tiles.
         let k_tiles = k_tiles * self.pairs();
         let stored_tiles = k_tiles + tiles * self.past_the_end();
         let mut sample = Sample { fma, stored_tiles, ..Sample::default() };
@@ -108,11 +105,11 @@ impl Plan {
             match operand.placement {
                 Some(placement) => {
                     let slot = Slot { operand, placement };
-                    // A warp group's instruction reads the tiles itself.
+                    // `wgmma` reads the tiles itself.
                     if !matches!(self.atom, Atom::Wgmma(..)) {
                         sample.reads += self.reads(slot).times(k_tiles);
                     }
-                    // TMA writes shared memory and reads global memory without instructions of a warp.
+                    // TMA accesses memory without warp instructions.
                     if variant.load != Load::Tma {
                         sample.stores += self.stores(slot, copy).times(stored_tiles);
                         self.copies(operand, copy, &mut sample);
@@ -135,16 +132,16 @@ impl Plan {
         sample
     }
 
-    /// Pairs of planes that are multiplied; 1 without planes.
+    /// Multiplied pairs of planes; 1 without planes.
     pub(crate) fn pairs(&self) -> u64 {
         self.emulate.map_or(1, |emulate| emulate.by.pairs().len() as u64)
     }
 
-    /// K-tiles past the end of k that a tile's pipeline stores, all zeros: a loop that copies for later iterations does
-    /// so in its last iterations as well, once for each part of k. Producers and TMA know where to stop, and so do
-    /// persistent blocks whose slots go on in the next tile.
+    /// K-tiles past the end of k, all zeros, that a tile's pipeline stores. A loop that copies for later iterations
+    /// also does so in its last ones, once per part of k. Producers and TMA know where to stop, and so do persistent
+    /// blocks with a pipeline that continues into the next tile.
     fn past_the_end(&self) -> u64 {
-        // Parts with K-tiles: all have as many, and the last ones the rest or none.
+        // Parts with K-tiles: equally many each; the last parts have the remainder or none.
         let parts = self.split_k.map_or(1, |split| {
             let each = SAMPLE_DEPTH.div_ceil(split.parts.max(1));
             SAMPLE_DEPTH.div_ceil(each)
@@ -154,7 +151,7 @@ impl Plan {
         if stops { 0 } else { u64::from(parts * (self.stages - 1)) }
     }
 
-    /// One K-tile's fragments of all warps.
+    /// The fragment reads of all warps for one K-tile.
     fn reads(&self, slot: Slot<'_>) -> Passes {
         if let Atom::Mma(_, _, depth) = self.atom {
             return self.matrix_reads(slot, depth);
@@ -164,7 +161,7 @@ impl Plan {
         let positions = positions(&self.geometry, side);
         let width = if self.operands == Operands::Shared { 1 } else { operand.read_width };
         let along_k = slot.placement.fast == Fast::K;
-        // A read along k serves as many steps as it is wide, any other read as many positions.
+        // A read along k covers several steps, any other read several positions.
         let (step, position) = if along_k { (width, 1) } else { (1, width) };
         // Each product reads its operands again.
         let times = match (self.operands, side) {
@@ -178,8 +175,7 @@ impl Plan {
             let mut known = BTreeMap::new();
             for k in (0..operand.depth).step_by(step as usize) {
                 for &at in positions.iter().step_by(position as usize) {
-                    // An offset that is the same for the whole warp rotates all banks alike, unless a swizzle permutes
-                    // it.
+                    // An offset common to the whole warp rotates all banks alike, unless a swizzle permutes it.
                     let distance = slot.offset(at, k);
                     let residue = if slot.placement.swizzle == Swizzle::None { 0 } else { distance % PERIOD };
                     total += *known.entry(residue).or_insert_with(|| {
@@ -192,8 +188,8 @@ impl Plan {
         total
     }
 
-    /// The matrices of 8 x 8 that the warps read of one K-tile: four at once, of 16 rows or columns and 16 of k, or of 32 and 8;
-    /// fewer where a warp does not have as many.
+    /// The 8 x 8 matrices that the warps read of one K-tile. One instruction reads up to four: 16 rows or columns by 16
+    /// of k, or 32 by 8.
     fn matrix_reads(&self, slot: Slot<'_>, depth: u32) -> Passes {
         let Geometry { region, .. } = self.geometry;
         let side = slot.operand.side;
@@ -235,7 +231,7 @@ impl Plan {
         total
     }
 
-    /// The sums of a tile that the warps of one block leave to the others.
+    /// The writes of one block's sums of a tile, by its warps.
     fn shared_sums(&self, exchange: &Exchange) -> Passes {
         let sides = if self.problem.layouts.d == Layout::Row { [Side::A, Side::B] } else { [Side::B, Side::A] };
         let [lines, elements] = sides.map(|side| positions(&self.geometry, side));
@@ -253,7 +249,7 @@ impl Plan {
         total
     }
 
-    /// The sums of one block that the blocks of its cluster read, each its share.
+    /// The reads of one block's sums by the blocks of its cluster, each for its share.
     fn added_sums(&self, exchange: &Exchange) -> Passes {
         let &Exchange { pitch, chunk, across, chunks, at_once, steps, .. } = exchange;
         let (count, bytes) = (self.d_lines().0, self.problem.types.acc.bytes());
@@ -279,7 +275,7 @@ impl Plan {
         total
     }
 
-    /// What the warps write of one tile of D.
+    /// The writes of one tile of D by the warps.
     fn d_writes(&self, staged: &StagedTile) -> Passes {
         let sides = if self.problem.layouts.d == Layout::Row { [Side::A, Side::B] } else { [Side::B, Side::A] };
         let [lines, elements] = sides.map(|side| positions(&self.geometry, side));
@@ -299,8 +295,8 @@ impl Plan {
         total
     }
 
-    /// The matrices of 8 x 8 that the warps write of one tile of D: four at once, of 16 rows and 16 columns; two at the end
-    /// of an odd number of columns of eight.
+    /// The writes of one tile of D as 8 x 8 matrices: four per instruction, 16 rows by 16 columns; two at the end of an
+    /// odd number of eight-column groups.
     fn d_matrices(&self, staged: &StagedTile, sides: [Side; 2]) -> Passes {
         let Geometry { region, .. } = self.geometry;
         let mut total = Passes::default();
@@ -323,7 +319,7 @@ impl Plan {
         total
     }
 
-    /// What the threads that multiply read of one tile of D, `width` elements at a time.
+    /// The reads of one tile of D by the consumer threads, `width` elements at a time.
     fn d_reads(&self, staged: &StagedTile, width: u32) -> Passes {
         let (lines, elements) = self.d_lines();
         let copy = CopyPlan {
@@ -348,7 +344,7 @@ impl Plan {
         swizzled(staged.offset_bytes + at * self.problem.types.d.bytes(), staged.swizzle)
     }
 
-    /// All loads of an operand that is staged.
+    /// All loads of a staged operand.
     fn copies(&self, operand: &OperandPlan, copy: &CopyPlan, sample: &mut Sample) {
         let bytes = copy.width * operand.dtype.bytes();
         let matrix = Matrix::of(self, operand);
@@ -368,7 +364,7 @@ impl Plan {
                 });
                 (accesses, sectors)
             });
-            // Each tile is loaded for every tile of D that needs it, and its planes for every pair.
+            // Each tile is loaded for every tile of D that needs it, and with planes for every pair.
             let times = u64::from(SAMPLE_TILES) * self.pairs();
             sample.loads += accesses * times;
             sample.sectors += sectors * times;
@@ -406,11 +402,10 @@ impl Plan {
 /// Bytes of a row of an 8 x 8 matrix of 16-bit elements.
 const MATRIX_ROW_BYTES: u32 = 16;
 
-/// The first element of the matrix row that a lane has the address of, along the operand's own dimension and along k.
+/// The first element of the matrix row that a lane addresses, along the operand's own dimension and along k.
 ///
-/// Matrices are numbered as `mma.m16n8k16` takes them: of A, rows first, then k; of B, k first, then columns. Those of
-/// `mma.m16n8k8` follow each other along rows or columns. Their rows
-/// are contiguous in shared memory.
+/// Matrices are numbered as in `mma.m16n8k16`: for A, rows first, then k; for B, k first, then columns. Matrices of
+/// `mma.m16n8k8` follow each other along rows or columns. Their rows are contiguous in shared memory.
 fn matrix_row(lane: u32, side: Side, along_k: bool, (rows, depth): (u32, u32)) -> (u32, u32) {
     let (row, matrix) = (lane % 8, lane / 8);
     let (own, k) = match side {
@@ -452,14 +447,13 @@ fn swizzled(address: u32, swizzle: Swizzle) -> u32 {
 }
 
 impl OperandPlan {
-    /// Coordinates in the tile, along the operand's own dimension and along k, of the given element of a row in global
-    /// memory.
+    /// Coordinates in the tile, along the operand's own dimension and along k, of an element in a row of global memory.
     fn coordinates(&self, outer: u32, inner: u32) -> (u32, u32) {
         if self.global_fast == Fast::K { (outer, inner) } else { (inner, outer) }
     }
 }
 
-/// An operand of the sample, packed.
+/// A packed operand of the sample.
 struct Matrix {
     fast: Fast,
     bytes: u64,
@@ -481,7 +475,7 @@ impl Matrix {
         }
     }
 
-    /// Where the tiles begin.
+    /// The origins of the tiles.
     fn tiles(&self) -> impl Iterator<Item = (u32, u32)> + use<> {
         let (own, k) = self.tile;
         (0..SAMPLE_TILES).flat_map(move |i| (0..SAMPLE_DEPTH).map(move |j| (i * own, j * k)))
@@ -516,7 +510,7 @@ fn own(geometry: &Geometry, thread: u32, side: Side) -> u32 {
     }
 }
 
-/// Positions of a thread's rows (of A) or columns (of B) from its first.
+/// Offsets of a thread's rows (of A) or columns (of B) from its first.
 fn positions(geometry: &Geometry, side: Side) -> Vec<u32> {
     let Geometry { repeat, stride, fragment, .. } = *geometry;
     let (repeat, stride, fragment) = match side {
@@ -526,7 +520,7 @@ fn positions(geometry: &Geometry, side: Side) -> Vec<u32> {
     (0..repeat).flat_map(|p| (0..fragment).map(move |x| p * stride + x)).collect()
 }
 
-/// Calls `f` for every instruction that copies chunks, with the lanes that have a chunk and its position in the tile.
+/// Calls `f` for every copy instruction, with the lanes that have a chunk and the chunk's position in the tile.
 fn for_chunks(threads: u32, copy: &CopyPlan, mut f: impl FnMut(&[(usize, u32, u32)])) {
     for pass in 0..copy.passes {
         for warp in warps(threads) {
@@ -546,7 +540,7 @@ fn for_chunks(threads: u32, copy: &CopyPlan, mut f: impl FnMut(&[(usize, u32, u3
     }
 }
 
-/// One instruction's passes over the banks, by its lanes' addresses in ascending order of lanes.
+/// The passes of one instruction over the banks, from its lanes' addresses in lane order.
 fn passes(lanes: impl Iterator<Item = (usize, u32)>, bytes: u32) -> Passes {
     let lanes: Vec<_> = lanes.collect();
     let at_once = (BANKS * WORD / bytes.max(WORD)) as usize;
@@ -565,7 +559,7 @@ fn passes(lanes: impl Iterator<Item = (usize, u32)>, bytes: u32) -> Passes {
     total
 }
 
-/// The number of distinct sectors of some accesses, none of which crosses a sector boundary.
+/// The number of distinct sectors of some accesses that do not cross sector boundaries.
 fn touched(addresses: impl Iterator<Item = u64>, bytes: u32) -> u64 {
     debug_assert!(u64::from(bytes) <= SECTOR);
     let mut sectors: Vec<u64> = addresses.map(|address| address / SECTOR).collect();

@@ -1,4 +1,4 @@
-//! A schedule: clauses in order, from text, from a builder, from a macro, or from another schedule.
+//! A schedule: clauses in order, from text, a builder, a macro, or another schedule.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,9 +13,9 @@ use crate::lexer;
 use crate::span::Span;
 use crate::table::Key;
 
-/// How a product is computed, as a list of clauses.
+/// The computation of a product, as a list of clauses.
 ///
-/// Two schedules are equal if they hold equal clauses in the same order, wherever these were written.
+/// Two schedules are equal if they hold equal clauses in the same order, whatever their source.
 ///
 /// ```
 /// use ptx_gemm_dsl::Schedule;
@@ -28,19 +28,19 @@ use crate::table::Key;
 #[derive(Clone, Default)]
 pub struct Schedule {
     pub(crate) items: Vec<Item>,
-    /// What was given to the builder but could not be read; reported by [`Schedule::check`].
+    /// Errors of clauses that the builder could not read; reported by [`Schedule::check`].
     pub(crate) errors: Vec<Diagnostic>,
-    /// The settings that those clauses would have determined.
+    /// The settings of those clauses.
     pub(crate) unknown: KeySet,
     /// The text that the spans refer to.
     pub(crate) source: Option<Arc<str>>,
 }
 
 impl Schedule {
-    /// The longest text that is read as a schedule, in bytes.
+    /// The longest schedule text that is read, in bytes.
     pub const MAX_BYTES: usize = lexer::MAX_BYTES;
 
-    /// A schedule without clauses, for building one.
+    /// An empty schedule, for building one.
     pub fn new() -> Schedule {
         Schedule::default()
     }
@@ -62,12 +62,12 @@ impl Schedule {
         parsed
     }
 
-    /// This schedule's clauses, each in place of the clause of its kind in `base`: `..base` in the macro.
+    /// This schedule's clauses on top of `base`, in place of clauses of the same kind: `..base` in the macro.
     pub fn extend_from(self, base: &Schedule) -> Schedule {
         base.clone().with(self)
     }
 
-    /// The same schedule with the clauses of `changes`, each in place of the clause of its kind.
+    /// The same schedule with the clauses of `changes`, which replace clauses of the same kind.
     pub fn with(mut self, changes: Schedule) -> Schedule {
         let replaced = |item: &Item| changes.items.iter().any(|new| new.clause.key() == item.clause.key());
         self.items.retain(|item| !replaced(item));
@@ -75,7 +75,7 @@ impl Schedule {
             let (errors, unknown) = ([self.errors, changes.errors].concat(), self.unknown.union(changes.unknown));
             return Schedule { errors, unknown, ..changes };
         }
-        // Spans of two sources do not mix: clauses from the other one lose theirs.
+        // Spans of two sources do not mix: clauses from the other source lose theirs.
         self.items.iter_mut().for_each(|item| item.span = None);
         self.items.extend(changes.items);
         self.errors.extend(changes.errors);
@@ -90,7 +90,7 @@ impl Schedule {
         self
     }
 
-    /// The same schedule without what it says of accesses to C, for an epilogue that does not read it.
+    /// The same schedule without its settings for accesses to C, for an epilogue that does not read C.
     pub fn without_c(mut self) -> Schedule {
         for item in &mut self.items {
             match &mut item.clause {
@@ -134,7 +134,7 @@ impl FromStr for Schedule {
 }
 
 impl fmt::Display for Schedule {
-    /// The canonical text: one clause a line.
+    /// The canonical text: one clause per line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for clause in self.clauses() {
             let end = if matches!(clause, Clause::Expect(_)) { "" } else { ";" };

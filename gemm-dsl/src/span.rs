@@ -1,4 +1,4 @@
-//! Where something is in the schedule that a user wrote.
+//! Places in the schedule that a user wrote.
 
 use serde::Serialize;
 
@@ -12,9 +12,9 @@ pub struct Span {
     pub start: u32,
     /// One past the last byte (or token).
     pub end: u32,
-    /// Line of the start, from 1; 0 where there are no lines.
+    /// Line of the start, from 1; 0 without lines.
     pub line: u32,
-    /// Column of the start, from 1, in characters; 0 where there are no lines.
+    /// Column of the start, from 1, in characters; 0 without lines.
     pub column: u32,
 }
 
@@ -24,7 +24,7 @@ impl Span {
         Span { start: index, end: index + 1, line: 0, column: 0 }
     }
 
-    /// From the start of `self` to the end of `last`.
+    /// The span from the start of `self` to the end of `last`.
     pub fn to(self, last: Span) -> Span {
         Span { end: last.end.max(self.start), ..self }
     }

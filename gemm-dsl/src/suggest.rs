@@ -1,6 +1,6 @@
 //! "Did you mean": the nearest known word to an unknown one.
 
-/// The names of the same things elsewhere: in CUDA, CUTLASS, BLAS, Triton, numpy, with underscores.
+/// Other names for the same things, with underscores: in CUDA, CUTLASS, BLAS, Triton, numpy.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("threads", "thread"),
     ("thread_tile", "thread"),

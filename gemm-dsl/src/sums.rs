@@ -1,7 +1,7 @@
-//! The schedules that together compute one block of D: slab of K by slab of K, or as sums of products of quadrants.
+//! The schedules that together compute one block of D, either slab by slab of K or as sums of products of quadrants.
 //!
-//! The first slab's product is stored in the accumulator's type, each later one is added to it, and the last one
-//! applies the epilogue. All of them are the given schedule with other types and another epilogue:
+//! The first slab's product is stored in the accumulator's type, each later product is added to it, and the last launch
+//! applies the epilogue. Each is the given schedule with other types and another epilogue:
 //!
 //! ```text
 //! epilogue(|acc, bias| relu(acc + bias[n]))                  no C: the sums are of acc alone
@@ -15,11 +15,11 @@
 //!   last    |acc, c, alpha| relu(alpha * acc + c)
 //! ```
 //!
-//! An epilogue that reads C has this form only if it is a function of one sum, of which one term is linear in `acc` and
-//! the others do not contain it. Any other is applied to products whose K is a single slab.
+//! An epilogue that reads C has this form only if it is a function of one sum with one term linear in `acc` and other
+//! terms without it. Any other epilogue applies only to products with a single slab of K.
 //!
-//! With `strassen` some sums are part of several quadrants of D, and so none has C or scalars in it: `first` and `middle` are
-//! those of an epilogue without C, and so is `last`, which exists for epilogues without C and scalars alone.
+//! With `strassen` some sums belong to several quadrants of D, so no sum includes C or scalars. `first` and `middle`
+//! are those of an epilogue without C. So is `last`, which exists only for epilogues without C and scalars.
 
 use crate::clause::{Clause, TypesClause, VectorClause};
 use crate::diagnostics::Diagnostics;
@@ -30,10 +30,10 @@ use crate::table::Key;
 use crate::target::Target;
 use crate::types::{Batch, DType, Layouts, Problem};
 
-/// Which of a block's launches.
+/// One kind of launch of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Part {
-    /// K is one slab: the schedule as it is.
+    /// K is one slab: the unchanged schedule.
     Whole,
     /// The first of several slabs.
     First,
@@ -58,25 +58,25 @@ impl Part {
     }
 }
 
-/// A schedule, and those that sum its product slab by slab.
+/// A schedule, and the schedules that sum its product slab by slab.
 #[derive(Clone, Debug)]
 pub struct Sums {
-    /// What the given schedule computes.
+    /// The problem of the given schedule.
     pub problem: Problem,
     /// The schedules of [`Part::ALL`]; only the first if its epilogue cannot be divided.
     schedules: Vec<Schedule>,
 }
 
 impl Sums {
-    /// The schedules for a given one, which has been checked.
+    /// The sums of a schedule that has been checked.
     ///
-    /// D of the sums may be wider than the schedule's. A part that is not legal with the way in which C comes or D leaves, or with
-    /// the widths of accesses to them, has their defaults.
+    /// The D of the sums may be wider than the schedule's. If a part is illegal with the schedule's loads of C, stores
+    /// of D or access widths, it takes their defaults.
     pub fn of(schedule: &Schedule) -> Result<Sums, Diagnostics> {
         let problem = schedule.problem()?;
         let mut schedules = vec![schedule.clone()];
         if let Some(epilogues) = divided(&problem.epilogue) {
-            // Contracts are about the schedule as it was written.
+            // Contracts refer to the schedule as written.
             let base = schedule.clone().without(Key::Expect);
             let parts = Part::ALL.into_iter().skip(1).zip(epilogues);
             schedules.extend(parts.map(|(part, epilogue)| {
@@ -87,9 +87,9 @@ impl Sums {
         Ok(Sums { problem, schedules })
     }
 
-    /// Those for a given schedule with `strassen`, which has this plan.
+    /// The sums of a schedule with `strassen` and its plan.
     ///
-    /// The same holds for a part that is not legal.
+    /// Illegal parts take the same defaults.
     pub fn of_quadrants(schedule: &Schedule, plan: &Plan) -> Sums {
         let problem = plan.problem.asked();
         let base = schedule.clone().without(Key::Expect).without(Key::Strassen);
@@ -103,7 +103,7 @@ impl Sums {
         Sums { problem, schedules }
     }
 
-    /// Every schedule that there is, in the order of [`Part::ALL`].
+    /// All schedules, in the order of [`Part::ALL`].
     pub fn schedules(&self) -> &[Schedule] {
         &self.schedules
     }
@@ -113,7 +113,7 @@ impl Sums {
         self.schedules.len() > 1
     }
 
-    /// True if there is one product for the whole of a launch.
+    /// True if a launch computes more than one product.
     pub fn is_batched(&self) -> bool {
         self.problem.batch != Batch::One
     }
@@ -124,7 +124,7 @@ impl Sums {
     }
 }
 
-/// The clauses in which a part differs from the schedule.
+/// The clauses that differ between a part and the schedule.
 fn changes(problem: &Problem, part: Part, epilogue: &Epilogue) -> Schedule {
     let (types, layouts) = (problem.types, problem.layouts);
     let sum = types.epilogue();
@@ -142,19 +142,19 @@ fn changes(problem: &Problem, part: Part, epilogue: &Epilogue) -> Schedule {
     Schedule::new().types_of(types).layout(Layouts { c, ..layouts }).clause(Clause::Epilogue(epilogue.clone()))
 }
 
-/// Whether an epilogue can be that of `acc + c`, where `c` are sums: it reads no C of its own, and no scalar of 0 drops `acc`,
-/// which is a factor of nothing in a sum.
+/// Whether an epilogue can apply to `acc + c`, where `c` holds sums: it reads no C of its own and has no scalars. A
+/// scalar of 0 could not drop `acc`, which is not a factor in `acc + c`.
 pub fn takes_sums(epilogue: &Epilogue) -> bool {
     !epilogue.uses_c() && epilogue.scalars.is_empty()
 }
 
-/// The schedule if it is legal, and otherwise with the defaults of what depends on the type of D.
+/// The schedule if it is legal, otherwise with defaults for everything that depends on the type of D.
 fn legal(schedule: Schedule, target: Option<Target>) -> Schedule {
     let candidates = [schedule.clone(), schedule.clone().without_c()];
     candidates.into_iter().find(|schedule| schedule.plan(target).is_ok()).unwrap_or_else(|| plain(schedule))
 }
 
-/// The schedule with the defaults of what depends on the type of D.
+/// The schedule with defaults for everything that depends on the type of D.
 fn plain(schedule: Schedule) -> Schedule {
     let schedule = schedule.without_c();
     let vector = match schedule.get(Key::Vector) {
@@ -165,7 +165,7 @@ fn plain(schedule: Schedule) -> Schedule {
     if vector == VectorClause::default() { schedule } else { schedule.clause(Clause::Vector(vector)) }
 }
 
-/// The epilogues of the first, the middle and the last sum, where the sums are of `acc` alone.
+/// The epilogues of the first, the middle and the last sum, for sums of `acc` alone.
 fn of_acc(epilogue: &Epilogue) -> [Epilogue; 3] {
     let sum = Expr::Binary(BinaryOp::Add, Box::new(Expr::Acc), Box::new(Expr::C));
     let last = replaced(&epilogue.expr, &Expr::Acc, &sum);
@@ -191,7 +191,7 @@ fn divided(epilogue: &Epilogue) -> Option<[Epilogue; 3]> {
     let term = if negative { Expr::Neg(Box::new(term.clone())) } else { term.clone() };
     let next = plus_c(term);
     let last = replaced(&epilogue.expr, sum, &next);
-    // The sum appears once: `innermost` descends only where one operand holds all of acc and c.
+    // The sum appears once: `innermost` descends only if one operand contains every acc and c.
     Some([of(sum.clone()), of(next), of(last)])
 }
 
@@ -212,7 +212,7 @@ fn innermost(expr: &Expr) -> &Expr {
     }
 }
 
-/// The terms of a sum, and whether each is subtracted.
+/// The terms of a sum, each with its sign.
 fn flatten<'e>(expr: &'e Expr, negative: bool, out: &mut Vec<(&'e Expr, bool)>) {
     match expr {
         Expr::Binary(BinaryOp::Add, x, y) => {
@@ -231,7 +231,7 @@ fn contains(expr: &Expr, operand: &Expr) -> bool {
     expr.any(&|x| x == operand)
 }
 
-/// True for `acc` times or divided by things without `acc` and `c`.
+/// True for `acc` multiplied or divided by terms without `acc` and `c`.
 fn is_linear(expr: &Expr) -> bool {
     let free = |x: &Expr| !contains(x, &Expr::Acc) && !contains(x, &Expr::C);
     match expr {
@@ -255,7 +255,7 @@ fn replaced(expr: &Expr, old: &Expr, new: &Expr) -> Expr {
     }
 }
 
-/// An epilogue of the names that `expr` uses, each with its index.
+/// An epilogue of the names that `expr` uses, renumbered.
 fn with(epilogue: &Epilogue, expr: Expr) -> Epilogue {
     let used = |operand: Expr| contains(&expr, &operand);
     let scalars: Vec<usize> = (0..epilogue.scalars.len()).filter(|&i| used(Expr::Scalar(i))).collect();
@@ -278,7 +278,7 @@ fn with(epilogue: &Epilogue, expr: Expr) -> Epilogue {
     }
 }
 
-/// The expression with each scalar and vector at its position in these lists.
+/// The expression with scalars and vectors renumbered by their positions in these lists.
 fn renumber(expr: &Expr, scalars: &[usize], vectors: &[usize]) -> Expr {
     let again = |x: &Expr| renumber(x, scalars, vectors);
     let position = |of: &[usize], index: usize| of.iter().position(|&one| one == index).unwrap_or(0);
@@ -305,7 +305,7 @@ mod tests {
         for (part, expected) in Part::ALL.into_iter().skip(1).zip(parts) {
             let schedule = sums.schedule(part).unwrap();
             schedule.check().unwrap();
-            // What is printed is what is meant: the text gives the same schedule.
+            // The printed text must read back as the same schedule.
             assert_eq!(&schedule.to_string().parse::<Schedule>().unwrap(), schedule);
             let text = schedule.get(Key::Epilogue).unwrap().to_string();
             assert_eq!(text, format!("epilogue({expected})"), "{}", part.name());
@@ -321,7 +321,7 @@ mod tests {
         );
     }
 
-    /// The seven products of quadrants have no C: what the schedule says of it holds for the last step alone.
+    /// The seven products of quadrants have no C: the schedule's settings for C apply to the last step only.
     #[test]
     fn products_of_quadrants_say_nothing_of_c() {
         let text = "types(bf16); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma, c = tma); stages(3); \

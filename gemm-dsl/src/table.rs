@@ -19,24 +19,24 @@ pub struct Info {
     pub name: &'static str,
     /// The setting that it determines.
     pub key: Key,
-    /// How it is written.
+    /// Its syntax.
     pub signature: &'static str,
     /// Its subject, in a few words.
     pub summary: &'static str,
-    /// What it means, in Markdown.
+    /// Its meaning, in Markdown.
     pub meaning: &'static str,
     /// The default without it.
     pub default: &'static str,
-    /// What may be written in it.
+    /// Its arguments.
     pub arguments: &'static [Argument],
     /// The clause in use.
     pub example: &'static str,
-    /// The other clauses of the small schedule of its example.
+    /// The other clauses of the example's small schedule.
     pub base: &'static str,
 }
 
 impl Info {
-    /// The largest number that the argument of this name can be, if it is one.
+    /// The largest number that the argument of this name accepts, if it takes numbers.
     pub fn largest(&self, name: &str) -> Option<u32> {
         let argument = self.arguments.iter().find(|argument| argument.name.split(", ").any(|known| known == name));
         match &argument?.values {
@@ -47,12 +47,12 @@ impl Info {
     }
 }
 
-/// What may be written as an argument of a clause.
+/// An argument of a clause.
 #[derive(Debug)]
 pub struct Argument {
     /// The name of the argument, or of several with the same values.
     pub name: &'static str,
-    /// What may be written there.
+    /// Its legal values.
     pub values: Values,
     /// A clause with `{}` in place of the value; empty for [`Values::Text`].
     pub template: &'static str,
@@ -71,7 +71,7 @@ pub enum Values {
     OneOf(&'static [u32]),
     /// Words, and whether the compiler knows them.
     Words(fn() -> Vec<(&'static str, bool)>),
-    /// Values that are described in prose.
+    /// Values described in prose.
     Text(&'static str),
 }
 
@@ -140,8 +140,8 @@ macro_rules! clauses {
 
         /// The clauses of the language, one documented item each.
         ///
-        /// Nobody needs these items: the macro mentions the item of each clause that a schedule uses, so that an editor
-        /// shows what the clause means where the user wrote it.
+        /// Nobody uses these items directly: the macro mentions the item of each clause in a schedule, so that an
+        /// editor shows the meaning where the user wrote the clause.
         #[allow(non_camel_case_types)]
         pub mod clauses {
             $(

@@ -36,7 +36,7 @@ impl Target {
     /// Blackwell, consumer.
     pub const SM_120: Target = Target { capability: 120, specific: false };
 
-    /// The targets that a schedule may name, in the order in which a default is chosen.
+    /// The targets that a schedule may name, in the order of preference for a default.
     pub const ALL: [Target; 8] = [
         Target::SM_75,
         Target::SM_80,
@@ -61,7 +61,7 @@ pub const WARP: u32 = 32;
 /// Threads of a warp group.
 pub const WARP_GROUP: u32 = 4 * WARP;
 
-/// Barriers of a block; number 0 is that of all threads (PTX ISA, `bar`).
+/// Barriers of a block; barrier 0 is for all threads (PTX ISA, `bar`).
 pub const BARRIERS: u32 = 16;
 
 /// The maximum number of threads in a block, on every target.
@@ -79,33 +79,33 @@ pub const LEAST_ASYNC_BYTES: u32 = 4;
 /// Alignment in shared memory of a box that TMA copies, in bytes (PTX ISA, "cp.async.bulk.tensor").
 pub const BOX_ALIGN: u32 = 128;
 
-/// Most elements of a box along each dimension (CUDA driver API, `cuTensorMapEncodeTiled`).
+/// The maximum number of elements of a box along each dimension (CUDA driver API, `cuTensorMapEncodeTiled`).
 pub const MAX_BOX: u32 = 256;
-/// Columns of tensor cores' products in multiples of which a tile of a group may be narrower. The instructions themselves have
-/// them in multiples of 8 (PTX ISA, "wgmma.mma_async"): with twice as many loops two groups took as long on an H200, within 1%.
+/// Granularity in columns of a group's narrower tiles. Instructions allow multiples of 8 (PTX ISA, "wgmma.mma_async"),
+/// but twice as many loops left the time of two groups unchanged on an H200, within 1%.
 pub const GRAIN: u32 = 16;
-/// Rows of shared memory after which a swizzle repeats, and which a box of a swizzled tile begins at multiples of.
+/// Rows after which a swizzle repeats; a box of a swizzled tile begins at a multiple of it.
 pub const SWIZZLED_ROWS: u32 = 8;
 
-/// Registers of one multiprocessor, and the most that one block may have, on every target.
+/// Registers of one multiprocessor, and the maximum of one block, on every target.
 pub const REGISTER_FILE: u32 = 65536;
 
-/// Shared memory that a block has without opting in, in bytes, on every target.
+/// Shared memory of a block without opting in, in bytes, on every target.
 pub const STATIC_SHARED_BYTES: u32 = 48 * 1024;
 
-/// The dynamic shared memory that a launch requests for each block, in bytes: all of it, if it is more than a module
-/// may declare statically.
+/// The dynamic shared memory that a launch requests for each block, in bytes: all of it if it exceeds a module's static
+/// limit.
 pub fn dynamic_shared_bytes(bytes: u32) -> u32 {
     if bytes > STATIC_SHARED_BYTES { bytes } else { 0 }
 }
 
-/// The unit in which registers are allocated to a warp, in registers per lane. Warps are allocated in fours, one for
-/// each scheduler (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; what ptxas 13.0 makes
-/// of `.minnctapersm`).
+/// The allocation unit of registers for a warp, in registers per lane. Warps are allocated in fours, one for each
+/// scheduler (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; ptxas 13.0's response to
+/// `.minnctapersm`).
 const GRANULE: u64 = 8;
 const SCHEDULERS: u64 = 4;
 
-/// Registers that each of a block's threads can have when `blocks` blocks share a multiprocessor.
+/// Registers per thread when `blocks` blocks share a multiprocessor.
 pub fn registers_per_thread(threads: u32, blocks: u32) -> u32 {
     let warps = u64::from(threads.div_ceil(WARP)).saturating_mul(u64::from(blocks)).max(1);
     let lanes = warps.next_multiple_of(SCHEDULERS).saturating_mul(u64::from(WARP));
@@ -135,7 +135,7 @@ impl Target {
         }
     }
 
-    /// Shared memory that the system keeps for itself in each block, in bytes.
+    /// Shared memory that the system reserves in each block, in bytes.
     pub fn reserved_shared_bytes(self) -> u32 {
         if self.capability < 80 { 0 } else { 1024 }
     }

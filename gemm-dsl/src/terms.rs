@@ -22,7 +22,7 @@ pub struct Extent2 {
     pub n: u32,
 }
 
-/// How threads are numbered within a grid of them.
+/// The order of threads within a grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Along {
@@ -64,12 +64,12 @@ pub enum Fast {
     Mn,
 }
 
-/// An XOR on shared addresses, by the span it permutes within (TMA's function: bits [6:4] ^= [9:7] for 128,
-/// [5:4] ^= [8:7] for 64, [4] ^= [7] for 32).
+/// An XOR on shared addresses, by the span of its permutation (TMA's function: bits [6:4] ^= [9:7] for 128, [5:4] ^=
+/// [8:7] for 64, [4] ^= [7] for 32).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Swizzle {
-    /// Addresses as they are.
+    /// Unchanged addresses.
     None,
     /// A span of 32, 64 or 128 bytes.
     Bytes(u32),
@@ -105,11 +105,11 @@ pub enum FmaOrder {
     Blocks,
 }
 
-/// Whether a step's operand fragments are held in registers.
+/// Whether registers hold a step's operand fragments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Operands {
-    /// Read once per step, held.
+    /// Read once per step and held.
     Registers,
     /// Read again for every product.
     Shared,
@@ -127,13 +127,13 @@ pub struct Raster {
     pub along: Along,
 }
 
-/// What `tail(...)` says about the edges.
+/// The treatment of edges, from `tail(...)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Edges {
-    /// Every size is right; the last tile of a row has the columns that are left, and multiplies zeros beyond them.
+    /// Every size is legal; the last tile of a row has the remaining columns, and multiplies zeros beyond them.
     Predicate,
-    /// Every size is right; the columns are divided evenly among the tiles of a row, which copy and multiply no others.
+    /// Every size is legal; the tiles of a row share the columns evenly, and copy and multiply no others.
     Even,
     /// Sizes must be multiples of the tile; the launch refuses others.
     None,
@@ -153,7 +153,7 @@ impl Edges {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tail {
-    /// Every size is right.
+    /// Every size is legal.
     Predicate,
     /// Sizes must be multiples of the tile; the launch refuses others.
     None,
@@ -181,27 +181,27 @@ pub enum Store {
     Tma,
 }
 
-/// How C travels to the threads that compute D.
+/// How the threads that compute D get C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LoadC {
     /// Each thread reads its own elements into registers.
     Registers,
-    /// TMA copies the tile to shared memory while its products are computed.
+    /// TMA copies the tile to shared memory during the mainloop.
     Tma,
 }
 
-/// Where the tile of D is in shared memory while it is stored.
+/// The memory of the staged tile of D.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StageMemory {
-    /// In memory of its own: K-tiles are copied to all slots meanwhile.
+    /// Its own memory: copies to all slots continue meanwhile.
     Own,
-    /// In slots of the ring: those without the tile are filled meanwhile.
+    /// Reused slots of the ring: copies to the other slots continue meanwhile.
     Ring,
 }
 
-/// K divided among blocks.
+/// Split-K: K divided among blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct SplitK {
     /// Parts of K.
@@ -216,7 +216,7 @@ pub struct SplitK {
 pub enum Param {
     /// Pointer to a matrix: u64, global address of element (0, 0).
     Matrix(Operand),
-    /// Tensor map of an input that is copied by TMA: 128 bytes at a multiple of 64.
+    /// Tensor map of a matrix that TMA copies: 128 bytes at a multiple of 64.
     Map(Operand),
     /// Pointer to a vector of the epilogue, by index: u64.
     Vector(usize),
@@ -236,7 +236,7 @@ pub enum Param {
     Batch,
     /// Pointer to the list of the products of a group: u64.
     Problems,
-    /// Tiles of D of all products of a group, or 0 where that is not known, and `stream_k` divides none: u32.
+    /// Tiles of D of all products of a group; 0 if the number is unknown, and then `stream_k` divides none: u32.
     Tiles,
     /// Pointer to the workspace of split-K: u64.
     Workspace,
@@ -247,7 +247,7 @@ pub enum Param {
 }
 
 impl Param {
-    /// The parameter in its place where the product is computed as its transpose.
+    /// The corresponding parameter if the product is computed as its transpose.
     pub fn transposed(&self) -> Param {
         match self {
             Param::Matrix(operand) => Param::Matrix(operand.transposed()),
@@ -258,7 +258,7 @@ impl Param {
             Param::BatchStride(operand) => Param::BatchStride(operand.transposed()),
             Param::Packed(operand) => Param::Packed(operand.transposed()),
             Param::Scales(operand) => Param::Scales(operand.transposed()),
-            // Of the epilogue, in whose lists the transpose changes nothing, or of the launch.
+            // The transpose changes neither the order of the epilogue's lists nor the launch's parameters.
             Param::Vector(_)
             | Param::K
             | Param::Scalar(_)
@@ -285,7 +285,7 @@ pub enum Operand {
 }
 
 impl Operand {
-    /// The matrix in its place where the product is computed as its transpose: D^T = B^T A^T.
+    /// The corresponding matrix if the product is computed as its transpose: D^T = B^T A^T.
     pub fn transposed(self) -> Operand {
         match self {
             Operand::A => Operand::B,
@@ -305,33 +305,33 @@ impl Operand {
     }
 }
 
-/// Whether NVIDIA's assembler may move the reads of fragments from shared memory.
+/// Whether NVIDIA's assembler may move the fragment reads from shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reads {
-    /// It may, and moves each read down to just before its first product.
+    /// It may: it moves each read down to just before its first product.
     Movable,
-    /// It may not: they are `ld.volatile`.
+    /// It may not: the reads are `ld.volatile`.
     Volatile,
 }
 
-/// What becomes of the rounding errors when sums are added to others in f32.
+/// The treatment of rounding errors when f32 sums are added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rounding {
     /// Each addition is rounded to nearest.
     Plain,
-    /// The rounding errors are added up in a third set of accumulators, and to the sums at the end.
+    /// A third set of accumulators collects the rounding errors, which are added to the sums at the end.
     Compensated,
 }
 
-/// What keeps the warps of a block in step.
+/// The synchronisation of a block's warps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pace {
-    /// One barrier per staged tile: of the block, or of the consumers where warps are specialized.
+    /// One barrier per staged tile, for the block or, with specialized warps, for the consumers.
     Tile,
-    /// Only the ring's own signals.
+    /// Only the signals of the ring.
     Free,
 }
 
@@ -341,24 +341,25 @@ pub enum Pace {
 pub enum Reduce {
     /// Each block adds its part to the sum of the blocks before it.
     Serial,
-    /// Partial sums in memory of their own, added at the end.
+    /// Partial sums in separate memory, added at the end.
     Workspace,
-    /// The blocks of a tile are a cluster, and each adds up the sums of all of them for its share of the tile.
+    /// The blocks of a tile form a cluster. Each block adds all partial sums for its share of the tile.
     Cluster,
 }
 
-/// The boxes of a K-tile that each of several blocks starts, if all start equally many: as many in each of some panels.
+/// One block's share of a K-tile's TMA boxes, if several blocks start equal shares: the same number of boxes in each of
+/// some panels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BoxShare {
-    /// Panels that a block has boxes of.
+    /// Panels with boxes of this block.
     pub panels: u32,
-    /// Its boxes of each.
+    /// Its boxes per panel.
     pub per_panel: u32,
 }
 
 impl BoxShare {
-    /// Divides `panels` panels of `per_panel` boxes among blocks: whole panels, part of one panel, or the same part of every
-    /// panel. `None`: there are no equal shares of that kind.
+    /// Divides `panels` panels of `per_panel` boxes among blocks: whole panels, part of one panel, or the same part of
+    /// every panel. `None`: no such equal shares exist.
     pub fn of(panels: u32, per_panel: u32, sharers: u32) -> Option<BoxShare> {
         let all = panels * per_panel;
         let share = all / sharers.max(1);
@@ -374,7 +375,7 @@ impl BoxShare {
         (part > 0 && per_panel.is_multiple_of(sharers)).then_some(BoxShare { panels, per_panel: part })
     }
 
-    /// Boxes of a block.
+    /// The number of boxes per block.
     pub fn boxes(self) -> u32 {
         self.panels * self.per_panel
     }

@@ -1,10 +1,10 @@
-//! Tokens: what the grammar reads, whether they come from text or from a Rust macro.
+//! Tokens: the input of the grammar, from text or from a Rust macro.
 
 use std::borrow::Cow;
 
 use crate::span::Span;
 
-/// The deepest nesting of groups that is accepted, so that no recursive walk runs out of stack.
+/// The maximum nesting of groups, so that no recursive walk overflows the stack.
 pub const MAX_DEPTH: u32 = 64;
 
 /// The brackets around a group.
@@ -32,7 +32,7 @@ impl Delimiter {
 /// The maximum number of characters of a word that a message quotes.
 const MAX_SHOWN: usize = 40;
 
-/// The part of a word that a message shows: all of it, or its beginning.
+/// A word as a message shows it: all of it, or its beginning.
 pub fn abridged(word: &str) -> Cow<'_, str> {
     match word.char_indices().nth(MAX_SHOWN) {
         None => word.into(),
@@ -40,13 +40,13 @@ pub fn abridged(word: &str) -> Cow<'_, str> {
     }
 }
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TokenKind {
     /// A name.
     Ident(String),
-    /// Anything that starts with a digit or a point and a digit, as written: `128`, `1_000`, `0.5`, `.5`, `1e-3`, but also
-    /// `8u32`.
+    /// Anything that starts with a digit, or with a point and a digit, as written: `128`, `1_000`, `0.5`, `.5`, `1e-3`,
+    /// but also `8u32`.
     Number(String),
     /// One punctuation character.
     Punct(char),
@@ -61,9 +61,9 @@ pub enum TokenKind {
 /// A token with its place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Token {
-    /// What it is.
+    /// Its kind.
     pub kind: TokenKind,
-    /// Where it is; for a group, from bracket to bracket.
+    /// Its place; for a group, from bracket to bracket.
     pub span: Span,
 }
 

@@ -1,4 +1,4 @@
-//! Schedules from tokens, for the macro: everything that is known while the crate compiles is checked at that time.
+//! Schedules from tokens, for the macro: everything known at compile time is checked then.
 
 use std::ops::Range;
 
@@ -19,20 +19,20 @@ pub struct Reading {
     pub schedule: Schedule,
     /// The tokens of `..base`, by their indices at the top level, without the dots.
     pub base: Option<Range<usize>>,
-    /// Whether everything is known.
+    /// Whether the whole schedule is known.
     pub knowledge: Knowledge,
-    /// Each clause's name where it was written.
+    /// Each clause's name with its place.
     pub mentions: Vec<(&'static str, Span)>,
-    /// Every error that can be found at this time.
+    /// Every error that can be found at compile time.
     pub errors: Diagnostics,
 }
 
-/// How much of a schedule is known while the crate compiles.
+/// How much of a schedule is known at compile time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Knowledge {
     /// All of it.
     Complete,
-    /// There are holes or a base: the rest is checked when it is constructed.
+    /// It has holes or a base: the rest is checked at construction.
     Partial,
 }
 
@@ -44,7 +44,7 @@ pub fn read(tokens: &[Token]) -> Reading {
     let holes = tokens.iter().enumerate().any(|(index, token)| outside(index) && has_hole(token));
     let mut unknown = parsed.unknown;
     if base.is_some() {
-        // Anything this schedule lacks may be in the base.
+        // Any missing clause may be in the base.
         let mut unsaid = KeySet::all();
         parsed.items.iter().for_each(|item| unsaid.remove(item.clause.key()));
         unknown = unknown.union(unsaid);

@@ -1,4 +1,4 @@
-//! Element types, layouts and the problem they form: what is computed, not how and not at which size.
+//! Element types, layouts and the problem they form: the computation, without its method and its sizes.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ pub enum DType {
     F64,
     /// IEEE binary32.
     F32,
-    /// binary32 storage, of which the tensor cores read 10 fraction bits.
+    /// binary32 storage; the tensor cores read 10 fraction bits.
     Tf32,
     /// IEEE binary16.
     F16,
@@ -64,7 +64,7 @@ impl DType {
         }
     }
 
-    /// Bytes that one element takes in memory.
+    /// Bytes of one element in memory.
     pub fn bytes(self) -> u32 {
         match self {
             DType::F64 => 8,
@@ -74,7 +74,7 @@ impl DType {
         }
     }
 
-    /// True for the types whose arithmetic is that of integers.
+    /// True for the integer types.
     pub fn is_integer(self) -> bool {
         matches!(self, DType::I8 | DType::U8 | DType::I32)
     }
@@ -89,7 +89,7 @@ impl DType {
         }
     }
 
-    /// The accumulator that `types(T)` takes: f64 for f64, i32 for integers, else f32.
+    /// The default accumulator of `types(T)`: f64 for f64, i32 for integers, else f32.
     pub fn natural_accumulator(self) -> DType {
         match self {
             DType::F64 => DType::F64,
@@ -121,7 +121,7 @@ pub struct Types {
 }
 
 impl Types {
-    /// The type in which the epilogue computes, and of its scalars and vectors: the accumulator's, or f32 where that is f16.
+    /// The type of the epilogue's computation, scalars and vectors: the accumulator's, or f32 if that is f16.
     pub fn epilogue(&self) -> DType {
         if self.acc == DType::F16 { DType::F32 } else { self.acc }
     }
@@ -137,7 +137,7 @@ impl Types {
     }
 }
 
-/// Which dimension of a matrix is contiguous in memory.
+/// The contiguous dimension of a matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Layout {
@@ -158,7 +158,7 @@ impl Layout {
 }
 
 impl Layout {
-    /// The layout of the same memory as the transpose.
+    /// The layout of the transpose in the same memory.
     pub fn transposed(self) -> Layout {
         match self {
             Layout::Row => Layout::Col,
@@ -206,7 +206,7 @@ impl Layouts {
     }
 }
 
-/// How many products one launch computes.
+/// The number of products in one launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Batch {
@@ -228,7 +228,7 @@ impl fmt::Display for Batch {
     }
 }
 
-/// Whether a product is the one that a caller asks for, or its transpose.
+/// Whether a product is the requested one or its transpose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Orientation {
@@ -239,17 +239,17 @@ pub enum Orientation {
     Transposed,
 }
 
-/// What is computed: types, layouts, epilogue and batch, but not sizes.
+/// The computation: types, layouts, epilogue and batch, but not sizes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Problem {
-    /// Whether this is the product that a caller asks for.
+    /// Whether this is the requested product.
     #[serde(skip_serializing_if = "is_as_asked")]
     pub orientation: Orientation,
     /// Element types.
     pub types: Types,
     /// Layouts.
     pub layouts: Layouts,
-    /// What is stored, as an expression over the accumulator.
+    /// The stored value, as an expression over the accumulator.
     pub epilogue: Epilogue,
     /// One product or many.
     pub batch: Batch,
@@ -260,8 +260,8 @@ fn is_as_asked(orientation: &Orientation) -> bool {
 }
 
 impl Problem {
-    /// The transpose of the product, which is that of the other orientation: A and B change places, the layout of each
-    /// matrix is that of its transpose, and vectors along rows are along columns.
+    /// The transposed problem, with the other orientation: A and B swap, each matrix takes its transpose's layout, and
+    /// vectors along rows become vectors along columns.
     pub fn transposed(&self) -> Problem {
         let Types { a, b, acc, c, d } = self.types;
         let layouts = self.layouts;
@@ -282,7 +282,7 @@ impl Problem {
         }
     }
 
-    /// The product that a caller asks for.
+    /// The requested product.
     pub fn asked(&self) -> Problem {
         match self.orientation {
             Orientation::AsAsked => self.clone(),
@@ -290,7 +290,7 @@ impl Problem {
         }
     }
 
-    /// Extents of this product, or of its tiles, as those of the product that a caller asks for; and the other way round.
+    /// Converts extents of this product or its tiles to those of the requested product, or back.
     pub fn asked_extents(&self, Extent3 { m, n, k }: Extent3) -> Extent3 {
         match self.orientation {
             Orientation::AsAsked => Extent3 { m, n, k },
@@ -298,7 +298,7 @@ impl Problem {
         }
     }
 
-    /// What a caller calls a matrix of this product.
+    /// The caller's name for a matrix of this product.
     pub fn asked_operand(&self, operand: Operand) -> Operand {
         match self.orientation {
             Orientation::AsAsked => operand,
@@ -306,7 +306,7 @@ impl Problem {
         }
     }
 
-    /// What a caller calls a parameter of this product's kernels; and the other way round.
+    /// The caller's name for a parameter of this product's kernels, or the reverse.
     pub fn asked_param(&self, param: &Param) -> Param {
         match self.orientation {
             Orientation::AsAsked => param.clone(),

@@ -1,4 +1,4 @@
-//! The closed word lists of the language, each in one table that the grammar, the printer and the suggestions share.
+//! The closed word lists of the language. The grammar, the printer and the suggestions share one table per list.
 
 use crate::clause::{BatchKind, Emulation, Metric, Relation, Roles, Spills};
 use crate::epilogue::{Axis, Function};
@@ -8,7 +8,7 @@ use crate::terms::{
 };
 use crate::types::{DType, Layout};
 
-/// A type whose values are words of the language.
+/// A type with values that are words of the language.
 pub trait Word: Copy + PartialEq + 'static {
     /// The name of such a word in messages, with its article.
     const WHAT: &'static str;

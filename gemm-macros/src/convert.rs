@@ -1,4 +1,4 @@
-//! Converts Rust tokens to the tokens of the language, and keeps the compiler's spans alongside.
+//! Converts Rust tokens to tokens of the language, and keeps the compiler's spans with them.
 
 use std::ops::Range;
 
@@ -28,7 +28,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Converts the input of the macro; the error is about brackets nested too deep.
+    /// Converts the input of the macro; fails if brackets are nested too deep.
     pub fn new(input: TokenStream) -> Result<Source, (Box<Diagnostic>, Span)> {
         let mut source = Source { input: fragments::items(input), ..Source::default() };
         let (origins, trees) = fragments::visible(source.input.clone()).into_iter().unzip();
@@ -37,15 +37,15 @@ impl Source {
         Ok(source)
     }
 
-    /// The value of a hole: a block of Rust.
+    /// The value of a hole: a Rust block.
     pub fn hole(&self, number: u32) -> syn::Result<Expr> {
         let hole = TokenTree::Group(self.holes[number as usize].clone());
         syn::parse2(hole.into()).map(parenthesized)
     }
 
-    /// The schedule that is extended: the expression after the two dots, at `range` of the top-level tokens.
+    /// The schedule to extend: the expression after the two dots, at `range` of the top-level tokens.
     pub fn base(&self, range: Range<usize>) -> syn::Result<Expr> {
-        // With the invisible groups: an expression that a `macro_rules!` passes on binds as a unit.
+        // Includes the invisible groups: an expression that a `macro_rules!` passes on binds as a unit.
         let tokens = &self.input[self.origins[range.start]..=self.origins[range.end - 1]];
         let end = tokens.last().map_or_else(Span::call_site, TokenTree::span);
         // In parentheses, so that an incomplete expression is reported at its last token.
@@ -74,7 +74,8 @@ impl Source {
             let kind = match tree {
                 TokenTree::Ident(ident) => TokenKind::Ident(ident.to_string()),
                 TokenTree::Punct(punct) => {
-                    // `.5` is two tokens of Rust. A base may have a field `.0`, and is at the top level, where no numbers are.
+                    // `.5` is two Rust tokens. A base may have a field `.0`, but only at the top level, where there are
+                    // no numbers.
                     let point = punct.as_char() == '.' && !tokens.last().is_some_and(|last| last.is_punct('.'));
                     if let Some(digits) = trees.next_if(|next| point && depth > 0 && is_number(next)) {
                         let end = self.record(digits.span());
@@ -88,7 +89,7 @@ impl Source {
                     if is_number(&literal.into()) { TokenKind::Number(text) } else { TokenKind::Other(text) }
                 }
                 TokenTree::Group(group) => {
-                    // The braces of `expect { .. }` are the language's; all others hold a value.
+                    // The braces of `expect { .. }` belong to the language; all others hold a value.
                     let contracts = depth == 0 && tokens.last().is_some_and(|last| last.ident() == Some("expect"));
                     let (kind, span) = self.group(&group, start, depth, contracts)?;
                     tokens.push(Token { kind, span });
@@ -121,7 +122,7 @@ impl Source {
         let delimiter = match group.delimiter() {
             Delimiter::Brace => token::Delimiter::Brace,
             Delimiter::Bracket => token::Delimiter::Bracket,
-            // What is left of invisible groups: see [`fragments`].
+            // Remaining invisible groups: see [`fragments`].
             Delimiter::Parenthesis | Delimiter::None => token::Delimiter::Paren,
         };
         self.spans[start.start as usize] = group.span_open();
@@ -158,7 +159,7 @@ fn deeper(stream: TokenStream, limit: u32) -> bool {
     false
 }
 
-/// The same with parentheses for invisible groups, which the compiler ignores in the output of a macro.
+/// The same expression with parentheses for invisible groups, which the compiler ignores in the output of a macro.
 fn parenthesized(mut expression: Expr) -> Expr {
     Parenthesize.visit_expr_mut(&mut expression);
     expression
@@ -167,7 +168,7 @@ fn parenthesized(mut expression: Expr) -> Expr {
 struct Parenthesize;
 
 impl VisitMut for Parenthesize {
-    /// The tokens between the brackets of another macro, about which the compiler says nothing.
+    /// Handles the arguments of another macro, which the compiler leaves as they are.
     fn visit_macro_mut(&mut self, macro_: &mut Macro) {
         macro_.tokens = fragments::arguments(std::mem::take(&mut macro_.tokens));
     }
@@ -185,7 +186,7 @@ impl VisitMut for Parenthesize {
         visit_mut::visit_expr_mut(self, expression);
         if let Expr::Group(group) = expression {
             let inner = std::mem::replace(&mut *group.expr, Expr::Verbatim(TokenStream::new()));
-            // Nobody wrote these parentheses, so no lint should report them as unnecessary.
+            // Parentheses that nobody wrote: no lint should report them as unnecessary.
             let paren_token = Paren(Span::mixed_site());
             *expression = Expr::Paren(ExprParen { attrs: Vec::new(), paren_token, expr: inner.into() });
         }

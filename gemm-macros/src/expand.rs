@@ -87,7 +87,7 @@ fn compile_error(diagnostic: &Diagnostic, (first, last): (Span, Span)) -> TokenS
     quote!(#path #bang #message)
 }
 
-/// A value of the right type that is never computed, so that an error does not cause further ones.
+/// A value of the right type that is never computed, so that an error causes no further ones.
 fn stub(facade: &TokenStream, knowledge: Knowledge) -> TokenStream {
     let gemm = quote!(#facade::Gemm);
     let value = match knowledge {
@@ -97,7 +97,7 @@ fn stub(facade: &TokenStream, knowledge: Knowledge) -> TokenStream {
     quote!((|| -> #value { ::core::unreachable!() })())
 }
 
-/// A schedule that is assembled and checked when the program runs.
+/// A schedule that is assembled and checked at run time.
 fn constructed(facade: &TokenStream, source: &Source, reading: &Reading, expressions: &Expressions) -> TokenStream {
     let mut pieces = Pieces::default();
     pieces.list(&own_tokens(source, reading));
@@ -119,14 +119,14 @@ fn constructed(facade: &TokenStream, source: &Source, reading: &Reading, express
     quote!(#facade::__private::constructed(&[#(#pieces),*], #base, #place))
 }
 
-/// The top-level tokens of the schedule itself: all but the base and the two dots before it.
+/// The top-level tokens of the schedule itself: all except the base and the two dots before it.
 fn own_tokens<'s>(source: &'s Source, reading: &Reading) -> Vec<&'s Token> {
     let base = reading.base.as_ref().map_or(0..0, |base| base.start - 2..base.end);
     let own = source.tokens.iter().enumerate().filter(|(index, _)| !base.contains(index));
     own.map(|(_, token)| token).collect()
 }
 
-/// The Rust expressions of a call, by Rust's grammar.
+/// The Rust expressions of a call, parsed by Rust's grammar.
 struct Expressions {
     base: Option<syn::Result<Expr>>,
     /// Holes outside the base, with their numbers.
@@ -143,14 +143,14 @@ impl Expressions {
         }
     }
 
-    /// Holes that are not expressions, each as a compiler error at its own position.
+    /// Holes that are not expressions, each as a compiler error at its own place.
     fn errors(&self) -> impl Iterator<Item = TokenStream> {
         let all = self.base.iter().chain(self.holes.iter().map(|(_, hole)| hole));
         all.filter_map(|expression| expression.as_ref().err().map(syn::Error::to_compile_error))
     }
 }
 
-/// Adds the numbers of the holes in a token.
+/// Collects the numbers of the holes in a token.
 fn holes(token: &Token, numbers: &mut Vec<u32>) {
     match &token.kind {
         TokenKind::Hole(number) => numbers.push(*number),
@@ -199,7 +199,7 @@ impl Pieces {
             }
             TokenKind::Punct(c) => {
                 self.text.push(*c);
-                // Two-character operators and the bars of an epilogue are read back correctly whatever their spacing.
+                // Two-character operators and the bars of an epilogue read back correctly with any spacing.
                 return matches!(c, '<' | '>' | '=' | '.' | '|');
             }
             TokenKind::Group(delimiter, inner) => {

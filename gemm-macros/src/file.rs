@@ -14,7 +14,7 @@ use syn::LitStr;
 pub enum Request {
     /// A file.
     File(LitStr),
-    /// Not a file, although the call begins like one.
+    /// A call that begins like a file, but is not one.
     Wrong(syn::Error),
 }
 
@@ -47,11 +47,11 @@ pub fn request(input: &TokenStream) -> Option<Request> {
     })
 }
 
-/// The schedule in the file, or its errors with the lines and columns of the file.
+/// The schedule in the file, or its errors with the file's lines and columns.
 pub fn expand(facade: &TokenStream, path: &LitStr, stub: &TokenStream) -> TokenStream {
     let Some(source) = path.span().unwrap().local_file() else {
-        // An editor may expand macros without access to files: `include_str!` finds the file, and the compiler will
-        // check it.
+        // An editor may expand macros without file access: `include_str!` finds the file, and the compiler checks it
+        // later.
         return quote!(#facade::__private::checked(::core::include_str!(#path)));
     };
     let shown = source.parent().unwrap_or(Path::new("")).join(path.value());
@@ -62,7 +62,7 @@ pub fn expand(facade: &TokenStream, path: &LitStr, stub: &TokenStream) -> TokenS
             return complaint(path.span(), &[message], stub);
         }
     };
-    // The expansion names the file, so that the crate is rebuilt when the file changes.
+    // The expansion names the file, so that the crate is rebuilt if the file changes.
     let whole = std::path::absolute(&shown).unwrap_or_else(|_| shown.clone());
     let whole = whole.to_string_lossy();
     let watched = quote!(
@@ -79,7 +79,7 @@ pub fn expand(facade: &TokenStream, path: &LitStr, stub: &TokenStream) -> TokenS
     }
 }
 
-/// Each error with the lines of the file that it concerns.
+/// Each error with its lines of the file.
 fn in_file(diagnostics: &Diagnostics, text: &str, path: &Path) -> Vec<String> {
     let source: Arc<str> = text.into();
     let errors = diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error);
@@ -91,10 +91,10 @@ fn in_file(diagnostics: &Diagnostics, text: &str, path: &Path) -> Vec<String> {
     rendered.collect()
 }
 
-/// Why the file could not be read, and which path may have been meant.
+/// The reason that the file could not be read, and the path that was probably meant.
 fn missing(path: &LitStr, tried: &Path, source: &Path, error: &std::io::Error) -> String {
     let message = format!("cannot read `{}`: {error}\nhelp: paths are relative to this source file", tried.display());
-    // Relative to the crate's root, as in a manifest.
+    // The path relative to the crate's root, as in a manifest.
     let root = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     let Some(root) = root.filter(|root| root.join(path.value()).is_file()) else { return message };
     let folder = source.parent().and_then(|folder| std::path::absolute(folder).ok());

@@ -1,8 +1,8 @@
-//! Makes visible what a `macro_rules!` passes on.
+//! Makes the fragments of a `macro_rules!` visible.
 //!
-//! The compiler puts a fragment in an invisible group, which binds as a unit: with `$e` = `1 + 2`, `acc * $e` is
-//! `acc * (1 + 2)`. The language has no such groups, and the compiler ignores those in the output of a procedural macro. So
-//! each is replaced by its tokens, in parentheses where its neighbours would bind a part of them.
+//! The compiler puts a fragment into an invisible group, which binds as a unit: with `$e` = `1 + 2`, `acc * $e` is
+//! `acc * (1 + 2)`. The language has no such groups, and the compiler ignores them in the output of a procedural macro.
+//! So each group is replaced by its tokens, in parentheses if its neighbours would bind a part of them.
 //!
 //! ```text
 //! acc * ⟨1 + 2⟩    acc * (1 + 2)      tile(⟨64⟩, ⟨8 * 8⟩)    tile(64, 8 * 8)
@@ -19,21 +19,21 @@ enum Piece {
     Fragment(Vec<TokenTree>, Span),
 }
 
-/// What fragments are among.
+/// The context of fragments.
 #[derive(Clone, Copy, PartialEq)]
 enum Among {
-    /// The tokens of a schedule, where what is not a word, a number or a list is an expression.
+    /// The tokens of a schedule: anything except a word, a number or a list is an expression.
     Clauses,
-    /// The arguments of another macro, where a fragment may also be a type, a pattern or an item.
+    /// The arguments of another macro: a fragment may also be a type, a pattern or an item.
     Rust,
 }
 
-/// The tokens of one level of a schedule without invisible groups, each with the index of the token it comes from.
+/// The tokens of one level of a schedule without invisible groups, each with the index of its source token.
 pub fn visible(trees: Vec<TokenTree>) -> Vec<(usize, TokenTree)> {
     level(trees, Among::Clauses)
 }
 
-/// The arguments of another macro without the invisible groups that would be read with another precedence.
+/// The arguments of another macro, without the invisible groups that would be read with another precedence.
 pub fn arguments(stream: TokenStream) -> TokenStream {
     let trees = stream.into_iter().map(|tree| match tree {
         TokenTree::Group(group) if group.delimiter() != Delimiter::None => {
@@ -46,7 +46,7 @@ pub fn arguments(stream: TokenStream) -> TokenStream {
     level(trees.collect(), Among::Rust).into_iter().map(|(_, tree)| tree).collect()
 }
 
-/// The top-level tokens, where a fragment that is a whole item (a clause, or a base with its dots) is its tokens.
+/// The top-level tokens. A fragment that is a whole item (a clause, or a base with its dots) is replaced by its tokens.
 pub fn items(stream: TokenStream) -> Vec<TokenTree> {
     let trees: Vec<TokenTree> = stream.into_iter().collect();
     let ends = |tree: Option<&TokenTree>| tree.is_none_or(|tree| is_one_of(tree, ";"));
@@ -68,7 +68,7 @@ fn level(trees: Vec<TokenTree>, among: Among) -> Vec<(usize, TokenTree)> {
         TokenTree::Group(group) if group.delimiter() == Delimiter::None => {
             let inner = level(group.stream().into_iter().collect(), among);
             let inner: Vec<TokenTree> = inner.into_iter().map(|(_, tree)| tree).collect();
-            // A visibility may have no tokens.
+            // A visibility may be empty.
             (!inner.is_empty()).then(|| (index, Piece::Fragment(inner, group.span())))
         }
         other => Some((index, Piece::Token(other))),
@@ -81,14 +81,14 @@ fn level(trees: Vec<TokenTree>, among: Among) -> Vec<(usize, TokenTree)> {
             Piece::Fragment(inner, span) => {
                 let before = out.last().map(|(_, tree)| tree);
                 let after = pieces.get(at + 1).map(|(_, piece)| piece.first());
-                // A list of one fragment, perhaps with a comma or a semicolon after it.
+                // A list of one fragment, perhaps followed by a comma or a semicolon.
                 let whole = before.is_none()
                     && after.is_none_or(|after| is_one_of(after, ",;") && pieces.get(at + 2).is_none());
                 if whole || reads_the_same(inner, before, after, among) || among == Among::Rust && !is_looser(inner) {
                     out.extend(inner.iter().map(|tree| (*index, tree.clone())));
                 } else {
                     let mut group = Group::new(Delimiter::Parenthesis, inner.iter().cloned().collect());
-                    // Nobody wrote these parentheses, so no lint should report them as unnecessary.
+                    // Parentheses that nobody wrote: no lint should report them as unnecessary.
                     group.set_span(span.resolved_at(Span::mixed_site()));
                     out.push((*index, group.into()));
                 }
@@ -112,20 +112,20 @@ fn reads_the_same(inner: &[TokenTree], before: Option<&TokenTree>, after: Option
     if is_operand(inner) {
         return true;
     }
-    // A schedule has neither assignments nor comparisons nor alternatives: values and expressions begin after these.
+    // A schedule has no assignments, comparisons or alternatives: values and expressions begin after these.
     let beginnings = if among == Among::Clauses { ",;=<>|" } else { ",;" };
     let begins = before.is_none_or(|tree| is_one_of(tree, beginnings));
     let ends = after.is_none_or(|tree| is_one_of(tree, ",;"));
     if begins && ends && !inner.iter().any(|tree| is_one_of(tree, ",;|")) {
         return true;
     }
-    // A sign binds tighter than what may be next to it, except an index, arguments and a method.
+    // A sign binds tighter than its possible neighbours, except an index, arguments and a method.
     let negative = is_one_of(&inner[0], "-") && is_operand(&inner[1..]);
     let separate = before.is_none_or(|tree| matches!(tree, TokenTree::Punct(_)));
     negative && separate && !after.is_some_and(|tree| matches!(tree, TokenTree::Group(_)) || is_one_of(tree, ".?"))
 }
 
-/// True for one token, a path, and either with indices and arguments.
+/// True for one token or a path, each possibly with indices and arguments.
 fn is_operand(tokens: &[TokenTree]) -> bool {
     match tokens {
         [] => false,

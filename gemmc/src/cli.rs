@@ -29,6 +29,7 @@ use ptx_gemm_draw::Gpu;
 use target::{gpu, target};
 
 pub(crate) use ablate::Ablate;
+pub(crate) use bench::dtype;
 pub(crate) use bench::{Bench, Ladder};
 pub(crate) use device::DeviceName;
 pub(crate) use diff::Diff;
@@ -38,12 +39,11 @@ pub(crate) use language::{Check, Explain, Fixes, Fmt, Ir, Level, Ptx};
 pub(crate) use large::{Large, LargeCommand, LargePlan, LargeRun, LargeScale, OnFailureName, Place, Sizes};
 pub(crate) use mutants::{Faults, Mutants};
 pub(crate) use new::New;
+pub(crate) use pick::Pick;
 pub(crate) use profile::Profile;
 pub(crate) use run::Run;
 pub(crate) use selftest::{FirstLaunch, Fuzz, Selftest, StrayPointer};
 pub(crate) use shell::{Completions, Man};
-pub(crate) use bench::dtype;
-pub(crate) use pick::Pick;
 pub(crate) use sweep::{Sweep, SweepWorker};
 pub(crate) use target::{GPU, TARGET};
 

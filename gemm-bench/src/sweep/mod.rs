@@ -33,11 +33,11 @@ mod illegal;
 mod keep;
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use ptx_gemm::random::SplitMix64;
 use ptx_gemm::Target;
+use ptx_gemm::random::SplitMix64;
 use ptx_gemm_choose::{Found, Legal, RuledOut, Search};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -225,8 +225,7 @@ impl Sweep {
     ///
     /// There are too many combinations.
     pub fn run(&self, progress: impl Fn(u64) + Sync) -> Result<Outcome, SweepError> {
-        let search =
-            Search { space: &self.space, given: None, size: self.size, gpu: &self.gpu, target: self.target };
+        let search = Search { space: &self.space, given: None, size: self.size, gpu: &self.gpu, target: self.target };
         let progress = |settled: u128| progress(settled.try_into().unwrap_or(u64::MAX));
         let found = match self.indices()? {
             None => search.run(&self.interrupt, &progress),
@@ -245,7 +244,8 @@ impl Sweep {
             let schedule = schedule(one.index)?.to_string().trim_end().replace('\n', " ");
             Some(Candidate { index: one.index, schedule, estimate: one.estimate, timed: None })
         };
-        let mut illegal: Vec<Group> = found.illegal.iter().map(|(rule, group)| self.group(rule, *group, &search)).collect();
+        let mut illegal: Vec<Group> =
+            found.illegal.iter().map(|(rule, group)| self.group(rule, *group, &search)).collect();
         illegal.sort_by(|x, y| y.count.cmp(&x.count).then(x.rule.cmp(&y.rule)));
         let legal = found.legal.into_par_iter().filter_map(candidate).collect();
         let mut outcome = Outcome { combinations: self.space.len(), legal, illegal };
@@ -292,7 +292,7 @@ impl Outcome {
 #[cfg(test)]
 mod tests {
     use ptx_gemm::Target;
-use ptx_gemm_choose::{Found, Legal, RuledOut, Search};
+    use ptx_gemm_choose::{Found, Legal, RuledOut, Search};
 
     use super::{Gpu, estimate, target};
     use crate::suites::Size;

@@ -155,7 +155,8 @@ pub fn csv<'c>(products: impl IntoIterator<Item = (Size, &'c [Candidate])>) -> R
         "failed",
     ];
     csv.write_record(columns).map_err(|error| error.to_string())?;
-    let ranked = products.into_iter().flat_map(|(size, all)| all.iter().enumerate().map(move |(rank, one)| (size, rank, one)));
+    let ranked =
+        products.into_iter().flat_map(|(size, all)| all.iter().enumerate().map(move |(rank, one)| (size, rank, one)));
     for (size, rank, candidate) in ranked {
         let estimate = &candidate.estimate;
         let measured = candidate.timed.as_ref().and_then(|timed| timed.as_ref().ok());

@@ -55,8 +55,6 @@ use serde::{Deserialize, Serialize};
 use crate::gpu::Gpu;
 use crate::size::Size;
 
-
-
 /// Bytes of a sector of global memory, and of a line of the first-level cache.
 const SECTOR: f64 = 32.0;
 const LINE: f64 = 128.0;

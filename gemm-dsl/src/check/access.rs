@@ -1,4 +1,4 @@
-//! Access widths: how many elements each global and shared access moves, and the entries that follow.
+//! Access widths: the elements per global and shared access, and the kernel entries that follow.
 
 use crate::check::exchange;
 use crate::check::geometry::WARP_ROWS;
@@ -11,7 +11,7 @@ use crate::target::{BOX_ALIGN, LEAST_ASYNC_BYTES, MAX_ACCESS_BYTES, MAX_BOX, Tar
 use crate::terms::{BoxShare, Extent3, Fast, Load, Side, Store, Swizzle};
 use crate::types::{DType, Layout, Layouts};
 
-/// The widest power of two that is at most `bound` elements and 16 bytes, and divides every one of `runs`.
+/// The widest power of two that is at most `bound` elements and 16 bytes, and divides every run.
 pub(super) fn widest(bound: u32, dtype: DType, runs: &[u32]) -> u32 {
     let mut width = 1;
     while width * 2 <= bound
@@ -23,8 +23,8 @@ pub(super) fn widest(bound: u32, dtype: DType, runs: &[u32]) -> u32 {
     width
 }
 
-/// Rows of one box of a K-tile, as many as possible up to `most`: boxes are alike, begin where TMA can write, and the blocks that start
-/// them have an equal [`BoxShare`] each. `None`: there are no such boxes.
+/// Rows of one TMA box of a K-tile, as many as possible up to `most`. Boxes have the same size and begin at legal TMA
+/// addresses; each issuing block gets an equal [`BoxShare`]. `None`: no such box exists.
 pub(super) fn share_of_boxes(placement: &Placement, dtype: DType, sharers: u32, most: u32) -> Option<u32> {
     let (slow, panels) = (placement.slow_extent, placement.panels());
     let row_bytes = placement.pitch.min(placement.fast_extent) * dtype.bytes();
@@ -32,7 +32,7 @@ pub(super) fn share_of_boxes(placement: &Placement, dtype: DType, sharers: u32, 
         Swizzle::None => BOX_ALIGN,
         Swizzle::Bytes(span) => 8 * span,
     };
-    // No other box begins where the only one ends.
+    // A single box needs no aligned end.
     let only = |rows: u32| rows == slow && panels == 1 && sharers <= 1;
     (1..=slow.min(most)).rev().filter(|rows| slow.is_multiple_of(*rows)).find(|rows| {
         BoxShare::of(panels, slow / rows, sharers.max(1)).is_some()
@@ -40,7 +40,7 @@ pub(super) fn share_of_boxes(placement: &Placement, dtype: DType, sharers: u32, 
     })
 }
 
-/// Elements of 16 bytes, of which addresses, strides and rows of boxes must be multiples with TMA.
+/// Elements in 16 bytes: the TMA granularity of addresses, strides and box rows.
 pub(super) fn tma_width(dtype: DType) -> u32 {
     MAX_ACCESS_BYTES / dtype.bytes()
 }
@@ -53,12 +53,12 @@ pub(super) fn global_fast(side: Side, layout: Layout) -> Fast {
     }
 }
 
-/// What the access widths of one input operand depend on.
+/// The inputs to the access widths of one input operand.
 #[derive(Clone, Copy)]
 pub(super) struct Input {
     pub side: Side,
     pub dtype: DType,
-    /// Contiguous dimension of what is copied or read: of the matrix, or of its planes.
+    /// Contiguous dimension of the source in global memory: the matrix, or its planes.
     pub global_fast: Fast,
     pub extent: u32,
     pub depth: u32,
@@ -77,7 +77,7 @@ pub(super) fn inputs(
     staging: Option<&Staging>,
 ) -> [Input; 2] {
     let (layouts, vector) = (settings.problem.layouts, settings.vector);
-    // Planes are written in the order that they are staged in.
+    // Planes are written in their staged order.
     let planes = settings.emulation.is_some() && settings.load != Load::Tma;
     let fast = |side, layout, placement: Option<Placement>| {
         placement.filter(|_| planes).map_or(global_fast(side, layout), |placement| placement.fast)
@@ -100,8 +100,7 @@ pub(super) fn inputs(
 }
 
 impl Input {
-    /// Number of contiguous elements that a global access may cover before it reaches the edge of what is fetched at
-    /// once.
+    /// Contiguous elements that a global access may cover within one copied row or one direct load.
     pub fn global_run(&self) -> u32 {
         match (self.placement, self.global_fast) {
             // A copy runs along a row of the tile.
@@ -117,8 +116,7 @@ impl Input {
     pub fn global_width(&self, settings: &Settings, bound: u32) -> u32 {
         let bound = self.demand.unwrap_or(bound);
         match self.placement {
-            // cp.async copies without a detour through registers: both sides must be contiguous, or elements are copied
-            // one by one.
+            // cp.async bypasses registers: both sides must be contiguous, or elements are copied one by one.
             Some(_) if settings.load == Load::Tma => tma_width(self.dtype),
             Some(placement) if settings.load == Load::CpAsync => {
                 if placement.fast == self.global_fast {
@@ -135,14 +133,14 @@ impl Input {
     fn boxes(&self, sharers: u32, most: u32) -> CopyPlan {
         let rows = self.placement.map_or(0, |placement| placement.slow_extent);
         let panels = self.placement.map_or(0, |placement| placement.panels());
-        // No share is an error of its own.
+        // A missing share is reported separately.
         let share =
             self.placement.and_then(|placement| share_of_boxes(&placement, self.dtype, sharers, most)).unwrap_or(1);
         let boxes = panels * (rows / share.max(1));
         CopyPlan { width: tma_width(self.dtype), store_width: 0, chunks_per_row: 1, chunks: boxes, passes: boxes }
     }
 
-    /// The copy of a tile by `threads` threads, `width` elements at a time.
+    /// The copy of a tile by `threads` threads with accesses of `width` elements.
     fn copy(&self, width: u32, threads: u32) -> CopyPlan {
         let Some(placement) = self.placement else {
             return CopyPlan { width, store_width: 0, chunks_per_row: 0, chunks: 0, passes: 0 };
@@ -185,22 +183,22 @@ impl Input {
     }
 }
 
-/// Elements of D, contiguous in memory, that one thread holds.
+/// Contiguous elements of D that one thread holds.
 pub(super) fn d_run(layouts: Layouts, geometry: &Geometry) -> u32 {
     if layouts.d == Layout::Row { geometry.fragment.n } else { geometry.fragment.m }
 }
 
-/// Contiguous elements of C that a thread reads at once: a thread visits its accumulators in D's order, so a C that is
-/// contiguous along the other dimension is read element by element.
+/// Contiguous elements of C that a thread reads at once. A thread visits its accumulators in D's order, so it reads a C
+/// that is contiguous along the other dimension element by element.
 pub(super) fn c_run(layouts: Layouts, geometry: &Geometry) -> u32 {
     if layouts.c == layouts.d { d_run(layouts, geometry) } else { 1 }
 }
 
-/// The least target with `stmatrix` (PTX ISA, "stmatrix").
+/// The first target with `stmatrix` (PTX ISA, "stmatrix").
 const STMATRIX: u32 = 90;
 
-/// The tile of D on its way through shared memory; `None` if it is stored from registers. TMA needs an aligned D:
-/// elsewhere the threads copy the tile.
+/// The staged tile of D in shared memory; `None` if D is stored from registers. TMA needs an aligned D; otherwise the
+/// threads copy the tile.
 fn staged_tile(
     settings: &Settings,
     staging: Option<&Staging>,
@@ -228,20 +226,20 @@ fn staged_tile(
     (settings.store != Store::Direct).then_some(tile)
 }
 
-/// Whether panels cut no warp's matrices: the same distances lead from its first ones to the others in every warp.
+/// Whether panels never split a warp's matrices: each matrix then has the same offset from the first one in every warp.
 fn matrices_add_up(settings: &Settings, geometry: &Geometry, lines: Lines, pitch: u32) -> bool {
     let along = match (settings.problem.layouts.d, settings.atom) {
         (Layout::Row, _) => geometry.region.n,
-        // 16 rows, and again every 64.
+        // A warp holds 16 rows of every 64.
         (Layout::Col, Atom::Wgmma(..)) => WARP_ROWS,
         (Layout::Col, _) => geometry.region.m,
     };
     pitch >= lines.elements || along.is_multiple_of(pitch) || pitch.is_multiple_of(along)
 }
 
-/// The entries, widest first; the last one requires no alignment beyond that of an element. TMA needs aligned inputs:
-/// unless both are packed where they are not, the last entry of its schedules copies by `cp.async`, into the same slots.
-/// Warp groups have no such entry, and in a group, whose operands are not packed, they need aligned ones.
+/// The entries, widest first. The last one requires only element alignment. TMA needs aligned inputs, so the last entry
+/// of a TMA schedule copies by `cp.async` into the same slots, unless both operands are packed. `wgmma` schedules have
+/// no such entry; in a group, which packs no operands, they require aligned inputs.
 pub(super) fn variants(
     settings: &Settings,
     inputs: &[Input; 2],
@@ -257,7 +255,7 @@ pub(super) fn variants(
     let run = exchange::plan(settings, geometry).map_or(d_run(layouts, geometry), |exchange| exchange.chunk);
     let d_width = match (settings.store, settings.tile) {
         (Store::Tma, _) => tma_width(types.d),
-        // Lines of the tile in shared memory, not what a thread has computed.
+        // Lines of the staged tile, not the elements that a thread computes.
         (Store::Staged, Some(tile)) => {
             let most = settings.vector.d.unwrap_or(tma_width(types.d));
             widest(most, types.d, &[Lines::of(settings, tile).elements])
@@ -272,7 +270,7 @@ pub(super) fn variants(
     let (a_width, b_width) = (a.global_width(settings, bound), b.global_width(settings, bound));
     let copying = settings.copying_threads(geometry);
     let load = if settings.load == Load::Tma { Load::CpAsync } else { settings.load };
-    // Asynchronous copies move at least 4 bytes, single elements of two bytes go through registers.
+    // Asynchronous copies move at least 4 bytes; single 2-byte elements go through registers.
     let alone = match a.dtype.bytes().min(b.dtype.bytes()) {
         ..LEAST_ASYNC_BYTES if load == Load::CpAsync => Load::Registers,
         _ => load,
@@ -307,7 +305,7 @@ pub(super) fn variants(
     }
     let widest = variant(load, a_width, b_width, (c_width, d_width), true);
     if settings.emulation.is_some() {
-        // Planes are aligned whatever the operands are.
+        // Planes are always aligned.
         let of_planes = |(c_width, d_width): (u32, u32), aligned| Variant {
             entry: format!("gemm_v{}", c_width.max(d_width)),
             ..variant(load, a_width, b_width, (c_width, d_width), aligned)

@@ -1,4 +1,4 @@
-//! Assembles the plan once no rule is broken.
+//! Assembles the plan once every rule holds.
 
 use crate::check::access;
 use crate::check::even;
@@ -12,7 +12,7 @@ use crate::target::Target;
 use crate::terms::{Extent3, Operand, Operands, Pace, Param, Reduce, Rounding, Side, Wave};
 use crate::types::Batch;
 
-/// Default number of unrolled K-steps where nothing is staged: the less work one step has, the more steps are unrolled.
+/// Default unrolled K-steps without staging: less work per step means more unrolled steps.
 fn direct_unroll(settings: &Settings) -> u32 {
     match settings.thread.map_or(1, |thread| thread.m.saturating_mul(thread.n)) {
         ..=1 => 16,
@@ -21,15 +21,14 @@ fn direct_unroll(settings: &Settings) -> u32 {
     }
 }
 
-/// Default number of registers for fragments that are prefetched from global memory: `naive` runs best with 12 (6
-/// steps).
+/// Default registers for fragments prefetched from global memory: `naive` runs best with 12 (6 steps).
 const DIRECT_AHEAD: u32 = 12;
 
-/// Number of threads from which a block's other warps hide the latency of shared memory: prefetching then only costs
-/// registers (`lab3_4x4` on an H200 at 4096: 21.9 TFLOP/s without, 21.2 with).
+/// Threads per block from which other warps hide shared-memory latency, so that prefetching only costs registers
+/// (`lab3_4x4` on an H200 at 4096: 21.9 TFLOP/s without, 21.2 with).
 const CROWDED: u32 = 1024;
 
-/// Default number of steps that fragments are prefetched.
+/// Default prefetch distance of fragments, in steps.
 fn default_prefetch(settings: &Settings, geometry: &Geometry) -> u32 {
     match settings.shared {
         None => (DIRECT_AHEAD / (geometry.thread.m + geometry.thread.n)).max(1),
@@ -45,7 +44,7 @@ pub(super) fn plan(settings: &Settings, geometry: Geometry, staging: Option<Stag
     let inputs = access::inputs(settings, block, &geometry, staging.as_ref());
     let variants = access::variants(settings, &inputs, &geometry, staging.as_ref(), target);
     let prefetch = match settings.operands {
-        // Threads read no fragments.
+        // No thread reads fragments.
         _ if matches!(settings.atom, Atom::Wgmma(..)) => 0,
         Operands::Registers => {
             settings.prefetch.unwrap_or_else(|| default_prefetch(settings, &geometry)).min(unroll - 1)
@@ -79,7 +78,7 @@ pub(super) fn plan(settings: &Settings, geometry: Geometry, staging: Option<Stag
         tail: settings.edges.tail(),
         grain: even::grain(settings),
         pace: settings.pace,
-        // A wave of blocks is what stream-K divides the work among, and what walks through the list of a group.
+        // Stream-K divides the work among one wave of blocks; one wave also processes the list of a group.
         persistent: settings.persistent.or(settings.implies_wave().then_some(Wave::Device)),
         cluster: settings.cluster,
         multicast: settings.multicast,
@@ -93,7 +92,7 @@ pub(super) fn plan(settings: &Settings, geometry: Geometry, staging: Option<Stag
         }),
         strassen: settings.levels,
         expect: settings.expect.clone(),
-        // What one role gives up is for the other role of the same block.
+        // Registers that one role gives up go to the other role of the same block.
         blocks_per_sm: settings.blocks_per_sm.or(settings.registers.map(|_| 1)),
         planes_in_slot: settings.planes_in_slot(block.k),
         stage_bytes: clamp(staging.map_or(0, |s| s.stage_bytes)),
@@ -106,7 +105,7 @@ pub(super) fn plan(settings: &Settings, geometry: Geometry, staging: Option<Stag
     })
 }
 
-/// The block tile; its depth is the staged one, or the unrolled steps where nothing is staged.
+/// The block tile; its depth is the staged depth, or the unrolled steps without staging.
 pub(super) fn block(settings: &Settings) -> Option<Extent3> {
     let tile = settings.tile?;
     let k = match settings.shared {
@@ -116,8 +115,8 @@ pub(super) fn block(settings: &Settings) -> Option<Extent3> {
     Some(Extent3 { m: tile.m, n: tile.n, k })
 }
 
-/// The kernel's parameters in the order of the ABI, which is that of the product that a caller asks for. What differs between
-/// the products of a group is in their list.
+/// The kernel's parameters in ABI order, which follows the product that the caller asks for. Per-product parameters of
+/// a group are in the group's list.
 fn params(settings: &Settings) -> Vec<Param> {
     let problem = &settings.problem;
     let scalars = (0..problem.epilogue.scalars.len()).map(Param::Scalar);
@@ -146,10 +145,10 @@ fn params(settings: &Settings) -> Vec<Param> {
     params.iter().map(|param| problem.asked_param(param)).collect()
 }
 
-/// The most characters of a clause that the lines of a program repeat: an epilogue may be as long as a page.
+/// Maximum characters of a clause in a program's lines; an epilogue can be as long as a page.
 const SHOWN: usize = 64;
 
-/// A clause as the lines of a program show it: all of it, or its beginning.
+/// A clause as a program's lines show it: all of it, or its beginning.
 fn shown(clause: String) -> String {
     match clause.char_indices().nth(SHOWN) {
         Some(_) => clause.chars().take(SHOWN - 3).chain("...".chars()).collect(),

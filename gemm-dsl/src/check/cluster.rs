@@ -1,4 +1,4 @@
-//! The rules of `cluster` and `multicast`: which blocks share loads, and what lets them.
+//! The rules of `cluster` and `multicast`: which blocks share loads, and when they can.
 
 use crate::check::access::{Input, share_of_boxes};
 use crate::check::finding::Findings;
@@ -8,7 +8,7 @@ use crate::table::Key;
 use crate::target::MAX_BOX;
 use crate::terms::{Edges, Extent2, Load, Pace, Side, Wave};
 
-/// Every rule about clusters of more than one block.
+/// Checks every rule about clusters of more than one block.
 pub(super) fn check(settings: &Settings, inputs: Option<&[Input; 2]>, findings: &mut Findings) {
     let Some(clause) = settings.get(Key::Cluster) else { return };
     let extent = settings.cluster;
@@ -24,8 +24,8 @@ pub(super) fn check(settings: &Settings, inputs: Option<&[Input; 2]>, findings: 
     }
 }
 
-/// The blocks of a cluster compute neighbouring tiles, each with all of its k, and may lie outside D, where TMA copies
-/// nothing.
+/// The blocks of a cluster compute neighbouring tiles over all of k. A block may lie outside D; TMA copies nothing for
+/// it.
 fn whole(settings: &Settings, clause: &Clause, findings: &mut Findings) {
     if settings.load != Load::Tma {
         let message = format!("{clause} needs load(tma), which copies nothing for a block whose tile lies outside D");
@@ -70,7 +70,7 @@ fn waves(settings: &Settings, clause: &Clause, blocks: u32, findings: &mut Findi
     finding.set("persistent", "persistent takes as many as the device holds at once");
 }
 
-/// Loads are shared by the blocks that need the same tile: of A those along n, of B those along m.
+/// Blocks that need the same tile share its loads: along n for A, along m for B.
 fn sharers(settings: &Settings, clause: &Clause, findings: &mut Findings) {
     let Some(Clause::Multicast(multicast)) = settings.get(Key::Multicast) else { return };
     let Extent2 { m, n } = settings.cluster;
@@ -101,7 +101,7 @@ fn sharers(settings: &Settings, clause: &Clause, findings: &mut Findings) {
     }
 }
 
-/// A block learns from the others' mbarriers that it may fill their slots.
+/// A block waits on the mbarriers of the other blocks before it fills their slots.
 fn ring(settings: &Settings, findings: &mut Findings) {
     let Some(clause) = settings.get(Key::Multicast) else { return };
     if settings.specialize.is_some() || settings.pace == Pace::Free {
@@ -119,7 +119,7 @@ fn ring(settings: &Settings, findings: &mut Findings) {
         .remove("multicast", "leave multicast out");
 }
 
-/// Each block that shares an operand starts the same number of its boxes.
+/// Each block that shares an operand issues the same number of its boxes.
 fn boxes(settings: &Settings, input: &Input, findings: &mut Findings) {
     let sharers = settings.sharers(input.side);
     let Some(placement) = input.placement.filter(|_| sharers > 1) else { return };

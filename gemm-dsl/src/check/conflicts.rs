@@ -80,7 +80,7 @@ fn missing(settings: &Settings, findings: &mut Findings) {
     }
 }
 
-/// With `shared(none)` there is nothing to pipeline, to reload or to swizzle.
+/// `shared(none)` leaves nothing to pipeline, reload or swizzle.
 fn nothing_staged(settings: &Settings, findings: &mut Findings) {
     let mut contradiction = |key: Key, reason: &str| {
         let Some(clause) = settings.get(key) else { return };
@@ -144,10 +144,10 @@ fn staged(settings: &Settings, findings: &mut Findings) {
     }
 }
 
-/// Reads can be volatile where fragments are read from shared memory and held.
+/// Volatile reads require fragments that are read from shared memory and held in registers.
 fn volatile_reads(settings: &Settings, findings: &mut Findings) {
     let (other, why) = match (settings.operands, settings.prefetch) {
-        // The steps read ahead were reported.
+        // The prefetched steps were reported.
         (Operands::Shared, Some(1..)) => return,
         (Operands::Shared, _) => (Key::Operands, "operands(shared), whose reads stay next to their products"),
         (Operands::Registers, _) if settings.shared.is_some() => return,
@@ -160,7 +160,7 @@ fn volatile_reads(settings: &Settings, findings: &mut Findings) {
         .set(&movable, format!("{movable} lets the assembler move the reads"));
 }
 
-/// Tensor-core atoms determine the work of a thread, and those of a warp group read their operands themselves.
+/// Tensor-core atoms fix the work of a thread, and `wgmma` reads its operands from shared memory itself.
 fn fma_only(settings: &Settings, findings: &mut Findings) {
     let fixed = [Key::Thread, Key::Fragment, Key::Lanes].map(|key| (key, "fixes what a thread computes"));
     let steps = [Key::Operands, Key::Unroll, Key::Order].map(|key| (key, "multiplies whole K-tiles by matrices"));
@@ -171,10 +171,10 @@ fn fma_only(settings: &Settings, findings: &mut Findings) {
     for (key, why) in fixed.into_iter().chain(steps).chain(read) {
         if let Some(clause) = settings.get(key) {
             let name = clause.name();
-            // Tensor cores of a warp multiply fragments, too.
+            // `mma` multiplies fragments, too.
             let atoms = if matches!(key, Key::Warp | Key::Prefetch) { "atom(fma) and atom(mma)" } else { "atom(fma)" };
             let message = format!("{clause} is for {atoms}: atom({}) {why}", settings.atom);
-            // The atom may be what is wrong: a fix that leaves fewer errors wins.
+            // The atom may be the mistake: the fix that leaves fewer errors wins.
             findings
                 .error("fma-only", key, &[Key::Atom], message)
                 .remove(name, format!("leave {name} out"))
@@ -183,7 +183,7 @@ fn fma_only(settings: &Settings, findings: &mut Findings) {
     }
 }
 
-/// Clauses that mean something only together with another one.
+/// Clauses that need another clause.
 fn companions(settings: &Settings, findings: &mut Findings) {
     let tensor = settings.atom != Atom::Fma;
     let lonely: [(Key, Key, bool, &str); 6] = [
@@ -222,7 +222,7 @@ fn companions(settings: &Settings, findings: &mut Findings) {
     }
 }
 
-/// Sums in f16 stay in registers, two in each.
+/// f16 accumulators stay in registers, two in each.
 fn narrow_sums(settings: &Settings, findings: &mut Findings) {
     if settings.problem.types.acc != DType::F16 {
         return;
@@ -240,8 +240,8 @@ fn narrow_sums(settings: &Settings, findings: &mut Findings) {
     }
 }
 
-/// The parts of `split_k` meet in a workspace that is divided by the extents of one product; those of `stream_k` have a
-/// place for each block.
+/// `split_k` sums its parts in a workspace divided by the extents of one product; `stream_k` has a place for each
+/// block.
 fn grouped(settings: &Settings, findings: &mut Findings) {
     let Some(batch) = settings.get(Key::Batch).filter(|_| settings.problem.batch == Batch::Grouped) else { return };
     let Some(clause) = settings.get(Key::SplitK) else { return };

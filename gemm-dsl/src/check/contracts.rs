@@ -1,4 +1,4 @@
-//! Checks the contracts of `expect` whose figure is known from the plan alone, and rejects limits that make no sense.
+//! Checks the contracts of `expect` that the plan alone decides, and rejects impossible limits.
 
 use crate::check::finding::Findings;
 use crate::check::settings::Settings;
@@ -12,8 +12,8 @@ use crate::table::Key;
 use crate::target::Target;
 use crate::terms::Along;
 
-/// Checks a plan against its contracts. A plan depends on every clause: if one of them is unknown, nothing here is
-/// certain.
+/// Checks a plan against its contracts. A plan depends on every clause, so an unknown clause makes every verdict here
+/// uncertain.
 pub(super) fn check(settings: &Settings, plan: &Plan, findings: &mut Findings) {
     let mut broken: Vec<Measured> = plan.measured().into_iter().filter(|measured| !measured.holds()).collect();
     // If several entries break a contract, only the first is reported.
@@ -48,13 +48,14 @@ pub(super) fn check(settings: &Settings, plan: &Plan, findings: &mut Findings) {
     }
 }
 
-/// Smaller limits of bytes are meant in KiB, if these hold.
+/// A smaller byte limit probably means KiB, if the contract then holds.
 const LEAST_BYTES: u64 = 1024;
 
-/// Larger numbers of blocks are meant as a share of the warps, if that holds: few kernels have as many.
+/// A larger number of blocks probably means a percentage of the warps, if the contract then holds: few kernels reach
+/// it.
 const MOST_BLOCKS: u64 = 16;
 
-/// The contracts with the unit that one of them was probably meant to have.
+/// The contracts, with the probably intended unit for one of them.
 pub(super) fn units(list: &[Expectation], contract: &Expectation) -> Option<(String, String)> {
     let number = contract.limit.whole()?;
     let (meant, unit) = match contract.metric {
@@ -72,7 +73,7 @@ pub(super) fn units(list: &[Expectation], contract: &Expectation) -> Option<(Str
     Some((text, help))
 }
 
-/// Changes of one clause that may satisfy a contract; those that do not are weeded out when they are tried.
+/// Changes of one clause that may satisfy a contract; the trial of fixes weeds out the others.
 fn changes(settings: &Settings, plan: &Plan, measured: &Measured) -> Vec<(String, String)> {
     let clause = |text: String, why: &str| (text.clone(), format!("{text} {why}"));
     let mut out = Vec::new();
@@ -124,7 +125,7 @@ fn changes(settings: &Settings, plan: &Plan, measured: &Measured) -> Vec<(String
     out
 }
 
-/// Limits that no figure can have.
+/// Limits that no figure can reach.
 pub(super) fn nonsense(contract: &Expectation) -> Option<String> {
     let Expectation { metric, limit, .. } = contract;
     if !limit.is_number() {

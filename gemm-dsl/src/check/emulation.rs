@@ -1,4 +1,4 @@
-//! The rules of `emulate` and `promote`: f32 operands as planes of a 16-bit type, and sums that are promoted.
+//! The rules of `emulate` and `promote`: f32 operands as planes of a 16-bit type, and promoted sums.
 
 use crate::check::finding::Findings;
 use crate::check::settings::Settings;
@@ -22,7 +22,7 @@ pub(super) fn check(settings: &Settings, findings: &mut Findings) {
     }
 }
 
-/// A, B and the sums are f32.
+/// A, B and the accumulators are f32.
 fn types(settings: &Settings, clause: &Clause, findings: &mut Findings) {
     let types = settings.problem.types;
     let inputs = [Operand::A, Operand::B].map(|operand| types.of(operand));

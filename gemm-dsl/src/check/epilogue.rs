@@ -1,4 +1,4 @@
-//! The size of an epilogue's code, which is written out for each element of D that a thread holds.
+//! The code size of an epilogue, which is emitted for each element of D that a thread holds.
 
 use crate::check::finding::Findings;
 use crate::check::geometry::parts;
@@ -9,10 +9,10 @@ use crate::plan::Geometry;
 use crate::table::Key;
 use crate::terms::Extent2;
 
-/// What the elements of a thread depend on.
+/// The clauses that fix a thread's elements.
 const DEPENDS: [Key; 6] = [Key::Thread, Key::Tile, Key::Warp, Key::Atom, Key::Specialize, Key::Types];
 
-/// A thread's epilogue is code that an assembler and the interpreter can take.
+/// A thread's epilogue must be small enough for the assembler and the interpreter.
 pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Findings) {
     let each = settings.problem.epilogue.instructions();
     let total = |part: Extent2| u64::from(part.m) * u64::from(part.n) * u64::from(each);

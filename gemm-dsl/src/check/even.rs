@@ -1,5 +1,5 @@
-//! The rules of tiles that have only the columns they need: those of `tail(even)`, and of groups, which do without where one
-//! is broken.
+//! The rules of edge tiles that multiply only the columns they need, for `tail(even)` and for groups. A group that
+//! breaks a rule multiplies full tiles.
 
 use crate::check::finding::Findings;
 use crate::check::settings::Settings;
@@ -9,16 +9,16 @@ use crate::target::{GRAIN, SWIZZLED_ROWS};
 use crate::terms::{Edges, Extent2, Fast, Load, Side, Store};
 use crate::types::{Batch, Layout, Orientation};
 
-/// Why the tiles of a schedule have all columns.
+/// A reason that a schedule's edge tiles keep all columns.
 struct Obstacle {
-    /// What it is about, and what else it depends on.
+    /// The clause it is about, and the others that it depends on.
     depends: &'static [Key],
     why: String,
-    /// Clauses without it, and what they do.
+    /// Clauses that avoid it, and their help texts.
     fixes: Vec<(String, String)>,
 }
 
-/// Every rule about `tail(even)`.
+/// Checks every rule about `tail(even)`.
 pub(super) fn check(settings: &Settings, findings: &mut Findings) {
     let Some(clause) = settings.get(Key::Tail).filter(|_| settings.edges == Edges::Even) else { return };
     for Obstacle { depends, why, fixes } in obstacles(settings) {
@@ -32,23 +32,23 @@ pub(super) fn check(settings: &Settings, findings: &mut Findings) {
     }
 }
 
-/// Columns of a kernel's tile in multiples of which it has products: see [`Plan::grain`](crate::plan::Plan::grain).
+/// Granularity of an edge tile's MMA width: see [`Plan::grain`](crate::plan::Plan::grain).
 ///
-/// Products of a group have few rows each, which are the columns of their transposes, and many edges. Elsewhere `tail` says
-/// whether the edge pays for the loops.
+/// Products of a group are often skinny and have many edges; transposed, their few rows become columns. Elsewhere
+/// `tail` decides whether the narrower loops pay off.
 pub(super) fn grain(settings: &Settings) -> Option<u32> {
     let of_group = settings.problem.batch == Batch::Grouped && settings.problem.orientation == Orientation::Transposed;
     let narrow = settings.edges == Edges::Even || settings.edges == Edges::Predicate && of_group;
     (narrow && obstacles(settings).is_empty()).then(|| least(settings))
 }
 
-/// Columns in multiples of which a tile can be narrower. Blocks of a cluster that share B copy equal parts of them.
+/// Granularity of a narrower tile, in columns. Blocks of a cluster that share B copy equal parts of it.
 fn least(settings: &Settings) -> u32 {
     let columns = if settings.edges == Edges::Even { SWIZZLED_ROWS } else { GRAIN };
     columns.max(SWIZZLED_ROWS * settings.sharers(Side::B))
 }
 
-/// What keeps tiles from having fewer columns.
+/// The reasons that edge tiles keep all columns.
 fn obstacles(settings: &Settings) -> Vec<Obstacle> {
     let mut all = Vec::new();
     let mut add = |depends: &'static [Key], why: String, fixes: Vec<(String, &str)>| {
@@ -79,7 +79,7 @@ fn obstacles(settings: &Settings) -> Vec<Obstacle> {
             add(&[Key::Tile, Key::Cluster, Key::Multicast], why, fixes.into());
         }
     }
-    // In the terms of what is asked for.
+    // In the orientation that the user asked for.
     let asked = settings.asked.layouts;
     let all_asked = LayoutClause { a: Some(asked.a), b: Some(asked.b), c: Some(asked.c), d: Some(asked.d) };
     if settings.problem.layouts.b != Layout::Col || settings.shared.is_some_and(|(_, b)| b.fast != Fast::K) {

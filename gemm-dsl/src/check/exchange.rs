@@ -1,5 +1,5 @@
-//! `split_k(n, reduce = cluster)`: the parts of a tile's k are a cluster, whose blocks exchange sums through distributed shared
-//! memory.
+//! `split_k(n, reduce = cluster)`: a cluster computes the parts of a tile's k. Its blocks exchange sums through
+//! distributed shared memory.
 
 use crate::check::finding::Findings;
 use crate::check::output::Lines;
@@ -13,7 +13,7 @@ use crate::target::MAX_ACCESS_BYTES;
 use crate::terms::{Reduce, SplitK, Store};
 use crate::types::Layout;
 
-/// Every rule about it.
+/// Checks every rule about it.
 pub(super) fn check(settings: &Settings, geometry: Option<&Geometry>, findings: &mut Findings) {
     let Some(SplitK { parts, reduce: Reduce::Cluster }) = settings.split_k else { return };
     let text = |parts, reduce| Clause::SplitK(SplitKClause { parts, reduce: Some(reduce) }).to_string();
@@ -65,7 +65,7 @@ pub(super) fn check(settings: &Settings, geometry: Option<&Geometry>, findings: 
     }
 }
 
-/// All threads exchange sums after the roles, also those of warp groups that gave their registers away.
+/// All threads exchange sums after the mainloop, including warp groups that released registers.
 fn registers(
     settings: &Settings,
     geometry: &Geometry,
@@ -91,7 +91,7 @@ fn registers(
         .set("spills(allow)", "spills(allow) accepts that ptxas spills");
 }
 
-/// Bytes of a block's sums of a tile; 0 where they are not exchanged.
+/// Bytes of a block's exchanged sums of a tile; 0 without an exchange.
 pub(super) fn bytes(settings: &Settings, tile: TileClause) -> u64 {
     let lines = Lines::of(settings, tile);
     pitch(settings, lines).map_or(0, |pitch| {
@@ -100,9 +100,9 @@ pub(super) fn bytes(settings: &Settings, tile: TileClause) -> u64 {
     })
 }
 
-/// The distance between lines: with a pad that lets the lanes of a warp write what tensor cores leave in them without
-/// conflicts. Lanes that are neighbours along n hold pairs of columns: along a line eight sums of one row, and below them those
-/// of the next row; across lines single sums of every second line.
+/// The pitch of a line. Its pad lets the lanes of a warp write tensor-core accumulators without bank conflicts. Lanes
+/// that are neighbours along n hold pairs of columns: in row-major lines, eight sums of one row, then those of the next
+/// row; in column-major lines, single sums of every second line.
 fn pitch(settings: &Settings, lines: Lines) -> Option<u32> {
     let exchanged = settings.split_k.is_some_and(|split| split.reduce == Reduce::Cluster);
     let width = MAX_ACCESS_BYTES / settings.problem.types.acc.bytes();
@@ -110,7 +110,7 @@ fn pitch(settings: &Settings, lines: Lines) -> Option<u32> {
     exchanged.then(|| lines.elements.next_multiple_of(width) + pad)
 }
 
-/// How the sums are exchanged, if they are.
+/// The exchange of sums, if there is one.
 pub(super) fn plan(settings: &Settings, geometry: &Geometry) -> Option<Exchange> {
     let tile = settings.tile?;
     let (lines, element) = (Lines::of(settings, tile), settings.problem.types.acc.bytes());

@@ -1,30 +1,30 @@
-//! What a rule reports, before it is known which of its suggestions works.
+//! A rule's report, before its suggestions are tried.
 
 use crate::diagnostic::{Diagnostic, Edit};
 use crate::keys::KeySet;
 use crate::schedule::Schedule;
 use crate::table::{self, Key};
 
-/// A diagnostic in the making.
+/// A diagnostic under construction.
 #[derive(Clone, Debug)]
 pub(super) struct Finding {
     pub diagnostic: Diagnostic,
-    /// The clause it is about, which gives its span.
+    /// The clause it is about, which sets its span.
     pub anchor: Option<Key>,
-    /// The item it is about, where a key names several.
+    /// The item it is about, if a key names several.
     pub item: Option<usize>,
-    /// Which part of the clause it is about, where one clause can break one rule in several ways; otherwise empty.
+    /// The part of the clause it is about, if one clause can break the rule in several ways; otherwise empty.
     pub subject: String,
-    /// Every kind of clause on whose value the finding depends, absent ones included.
+    /// The kinds of clauses that decide the finding, absent ones included.
     pub depends: KeySet,
     /// Changes that may repair it, best first, each with its help text.
     pub candidates: Vec<(Edit, String)>,
-    /// The same where none of those does.
+    /// Changes to try if no candidate works.
     pub last_resorts: Vec<(Edit, String)>,
 }
 
 impl Finding {
-    /// The item that it is about, if the schedule has it.
+    /// The item it is about, if the schedule has it.
     pub fn place(&self, schedule: &Schedule) -> Option<usize> {
         self.item.or_else(|| {
             let key = self.anchor?;
@@ -32,13 +32,13 @@ impl Finding {
         })
     }
 
-    /// Where it is told among others: in the order of the source, what is missing last.
+    /// Its position among other findings: source order, missing clauses last.
     pub fn order(&self, schedule: &Schedule) -> u32 {
         self.place(schedule)
             .map_or(u32::MAX, |index| schedule.items[index].span.map_or(index as u32, |span| span.start))
     }
 
-    /// Says which part of the clause it is about; see [`Finding::subject`].
+    /// Names the part of the clause it is about; see [`Finding::subject`].
     pub fn about(&mut self, subject: &str) -> &mut Finding {
         self.subject = subject.into();
         self
@@ -56,7 +56,7 @@ impl Finding {
         self
     }
 
-    /// Proposes clauses for the case that no other proposal works.
+    /// Proposes clauses to try if no other proposal works.
     pub fn last_resort(&mut self, clauses: impl ToString, help: impl Into<String>) -> &mut Finding {
         self.last_resorts.push((Edit::Set(clauses.to_string()), help.into()));
         self

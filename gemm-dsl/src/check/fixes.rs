@@ -1,10 +1,11 @@
-//! Chooses from the changes that rules propose those that work, alone and together.
+//! Tries the changes that rules propose and chooses those that work, alone and together.
 //!
-//! A change works if, with it, the finding is gone and nothing new is found. Proposals may therefore be generous: what a
-//! rule cannot know (another clause that the change would break, a limit of the target) is found out here.
+//! A change works if it removes the finding and adds no new one. Proposals may therefore be generous: the trial finds
+//! what a rule cannot know, such as another clause that the change would break or a limit of the target.
 //!
-//! A repair applies what diagnostics show. So the fix of each error is chosen for the schedule with the fixes of the errors
-//! before it, and works in the schedule as it is, too. What a user asks for is changed last, and where nothing else helps.
+//! A repair applies the fixes that diagnostics show. So each error's fix is chosen for the schedule with the earlier
+//! fixes applied, and must also work in the unfixed schedule. Clauses that state what the user asks for change last,
+//! and only if nothing else helps.
 
 use crate::check::finding::Finding;
 use crate::check::{Question, judge};
@@ -12,17 +13,17 @@ use crate::diagnostic::{Edit, Fix, Scope, Severity};
 use crate::keys::Group;
 use crate::schedule::Schedule;
 
-/// The maximum number of proposals that are tried for one finding.
+/// The maximum number of proposals to try for one finding.
 const MAX_TRIES: usize = 48;
 
-/// The maximum number of findings that get a fix: with more, a schedule is not one mistake away from a legal one.
+/// The maximum number of findings that get a fix: a schedule with more is more than one mistake away from a legal one.
 const MAX_FIXED: usize = 16;
 
-/// The order in which fixes are chosen. Some work only after those of later errors.
+/// The order in which fixes are chosen. Some work only after the fixes of later errors.
 const PASSES: [Scope; 3] = [Scope::Method, Scope::Method, Scope::All];
 
-/// Gives every finding the proposal that leaves the fewest errors (the first one on a tie), if any works. The findings are in
-/// the order in which they are shown.
+/// Gives each finding the working proposal that leaves the fewest errors; the first one wins a tie. Findings are in
+/// display order.
 pub(super) fn choose(schedule: &Schedule, question: Question, mut findings: Vec<Finding>) -> Vec<Finding> {
     let errors: Vec<Finding> = findings.iter().filter(|finding| is_error(finding)).cloned().collect();
     let choices: Vec<Choice> = errors.iter().take(MAX_FIXED).map(|_| Choice::default()).collect();
@@ -38,38 +39,38 @@ pub(super) fn choose(schedule: &Schedule, question: Question, mut findings: Vec<
     findings
 }
 
-/// A schedule and what is wrong with it.
+/// A schedule and its errors.
 struct State {
     schedule: Schedule,
     errors: Vec<Finding>,
 }
 
-/// The way from a schedule to one with fewer errors.
+/// The path from a schedule to one with fewer errors.
 struct Course<'q> {
     start: State,
     /// After the chosen fixes; `None` before the first one.
     now: Option<State>,
-    /// What was chosen for each error of the first state.
+    /// The choice for each error of the first state.
     choices: Vec<Choice>,
     question: Question<'q>,
 }
 
-/// What was found out about the proposals for an error.
+/// The results of trying the proposals for an error.
 #[derive(Default)]
 struct Choice {
-    /// The one to apply, with its help.
+    /// The fix to apply, with its help.
     fix: Option<(Fix, String)>,
-    /// The help of one that works only after those of other errors: not yet a fix.
+    /// The help of a proposal that works only after the fixes of other errors: not yet a fix.
     later: Option<String>,
-    /// How many fixes had been chosen when none that keeps what is given worked.
+    /// The number of chosen fixes when no proposal that keeps the user's request worked.
     tried: Option<usize>,
 }
 
-/// What the proposals for an error come to.
+/// The outcome of the proposals for an error.
 enum Found {
     /// The state after the best one, and its help.
     Fix(State, Fix, String),
-    /// The help of one that works only after the chosen fixes.
+    /// The help of a proposal that works only after the chosen fixes.
     Later(String),
     Nothing,
 }
@@ -82,7 +83,7 @@ impl Course<'_> {
             return;
         }
         let id = identity(&self.start.errors[place]);
-        // Its proposals contain what was changed in the same clause before.
+        // Its current proposals include earlier changes of the same clause.
         let Some(error) = self.now().errors.iter().find(|error| identity(error) == id) else { return };
         let chosen = self.choices.iter().filter(|choice| choice.fix.is_some()).count();
         let tried = choice.tried == Some(chosen);
@@ -106,12 +107,12 @@ impl Course<'_> {
         self.now.as_ref().unwrap_or(&self.start)
     }
 
-    /// The proposal for an error that leaves the fewest errors, of those that `scope` permits; without those that keep what is
-    /// given if these have been tried.
+    /// The proposal for an error that `scope` permits and that leaves the fewest errors. If `tried`, proposals that
+    /// keep the user's request are skipped.
     fn best(&self, proposals: &[(Edit, String)], id: &Identity, scope: Scope, tried: bool) -> Found {
         let now = self.now();
         let unknown = self.question.unknown.union(now.schedule.unknown);
-        // A replacement for a clause that could not be read would be judged without that clause.
+        // A replacement for an unreadable clause would be judged without that clause.
         let known = |edit: &Edit| !edit.sets().meets(unknown);
         let mut found = Found::Nothing;
         for (edit, help) in proposals.iter().filter(|(edit, _)| known(edit)).take(MAX_TRIES) {
@@ -139,12 +140,12 @@ impl Course<'_> {
         found
     }
 
-    /// The fix and the help of an error: its own, or that of another one that repairs both.
+    /// The fix and the help of an error: its own, or those of a fix that repairs both errors.
     fn told(&self, place: usize) -> (Option<Fix>, Option<String>) {
         let (error, choice) = (&self.start.errors[place], &self.choices[place]);
         let id = identity(error);
         let other = || {
-            // One that repairs both alone may leave this one after those before it.
+            // A fix that repairs both alone may leave this error after earlier fixes.
             if self.now.as_ref().is_none_or(|now| now.errors.iter().any(|left| identity(left) == id)) {
                 return None;
             }

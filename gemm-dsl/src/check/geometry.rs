@@ -1,4 +1,4 @@
-//! The threads of a block: tile, warp, thread, fragment, lanes; with tensor cores, what their instructions fix.
+//! The threads of a block: tile, warp, thread, fragment and lanes. With tensor cores the instructions fix them.
 
 use crate::check::finding::Findings;
 use crate::check::settings::Settings;
@@ -18,17 +18,17 @@ pub(super) fn derive(settings: &Settings, findings: &mut Findings) -> Option<Geo
     }
 }
 
-/// The part of a warp's tile that one matrix instruction leaves to a thread: two adjacent columns of every eighth row,
-/// and so on every eight columns (PTX ISA, accumulators of `mma.m16n8` and of `wgmma.m64nN`).
+/// A thread's share of one matrix instruction: two adjacent columns of every eighth row, repeated every eight columns
+/// (PTX ISA, accumulators of `mma.m16n8` and of `wgmma.m64nN`).
 const FRAGMENT: Extent2 = Extent2 { m: 1, n: 2 };
 const LANES: Extent2 = Extent2 { m: 8, n: 4 };
 
-/// Rows of a `wgmma`, and those of them that one of its four warps holds.
+/// Rows of a `wgmma`, and the rows that one of its four warps holds.
 pub(super) const GROUP_ROWS: u32 = 64;
 pub(super) const WARP_ROWS: u32 = 16;
 
-/// The geometry of warps that each compute `region` by matrix instructions. A warp of a warp group that computes 64 rows
-/// several times holds 16 of each: its region is as large as they are together.
+/// The geometry of warps that each compute `region` by matrix instructions. A warp group that computes 64 rows several
+/// times gives each warp 16 rows each time; the warp's region is their union.
 fn by_matrix(tile: TileClause, region: Extent2) -> Geometry {
     let thread = Extent2 { m: region.m / LANES.m, n: region.n / LANES.n };
     let regions = Extent2 { m: tile.m / region.m, n: tile.n / region.n };
@@ -103,13 +103,13 @@ fn warps(settings: &Settings, atom: Extent2, findings: &mut Findings) -> Option<
     Some(by_matrix(tile, warp2))
 }
 
-/// Each warp group computes 64 rows of the tile by instructions of `columns` columns; or, with fewer consumers than that
-/// takes, as many times 64 rows as there are for each.
+/// Each warp group computes 64 rows of the tile by instructions of `columns` columns. With fewer consumers, each
+/// computes several blocks of 64 rows.
 fn warp_groups(settings: &Settings, columns: u32, findings: &mut Findings) -> Option<Geometry> {
     let before = findings.list.len();
     let tile = settings.tile.filter(|tile| tile.m > 0 && tile.n > 0)?;
     let (whole, atom) = (Extent2 { m: tile.m, n: tile.n }, Extent2 { m: GROUP_ROWS, n: columns });
-    // Of a shape that does not exist, that is all there is to say.
+    // For a shape that does not exist there is nothing more to report.
     if !WGMMA_COLUMNS.contains(&columns) || !columns.is_multiple_of(LANES.m) {
         return None;
     }
@@ -141,9 +141,9 @@ fn warp_groups(settings: &Settings, columns: u32, findings: &mut Findings) -> Op
     }
     let blocks = tile.m / GROUP_ROWS;
     let each = match settings.specialize.and_then(|specialize| specialize.consumers).map(WarpCount::warps) {
-        // A consumer that takes turns computes all of them.
+        // A ping-pong consumer computes all of them.
         _ if settings.turns() > 1 => blocks,
-        // Another number is an error of its own.
+        // Another number is reported separately.
         Some(warps) if warps > 0 && warps.is_multiple_of(4) && blocks.is_multiple_of(warps / 4) => blocks / (warps / 4),
         _ => 1,
     };
@@ -204,7 +204,7 @@ fn threads(settings: &Settings, findings: &mut Findings) -> Option<Geometry> {
     })
 }
 
-/// Every level must be cut evenly into pieces of the next one.
+/// Each level must divide evenly into pieces of the next one.
 fn divisions(settings: &Settings, tile: TileClause, thread: Extent2, fragment: Extent2, findings: &mut Findings) {
     let tile2 = Extent2 { m: tile.m, n: tile.n };
     if let Some(warp) = settings.warp.filter(|warp| warp.m > 0 && warp.n > 0) {
@@ -218,7 +218,7 @@ fn divisions(settings: &Settings, tile: TileClause, thread: Extent2, fragment: E
     divides(settings, (Key::Fragment, fragment), (Key::Thread, thread), findings);
 }
 
-/// The depth of a warp's tile cuts the staged depth evenly.
+/// The depth of a warp's tile must divide the staged depth.
 fn warp_depth(settings: &Settings, warp: TileClause, tile: TileClause, findings: &mut Findings) {
     let (Some(part), Some(whole)) = (warp.k, tile.k) else { return };
     if whole.is_multiple_of(part) {
@@ -261,7 +261,7 @@ fn divides(settings: &Settings, part: (Key, Extent2), whole: (Key, Extent2), fin
             finding.set(&text, format!("{text} does"));
         }
     }
-    // Where no smaller part is legal, a larger tile may be.
+    // If no smaller part is legal, a larger tile may be.
     if let (Key::Tile, Some(tile)) = (whole_key, settings.tile) {
         let (m, n) = (tile.m.checked_next_multiple_of(part.m), tile.n.checked_next_multiple_of(part.n));
         if let (Some(m), Some(n)) = (m, n) {
@@ -271,8 +271,7 @@ fn divides(settings: &Settings, part: (Key, Extent2), whole: (Key, Extent2), fin
     }
 }
 
-/// Smaller thread tiles that divide `thread`, and therefore everything it divides: the largest first, and the squarest
-/// first among those of equal size.
+/// Smaller thread tiles that divide `thread`, and therefore everything it divides: largest first, then squarest.
 pub(super) fn parts(thread: Extent2) -> Vec<Extent2> {
     let divisors = |whole: u32| (1..=whole.min(1024)).filter(move |d| whole.is_multiple_of(*d));
     let mut all: Vec<Extent2> =

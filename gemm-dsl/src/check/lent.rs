@@ -1,4 +1,4 @@
-//! The rules of the memory of a tile of D: its own, or slots of the ring.
+//! The rules for the memory of the staged tile of D: its own, or slots of the ring.
 
 use crate::check::finding::Findings;
 use crate::check::output::Lines;
@@ -9,7 +9,7 @@ use crate::plan::LentSlots;
 use crate::table::Key;
 use crate::terms::{StageMemory, Store};
 
-/// Where the tile of D may be on its way.
+/// Checks the memory that `store` names.
 pub(super) fn check(settings: &Settings, staging: Option<&Staging>, findings: &mut Findings) {
     let Some(memory) = settings.memory else { return };
     let clause = StoreClause { way: settings.store, memory: Some(memory) };
@@ -57,7 +57,7 @@ pub(super) fn check(settings: &Settings, staging: Option<&Staging>, findings: &m
     let depends = [Key::Tile, Key::Types, Key::Layout, Key::Stages, Key::Shared, Key::Emulate, Key::Promote];
     let slot = staging.stage_bytes;
     let message = match (lines.panel_bytes(dtype), lines.lent(dtype, slot)) {
-        // TMA's own rule says why.
+        // TMA's own rule reports the reason.
         (None, _) if settings.store == Store::Tma => return,
         (None, _) => format!("{stated}: lines of {} {dtype} are not cut into panels of whole 16 B", lines.elements),
         (Some(panel), None) => {

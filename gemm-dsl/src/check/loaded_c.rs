@@ -7,7 +7,7 @@ use crate::table::Key;
 use crate::terms::{Load, LoadC, StageMemory, Store};
 use crate::types::Batch;
 
-/// Whether there is a C, and a tile that it can be copied to while products are computed.
+/// Checks that there is a C, and that its tile has memory while the mainloop runs.
 pub(super) fn check(settings: &Settings, findings: &mut Findings) {
     if settings.c.is_none() {
         return;

@@ -1,8 +1,8 @@
-//! Every rule of the language, and the plan that follows when none is broken.
+//! Every rule of the language, and the plan that follows if none is broken.
 //!
-//! Rules see the whole schedule and report everything at once. Each states which kinds of clauses its verdict depends
-//! on, so that the same rules serve a schedule that is partly unknown (holes in a macro, a base that is extended, a
-//! clause with a syntax error): verdicts that depend on something unknown are dropped, the others are kept.
+//! Rules see the whole schedule and report everything at once. Each rule states the kinds of clauses that its verdict
+//! depends on. The same rules therefore serve a partly unknown schedule (holes in a macro, an extended base, a clause
+//! with a syntax error): verdicts that depend on something unknown are dropped, the others are kept.
 
 mod access;
 mod assemble;
@@ -47,25 +47,25 @@ use crate::types::Problem;
 use finding::{Finding, Findings};
 use settings::Settings;
 
-/// The maximum number of diagnostics for one schedule: more than anyone reads, few enough for hostile text.
+/// The maximum number of diagnostics for one schedule: more than anyone reads, and a bound for hostile text.
 const MAX_TOLD: usize = 64;
 
-/// What the rules are asked about a schedule.
+/// The context in which the rules judge a schedule.
 #[derive(Clone, Copy, Default)]
 struct Question<'p> {
-    /// What it should compute, where that differs from what its own clauses say.
+    /// The problem to compute, if it differs from the schedule's own clauses.
     problem: Option<&'p Problem>,
     /// The target that the caller compiles for.
     target: Option<Target>,
-    /// The kinds of clauses about which nothing is known.
+    /// The unknown kinds of clauses.
     unknown: KeySet,
-    /// The clauses that are read as what they probably mean.
+    /// Misspelt clauses, read as their likely meaning.
     guessed: &'p [Change],
 }
 
-/// What the rules say about one schedule.
+/// The verdict of the rules on one schedule.
 struct Verdict {
-    /// In the order of its clauses.
+    /// In clause order.
     findings: Vec<Finding>,
     plan: Option<Plan>,
 }
@@ -74,12 +74,12 @@ struct Verdict {
 fn judge(schedule: &Schedule, question: Question) -> Verdict {
     let mut unknown = question.unknown.union(schedule.unknown);
     if unknown.contains(Key::Transposed) {
-        // Which operand a type or a layout is of.
+        // Unknown: the operand that a type or a layout belongs to.
         unknown = unknown.union(KeySet::of(&[Key::Types, Key::Layout, Key::Epilogue]));
     }
     let mut own = Findings::default();
     values::check(schedule, &mut own);
-    // A clause whose own numbers make no sense is unknown to every other rule.
+    // A clause with impossible numbers is unknown to every other rule.
     let senseless = own.list.iter().fold(KeySet::default(), |keys, finding| keys.union(finding.depends));
 
     let mut settings = Settings::new(schedule, senseless);
@@ -122,7 +122,7 @@ fn judge(schedule: &Schedule, question: Question) -> Verdict {
 
     let fine = own.list.iter().all(|finding| finding.diagnostic.severity != Severity::Error);
     let plan = geometry.filter(|_| fine).and_then(|geometry| assemble::plan(&settings, geometry, staging, target));
-    // Contracts are checked only once nothing else is wrong with the plan.
+    // Contracts are checked only if the plan has no other error.
     let mut broken = Findings::default();
     if let Some(plan) = plan.as_ref().filter(|_| !settings.expect.is_empty()) {
         contracts::check(&settings, plan, &mut broken);
@@ -154,7 +154,7 @@ fn not_implemented(schedule: &Schedule, findings: &mut Findings) {
     }
 }
 
-/// The verdict's findings as diagnostics in the order of the source, together with what is known already.
+/// The verdict's findings as diagnostics in source order, merged with earlier ones.
 fn diagnostics(schedule: &Schedule, findings: Vec<Finding>, before: Vec<Diagnostic>) -> Diagnostics {
     // Spelling errors come before errors of meaning.
     let told = |diagnostic: Diagnostic| (diagnostic.span.map_or(u32::MAX, |span| span.start), diagnostic);
@@ -222,7 +222,7 @@ fn answer(schedule: &Schedule, question: Question) -> Result<(Plan, Diagnostics)
     }
 }
 
-/// Every error that can be found in a schedule that already has `errors` and whose clauses in `unknown` are not known.
+/// Every error in a schedule that already has `errors`; its clauses in `unknown` are not known.
 pub(crate) fn report(
     schedule: &Schedule,
     target: Option<Target>,

@@ -1,4 +1,4 @@
-//! Tiles of D in shared memory, on their way to global memory.
+//! The tile of D in shared memory, staged for global memory.
 
 use crate::check::settings::Settings;
 use crate::clause::TileClause;
@@ -35,15 +35,15 @@ impl Lines {
         }
     }
 
-    /// The distance between lines where the threads copy the tile, in elements: with a pad of 16 bytes, so that threads one
-    /// below the other use different banks, and 16 bytes can be read at once.
+    /// The pitch of a line in elements if the threads copy the tile. A pad of 16 bytes puts adjacent lines in different
+    /// banks and keeps 16-byte reads aligned.
     pub fn padded(self, dtype: DType) -> u32 {
         let width = MAX_ACCESS_BYTES / dtype.bytes();
         self.elements.next_multiple_of(width) + width
     }
 
-    /// The panels for TMA: swizzled, and as wide as the swizzle's span, the widest that suits the tile; else whole lines.
-    /// `None`: no box of this tile can be copied.
+    /// The panels for TMA: swizzled and as wide as the widest swizzle span that suits the tile, else whole lines.
+    /// `None`: TMA cannot copy any box of this tile.
     pub fn panels(self, dtype: DType) -> Option<Panels> {
         let spans = [128, 64, 32].map(|span| (span / dtype.bytes(), Swizzle::Bytes(span)));
         spans.into_iter().chain([(self.elements, Swizzle::None)]).find_map(|(pitch, swizzle)| {
@@ -56,7 +56,7 @@ impl Lines {
         })
     }
 
-    /// How slots of this many bytes hold the panels; `None`: not even one fits.
+    /// The placement of panels in slots of `slot_bytes`; `None` if no panel fits.
     pub fn lent(self, dtype: DType, slot_bytes: u64) -> Option<LentSlots> {
         let panel = self.panel_bytes(dtype)?;
         let panels = u32::try_from(slot_bytes / panel).ok().filter(|panels| *panels > 0)?;
@@ -70,7 +70,7 @@ impl Lines {
         Some(u64::from(pitch) * u64::from(self.count) * u64::from(dtype.bytes()))
     }
 
-    /// Whether every box of `lines` lines begins where a box may begin; a single one always does.
+    /// Whether every box of `lines` lines begins at a legal address; a single box always does.
     fn boxed(self, pitch: u32, bytes: u32, swizzle: Swizzle, lines: u32) -> bool {
         let align = match swizzle {
             Swizzle::None => BOX_ALIGN,
@@ -80,7 +80,7 @@ impl Lines {
         self.count.is_multiple_of(lines) && (single || (lines * bytes).is_multiple_of(align))
     }
 
-    /// Bytes of the tile: with pads, which take more than panels.
+    /// Bytes of the tile with pads, which take more than panels.
     pub fn bytes(self, dtype: DType, store: Store) -> u64 {
         let padded = if store == Store::Direct { 0 } else { self.padded(dtype) };
         u64::from(padded) * u64::from(self.count) * u64::from(dtype.bytes())

@@ -1,4 +1,4 @@
-//! Types and epilogue: which types go together, and what the expression may do in the accumulator's type.
+//! Types and epilogue: legal combinations of types, and legal operations in the accumulator's type.
 
 use crate::check::finding::{Finding, Findings};
 use crate::check::settings::Settings;
@@ -24,7 +24,7 @@ pub(super) fn check(settings: &Settings, findings: &mut Findings) {
     epilogue(settings, types_are_fine, findings);
 }
 
-/// A and B go together.
+/// A and B must both be integers, or neither.
 fn inputs(settings: &Settings, findings: &mut Findings) {
     let Types { a, b, .. } = settings.asked.types;
     if a.is_integer() != b.is_integer() {
@@ -56,9 +56,9 @@ fn inputs(settings: &Settings, findings: &mut Findings) {
     }
 }
 
-/// Whether tensor cores have an instruction that adds products of `factor` in `acc` (PTX ISA, "Matrix multiply-accumulate
-/// operation using mma" and "Asynchronous warpgroup level matrix instructions", the tables of types). Other types than these
-/// are not multiplied at all.
+/// Whether tensor cores have an instruction that adds products of `factor` in `acc` (PTX ISA, "Matrix
+/// multiply-accumulate operation using mma" and "Asynchronous warpgroup level matrix instructions", the tables of
+/// types). Other types do not multiply at all.
 fn summed_by_tensor_cores(factor: DType, acc: DType) -> bool {
     match factor {
         DType::F16 | DType::E4m3 | DType::E5m2 => matches!(acc, DType::F16 | DType::F32),
@@ -67,7 +67,7 @@ fn summed_by_tensor_cores(factor: DType, acc: DType) -> bool {
     }
 }
 
-/// The accumulator holds every product's type.
+/// The accumulator must hold the type of every product.
 fn accumulator(settings: &Settings, findings: &mut Findings) {
     let Types { a, b, acc, .. } = settings.asked.types;
     let natural = if b == DType::F64 { b.natural_accumulator() } else { a.natural_accumulator() };
@@ -89,7 +89,7 @@ fn accumulator(settings: &Settings, findings: &mut Findings) {
     };
     let finding = findings.error("types-acc", Key::Types, &[Key::Atom], problem);
     propose(finding, settings, |types| TypesClause { acc: Some(natural), ..types });
-    // Also where C and D are of the other kind.
+    // Also if C and D are of the other kind.
     let fits = |output: &DType| output.is_integer() == natural.is_integer();
     propose(finding, settings, |types| TypesClause {
         acc: Some(natural),
@@ -100,7 +100,7 @@ fn accumulator(settings: &Settings, findings: &mut Findings) {
     plain_types(finding, settings);
 }
 
-/// C and D are of the accumulator's kind.
+/// C and D must be integers exactly if the accumulator is.
 fn outputs(settings: &Settings, findings: &mut Findings) {
     let Types { acc, c, d, .. } = settings.asked.types;
     for (name, output) in [("d", d), ("c", c)] {
@@ -132,7 +132,7 @@ fn propose(finding: &mut Finding, settings: &Settings, change: impl Fn(TypesClau
     finding.set(&text, format!("{text} is legal"));
 }
 
-/// Proposes types that go with every epilogue.
+/// Proposes types that suit every epilogue.
 fn plain_types(finding: &mut Finding, settings: &Settings) {
     for dtype in [DType::F32, DType::Bf16] {
         for text in instead::with_type(dtype, settings.atom, settings.tile) {
@@ -141,7 +141,7 @@ fn plain_types(finding: &mut Finding, settings: &Settings) {
     }
 }
 
-/// Bits that a value of the type can need, sign and exponent apart.
+/// Significant bits of a type's values, without sign and exponent.
 fn significand(dtype: DType) -> u32 {
     match dtype {
         DType::F64 => 53,
@@ -199,7 +199,7 @@ fn epilogue(settings: &Settings, types_are_fine: bool, findings: &mut Findings) 
     }
 }
 
-/// Every literal is a value of the accumulator's type.
+/// Every literal must be a value of the accumulator's type.
 fn literals(expr: &Expr, acc: DType, findings: &mut Findings) {
     match expr {
         Expr::Literal(value) => {

@@ -11,23 +11,23 @@ use crate::table::Key;
 use crate::target::{MAX_REGISTERS, MAX_THREADS, WARP_GROUP, registers_per_thread};
 use crate::terms::Extent2;
 
-/// What the limit and the accumulators depend on.
+/// The clauses that fix the limit and the accumulators.
 const DEPENDS: [Key; 6] = [Key::Thread, Key::Tile, Key::Types, Key::Spills, Key::Specialize, Key::Registers];
 
-/// What the registers of one instruction depend on.
+/// The clauses that fix the registers of one instruction.
 const INSTRUCTION_DEPENDS: [Key; 5] = [Key::Atom, Key::Tile, Key::Types, Key::Specialize, Key::BlocksPerSm];
 
-/// Accumulators and the registers that everything else needs ([`besides`]) fit into what a thread can have, unless the
-/// schedule has `spills(allow)`; those of one `wgmma` do in any case, since ptxas cannot spill them.
+/// Accumulators and overhead registers ([`besides`]) must fit into a thread's limit, unless the schedule has
+/// `spills(allow)`. Those of one `wgmma` must fit in any case: ptxas cannot spill them.
 pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Findings) {
     let acc = settings.problem.types.acc;
-    // Two in a register where they are f16.
+    // f16 accumulators pack two into a register.
     let words = |part: Extent2| (part.m * part.n * acc.bytes()).div_ceil(4) * settings.sums();
     let kept = words(geometry.thread);
     let threads = settings.threads(geometry);
     let limit =
         settings.registers.map_or(registers_per_thread(threads, 1), |(_, consumer)| consumer.min(MAX_REGISTERS));
-    // More threads than a block can have is an error of its own.
+    // Too many threads for a block is reported separately.
     if threads > MAX_THREADS || !instruction(settings, geometry, findings) || settings.spills == Spills::Allow {
         return;
     }
@@ -50,8 +50,8 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
     );
     let key = if settings.atom == Atom::Fma { Key::Thread } else { Key::Tile };
     let finding = findings.error("registers", key, &DEPENDS, message);
-    // Smaller thread tiles make more threads, each with fewer registers: which of those below the limit are compatible
-    // with the other clauses is found out by trying them.
+    // Smaller thread tiles make more threads, each with fewer registers. The trial of fixes finds which of them suit
+    // the other clauses.
     let fits = |part: &Extent2| words(*part) + besides <= limit;
     let smaller = if settings.atom == Atom::Fma { parts(geometry.thread) } else { Vec::new() };
     for Extent2 { m, n } in smaller.into_iter().filter(fits).take(12) {
@@ -78,13 +78,13 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
     finding.set("spills(allow)", "spills(allow) accepts that ptxas spills");
 }
 
-/// Whether one `wgmma` fits into the registers that each thread has when the block starts, as the assembler demands: it does
-/// so wherever the instruction is, whatever `setmaxnreg` gives its thread later.
+/// Whether one `wgmma` fits into a thread's registers at launch. The assembler demands this wherever the instruction
+/// is, whatever `setmaxnreg` gives the thread later.
 fn instruction(settings: &Settings, geometry: &Geometry, findings: &mut Findings) -> bool {
     let Atom::Wgmma(GROUP_ROWS, columns, _) = settings.atom else { return true };
     let acc = settings.problem.types.acc;
-    // 128 threads have the sums of a warp group between them. A number of columns that no instruction has is an error of
-    // its own.
+    // The 128 threads of a warp group share its accumulators. A column count that no instruction has is reported
+    // separately.
     let needed = columns.min(256) * acc.bytes() / 4 * GROUP_ROWS / WARP_GROUP + besides(settings.atom);
     let threads = settings.threads(geometry);
     let share = |blocks| registers_per_thread(threads, blocks);
@@ -108,18 +108,18 @@ fn instruction(settings: &Settings, geometry: &Geometry, findings: &mut Findings
     false
 }
 
-/// Fixes: tiles of fewer accumulators, or of fewer threads with more registers each.
+/// Fixes: tiles with fewer accumulators, or with fewer threads of more registers each.
 fn smaller_tiles(settings: &Settings, geometry: &Geometry, finding: &mut Finding) {
     if let Some(tile) = settings.tile {
         let depth = tile.k.map_or(String::new(), |k| format!(", {k}"));
-        // The tile of consumers that take turns is that of one warp group.
+        // Each ping-pong warp group computes a whole tile.
         let rows =
             [2, 3, 4].into_iter().filter(|part| settings.turns() > 1 && tile.m.is_multiple_of(GROUP_ROWS * part));
         for part in rows {
             let text = format!("tile({}, {}{depth})", tile.m / part, tile.n);
             finding.set(&text, format!("{text} keeps {}", geometry.thread.m * geometry.thread.n / part));
         }
-        // A warp group computes 64 rows whatever their number: fewer columns are fewer accumulators.
+        // A warp group computes at least 64 rows, so fewer columns mean fewer accumulators.
         if let Atom::Wgmma(rows, columns, k) = settings.atom {
             for part in [2, 3, 4].into_iter().filter(|part| tile.n.is_multiple_of(8 * part)) {
                 let n = tile.n / part;

@@ -8,19 +8,19 @@ use crate::target::Target;
 use crate::terms::{Load, Pace, Reduce, Side, SplitK, Store};
 use crate::types::DType;
 
-/// A clause that needs more than the oldest target.
+/// A clause that the oldest target does not support.
 pub(super) struct Requirement {
     pub key: Key,
-    /// What needs it.
+    /// The feature that needs it.
     pub what: String,
     /// The first target that has it.
     pub least: Target,
-    /// Clauses to use in its place on older targets, best first.
+    /// Clauses that replace it on older targets, best first.
     pub instead: Vec<String>,
 }
 
 impl Requirement {
-    /// True if `target` has what is needed. Instructions of an `a` target exist nowhere else.
+    /// True if `target` has the feature. Features of an `a` target exist only on that target.
     pub fn holds(&self, target: Target) -> bool {
         match self.least.specific {
             true => target == self.least,
@@ -29,7 +29,7 @@ impl Requirement {
     }
 }
 
-/// Everything that the schedule needs from its target, in the order of the clauses' documentation.
+/// Everything that the schedule needs from its target, in the order of the reference.
 pub(super) fn all(settings: &Settings) -> Vec<Requirement> {
     let mut list = Vec::new();
     let mut need = |key, what: String, least, instead: &[&str]| {
@@ -42,7 +42,7 @@ pub(super) fn all(settings: &Settings) -> Vec<Requirement> {
             need(Key::Types, format!("{dtype}"), Target::SM_89, &["types(f16)", "types(f32)"]);
         }
     }
-    // What every target can multiply with. A schedule may use types that only tensor cores have.
+    // Multiplication that every target supports. A schedule may use types that only tensor cores have.
     let by_threads = instead::by_threads(settings.warp);
     let other_types = by_threads.iter().map(|text| format!("types(f32); {text}"));
     let plain: Vec<String> = by_threads.iter().cloned().chain(other_types).collect();
@@ -52,7 +52,7 @@ pub(super) fn all(settings: &Settings) -> Vec<Requirement> {
         Atom::Mma(_, _, 8) if settings.factor(Side::A) == DType::F16 => {
             need(Key::Atom, "mma".into(), Target::SM_75, &plain)
         }
-        // Half as deep a product, which Turing has for f16.
+        // Turing has a product of half the depth for f16.
         Atom::Mma(m, n, k) => {
             let shallow: &[&str] = if settings.factor(Side::A) == DType::F16 { &["atom(mma(16, 8, 8))"] } else { &[] };
             need(Key::Atom, format!("mma({m}, {n}, {k})"), Target::SM_80, &[shallow, &plain].concat());
@@ -67,7 +67,7 @@ pub(super) fn all(settings: &Settings) -> Vec<Requirement> {
         Load::Registers => {}
         Load::CpAsync => need(Key::Load, "cp_async".into(), Target::SM_80, &["load(registers)"]),
         Load::Tma => {
-            // `wgmma` reads what TMA has copied, so a target without the one has no use for the other.
+            // `wgmma` reads what TMA copies, so a target without TMA has no use for `wgmma`.
             let of_warps = if let Atom::Wgmma(..) = settings.atom { by_warps(settings) } else { Vec::new() };
             let others = ["load(cp_async)", "load(registers)"].into_iter();
             let instead: Vec<&str> = others.chain(of_warps.iter().map(String::as_str)).collect();
@@ -93,15 +93,14 @@ pub(super) fn all(settings: &Settings) -> Vec<Requirement> {
     list
 }
 
-/// What multiplies in place of `wgmma`: the instructions of a warp, with what a warp computes and with copies that every target
-/// with them has.
+/// Replacements for `wgmma`: instructions of a warp, with a warp tile and a copy that every target with them supports.
 fn by_warps(settings: &Settings) -> Vec<String> {
     const REGISTERS: [&str; 2] = ["; load(registers)", "; load(registers); stages(2)"];
     let dtype = settings.factor(Side::A);
     let copies = ["", "; load(cp_async)", "; load(cp_async); stages(2)"].into_iter().chain(REGISTERS);
     let mut loads: Vec<(u32, &str)> = copies.map(|load| (dtype.mma_depth(), load)).collect();
     if dtype == DType::F16 {
-        // Turing has products that are half as deep.
+        // Turing has products of half the depth.
         loads.extend(REGISTERS.map(|load| (8, load)));
     }
     let warps = ["", "; warp(64, 64)", "; warp(64, 32)", "; warp(32, 32)", "; warp(16, 8)"];

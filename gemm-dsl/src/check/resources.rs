@@ -1,4 +1,4 @@
-//! Checks what a target allows (instructions, shared memory, occupancy) and chooses the default target.
+//! Checks a target's limits (instructions, shared memory, occupancy) and chooses the default target.
 
 use crate::check::finding::{Finding, Findings};
 use crate::check::requirements::{self, Requirement};
@@ -18,7 +18,7 @@ use crate::words::Word;
 const STAGE: [Key; 8] =
     [Key::Tile, Key::Types, Key::Shared, Key::Stages, Key::Pace, Key::Specialize, Key::Store, Key::Layout];
 
-/// What the limits are compared with.
+/// The schedule's needs, to compare with the limits.
 pub(super) struct Needs<'a> {
     settings: &'a Settings<'a>,
     requirements: Vec<Requirement>,
@@ -31,10 +31,10 @@ impl<'a> Needs<'a> {
         Needs { settings, requirements: requirements::all(settings), geometry, staging }
     }
 
-    /// The target to compile for; what it does not allow becomes errors.
+    /// The target to compile for; unsupported needs become errors.
     ///
-    /// A target that the schedule or the caller names is used as it is; otherwise it is the first of the list that
-    /// suffices, or, if none does, the one that allows most.
+    /// A target that the schedule or the caller names is used as it is. Otherwise it is the first target of the list
+    /// that suffices, or, if none does, the most capable one.
     pub fn target(&self, requested: Option<Target>, unknown: KeySet, findings: &mut Findings) -> Target {
         if let (Some(requested), Some(stated)) = (requested, self.settings.target)
             && requested != stated
@@ -84,7 +84,7 @@ impl<'a> Needs<'a> {
             // `cp_async` in place of a refused `tma` is a different error, and therefore not a fix.
             finding.subject = need.what.clone();
             let newer = format!("target({})", need.least);
-            // The same GPUs, with what only they have: that is what was meant.
+            // The same GPUs with their own features: that is probably the intended target.
             if need.least.capability == target.capability {
                 finding.set(&newer, format!("{newer} has it, on the same GPUs"));
             }
@@ -134,7 +134,7 @@ impl<'a> Needs<'a> {
         if planes > 1 {
             [Key::Emulate, Key::Promote].iter().for_each(|key| finding.depends.insert(*key));
         }
-        // A tile of D is there once, whatever the number of stages.
+        // The tile of D exists once, whatever the number of stages.
         for fewer in (1..stages).rev().filter(|fewer| staging.bytes_of(*fewer) <= limit) {
             finding.set(format!("stages({fewer})"), format!("stages({fewer}) fits: {}", staging.bytes_of(fewer)));
         }
@@ -164,7 +164,7 @@ impl<'a> Needs<'a> {
         }
     }
 
-    /// Tiles of less depth, then smaller ones, that may fit.
+    /// Tiles with a smaller depth, then smaller tiles, that may fit.
     fn smaller_tiles(&self, finding: &mut Finding) {
         let Some(tile) = self.settings.tile else { return };
         let Some(depth) = tile.k else { return };
@@ -226,7 +226,7 @@ impl<'a> Needs<'a> {
 enum Choice {
     /// The schedule or the caller named it.
     Stated,
-    /// It is the most capable one: what it refuses, every target refuses.
+    /// It is the most capable target: no other one does more.
     Default,
 }
 

@@ -1,4 +1,4 @@
-//! The rules of `specialize`: warps that only copy, warps that only multiply, and their register budgets.
+//! The rules of `specialize`: producer warps, consumer warps, and their register budgets.
 
 use crate::check::finding::Findings;
 use crate::check::geometry::GROUP_ROWS;
@@ -10,7 +10,7 @@ use crate::table::Key;
 use crate::target::{MAX_THREADS, WARP, WARP_GROUP, registers_per_thread};
 use crate::terms::Load;
 
-/// Every rule about roles. `geometry` is `None` if it is not known.
+/// Checks every rule about roles. `geometry` is `None` if it is unknown.
 pub(super) fn check(settings: &Settings, geometry: Option<&Geometry>, findings: &mut Findings) {
     let Some(clause) = settings.specialize else { return };
     if clause.roles == Some(Roles::Pingpong) {
@@ -18,7 +18,7 @@ pub(super) fn check(settings: &Settings, geometry: Option<&Geometry>, findings: 
     }
     copies(settings, clause, findings);
     if let Some(geometry) = geometry {
-        // Consumers that take turns compute a tile each, whatever their number.
+        // Ping-pong consumers each compute a whole tile, whatever their number.
         if settings.turns() == 1 && whole_warps(settings, geometry, findings) {
             consumers(settings, clause, geometry, findings);
         }
@@ -31,7 +31,7 @@ fn text(clause: SpecializeClause) -> String {
     Clause::Specialize(clause).to_string()
 }
 
-/// Warp groups compute whole tiles in turn: one multiplies while another one stores.
+/// Ping-pong: warp groups take whole tiles in turn, so that one multiplies while another stores.
 fn pingpong(settings: &Settings, clause: SpecializeClause, findings: &mut Findings) {
     let together = text(SpecializeClause { roles: None, ..clause });
     let Atom::Wgmma(..) = settings.atom else {
@@ -60,7 +60,7 @@ fn pingpong(settings: &Settings, clause: SpecializeClause, findings: &mut Findin
             .set(groups(2), format!("{} has two", groups(2)))
             .set(&together, format!("{together} computes every tile by it"));
     }
-    // What divides K says more about why not.
+    // The conflict with a divided K explains more.
     let divides: Vec<&Clause> = [Key::SplitK, Key::StreamK].into_iter().filter_map(|key| settings.get(key)).collect();
     for divided in &divides {
         let message = format!(
@@ -98,7 +98,7 @@ fn copies(settings: &Settings, clause: SpecializeClause, findings: &mut Findings
         .remove("specialize", "leave specialize out");
 }
 
-/// A role is whole warps.
+/// A role consists of whole warps.
 fn whole_warps(settings: &Settings, geometry: &Geometry, findings: &mut Findings) -> bool {
     if geometry.threads.is_multiple_of(WARP) {
         return true;
@@ -178,7 +178,7 @@ fn block_size(settings: &Settings, clause: SpecializeClause, geometry: &Geometry
     );
     let finding = findings.error("specialize-threads", Key::Specialize, &[Key::Tile, Key::Thread], message);
     let left = (MAX_THREADS - multiply.min(MAX_THREADS)) / WARP;
-    // Offer all that there is room for, and fewer: the registers are shared by all threads.
+    // Offer all the warps that fit, and fewer: all threads share the registers.
     for warps in [left, left / 2, 8, 4, 2, 1].into_iter().filter(|warps| (1..=left).contains(warps)) {
         let fewer = text(SpecializeClause { producers: WarpCount::Warps(warps), ..clause });
         finding.set(&fewer, format!("{fewer} fits"));
@@ -196,7 +196,7 @@ fn block_size(settings: &Settings, clause: SpecializeClause, geometry: &Geometry
     finding.remove("specialize", "leave specialize out");
 }
 
-/// The rules of `registers`: whole warp groups that together have the registers of a multiprocessor.
+/// The rules of `registers`: whole warp groups that share the registers of a multiprocessor.
 fn budget(settings: &Settings, clause: SpecializeClause, geometry: Option<&Geometry>, findings: &mut Findings) {
     let Some(Clause::Registers(registers)) = settings.get(Key::Registers) else { return };
     let made = || geometry.map(|geometry| warps_or_groups(settings.consumer_threads(geometry).div_ceil(WARP)));
@@ -220,7 +220,7 @@ fn budget(settings: &Settings, clause: SpecializeClause, geometry: Option<&Geome
             .remove("registers", "leave registers out");
         return;
     };
-    // What the threads of the block have at launch, which the groups share among themselves.
+    // The registers of the block's threads at launch, which the groups share.
     let groups = producers.saturating_add(consumers);
     let threads = groups.saturating_mul(WARP_GROUP);
     let limit = u64::from(registers_per_thread(threads, settings.blocks_per_sm.unwrap_or(1))) * u64::from(groups);

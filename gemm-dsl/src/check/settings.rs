@@ -1,4 +1,4 @@
-//! The clauses with every default filled in that does not depend on a rule.
+//! The clauses with every default that no rule decides.
 
 use crate::clause::{
     Atom, BatchKind, Clause, Emulation, Expectation, Fetch, LayoutClause, PackClause, PrefetchClause, Roles,
@@ -17,13 +17,13 @@ use crate::terms::{
 };
 use crate::types::{Batch, DType, Layout, Layouts, Orientation, Problem, Types};
 
-/// What a schedule says, defaults included.
+/// The settings of a schedule, defaults included.
 pub(super) struct Settings<'s> {
     schedule: &'s Schedule,
     ignored: KeySet,
-    /// What the caller asks for.
+    /// The problem that the caller asks for.
     pub asked: Problem,
-    /// What kernels compute: the same, or its transpose.
+    /// The problem that kernels compute: the same, or its transpose.
     pub problem: Problem,
     pub target: Option<Target>,
     pub tile: Option<TileClause>,
@@ -37,7 +37,7 @@ pub(super) struct Settings<'s> {
     pub shared: Option<(StagedOrder, StagedOrder)>,
     pub operands: Operands,
     pub load: Load,
-    /// How C is to be loaded.
+    /// How C is loaded.
     pub c: Option<LoadC>,
     pub pack: PackClause,
     pub stages: u32,
@@ -53,7 +53,7 @@ pub(super) struct Settings<'s> {
     pub split_k: Option<SplitK>,
     pub stream_k: bool,
     pub emulation: Option<Emulation>,
-    /// Elements of k whose products are added up before they are added to the sum, with `emulation`.
+    /// Elements of k per promotion, with `emulation`.
     pub promote: u32,
     pub rounding: Option<Rounding>,
     /// Tiles of D that the blocks of a cluster compute together.
@@ -63,7 +63,7 @@ pub(super) struct Settings<'s> {
     /// Levels of `strassen`.
     pub levels: Option<u32>,
     pub store: Store,
-    /// Where the tile of D is to be on its way.
+    /// The memory of the staged tile of D.
     pub memory: Option<StageMemory>,
     pub specialize: Option<SpecializeClause>,
     /// Registers of producers and of consumers.
@@ -118,7 +118,7 @@ impl<'s> Settings<'s> {
             edges: Edges::Predicate,
             expect: Vec::new(),
         };
-        // Last to first: if a clause is given twice, which is an error anyway, the first one counts.
+        // Last to first: of duplicate clauses, which are an error anyway, the first one counts.
         for item in schedule.items.iter().rev().filter(|item| !ignored.contains(item.clause.key())) {
             settings.apply(&item.clause);
         }
@@ -128,13 +128,14 @@ impl<'s> Settings<'s> {
         settings
     }
 
-    /// The defaults of clauses about operands that are read from shared memory as matrices.
+    /// The defaults of clauses about operands that tensor cores read from shared memory.
     ///
-    /// They are staged as they are in memory. A warp reads eight pieces of 16 bytes at once, from different rows: a swizzle as
-    /// wide as a row, or a pad of 16 bytes, puts them into different banks. Warp groups, which read through descriptors,
-    /// need the widest swizzle that divides the rows, of B those of one product; and they need TMA, so that operands that
-    /// it cannot address are copied first. Where only 32 bytes divide rows of B that one product reads whole, their last panel is
-    /// filled in part instead: boxes of 32 bytes are slow (docs/performance.md). Warp groups do not wait for each other.
+    /// Operands keep their order in global memory. A warp reads 16 bytes of eight rows at once; a swizzle as wide as a
+    /// row, or a pad of 16 bytes, puts them into different banks. Warp groups read through descriptors. They need the
+    /// widest swizzle that divides the rows (for B, the rows of one instruction), and TMA, so operands that TMA cannot
+    /// address are packed first. If one instruction reads whole rows of B and only 32 bytes divide them, the last panel
+    /// of a row is partly filled instead: boxes of 32 bytes are slow (docs/performance.md). Warp groups do not wait for
+    /// each other.
     fn read_as_matrices(&mut self) {
         let columns = if let Atom::Wgmma(_, columns, _) = self.atom { Some(columns) } else { None };
         let groups = columns.is_some();
@@ -177,8 +178,8 @@ impl<'s> Settings<'s> {
         }
     }
 
-    /// An upper bound for the width of every access, in elements: with tensor cores, whose threads load no fragments,
-    /// none but that of the instructions.
+    /// An upper bound for the width of every access, in elements. Threads of tensor-core schedules load no fragments,
+    /// so only the instructions bound theirs.
     pub fn width_bound(&self) -> u32 {
         let default = if self.atom == Atom::Fma { 1 } else { MAX_ACCESS_BYTES };
         self.vector.all.unwrap_or(default)
@@ -232,12 +233,12 @@ impl<'s> Settings<'s> {
             Clause::Registers(registers) => self.registers = Some((registers.producer, registers.consumer)),
             Clause::Tail(edges) => self.edges = *edges,
             Clause::Expect(list) => self.expect = list.clone(),
-            // Read as part of the problem, or not yet used by a rule.
+            // Part of the problem, or not yet used by a rule.
             _ => {}
         }
     }
 
-    /// The type of the elements of an operand that are multiplied: with `emulate`, that of its planes.
+    /// The type of an operand's multiplied elements; with `emulate`, the type of its planes.
     pub fn factor(&self, side: Side) -> DType {
         self.emulation.map_or(self.problem.types.of(side.operand()), Emulation::factor)
     }
@@ -251,12 +252,12 @@ impl<'s> Settings<'s> {
         }
     }
 
-    /// Warps that only copy.
+    /// Producer warps.
     pub fn producer_warps(&self) -> u32 {
         self.specialize.map_or(0, |specialize| specialize.producers.warps())
     }
 
-    /// Whether producers lend slots of the ring for the tile of D.
+    /// Whether the staged tile of D reuses slots of the ring that producers fill.
     pub fn lends(&self) -> bool {
         self.store != Store::Direct && self.memory == Some(StageMemory::Ring) && self.specialize.is_some()
     }
@@ -266,12 +267,12 @@ impl<'s> Settings<'s> {
         self.c == Some(LoadC::Tma)
     }
 
-    /// Warp groups that compute whole tiles in turn: the consumers of a pingpong schedule; 1 where all compute one tile
-    /// together.
+    /// Warp groups that compute whole tiles in turn: the consumers of a ping-pong schedule; 1 if all consumers share a
+    /// tile.
     pub fn turns(&self) -> u32 {
         let pingpong = |clause: &SpecializeClause| clause.roles == Some(Roles::Pingpong);
         match (self.specialize.filter(pingpong), self.atom) {
-            // Another number than whole groups is an error of its own.
+            // A count that is not whole groups is reported separately.
             (Some(clause), Atom::Wgmma(..)) => match clause.consumers.map_or(8, WarpCount::warps) {
                 warps if warps > 0 && warps.is_multiple_of(4) => warps / 4,
                 _ => 2,
@@ -280,17 +281,17 @@ impl<'s> Settings<'s> {
         }
     }
 
-    /// Whether blocks are persistent, by the clause or by another one that implies it.
+    /// Whether blocks are persistent, by `persistent` or by a clause that implies it.
     pub fn is_persistent(&self) -> bool {
         self.persistent.is_some() || self.implies_wave()
     }
 
-    /// Whether blocks are persistent without the clause.
+    /// Whether blocks are persistent without `persistent`.
     pub fn implies_wave(&self) -> bool {
         self.stream_k || self.problem.batch == Batch::Grouped
     }
 
-    /// Threads of the block that multiply.
+    /// Consumer threads of the block.
     pub fn consumer_threads(&self, geometry: &Geometry) -> u32 {
         geometry.threads.saturating_mul(self.turns())
     }
@@ -305,19 +306,20 @@ impl<'s> Settings<'s> {
         geometry.copying(self.producer_warps())
     }
 
-    /// Planes of an operand in a slot: all of them where a chunk of k is one K-tile, so that each is copied once for all its
-    /// products. Only tensor cores that read shared memory by themselves go from one plane to the next there.
+    /// Planes of an operand in a slot: all of them if one promotion covers exactly one K-tile, so that each plane is
+    /// copied once for all its products. Only `wgmma`, which reads shared memory itself, can switch planes within a
+    /// slot.
     pub fn planes_in_slot(&self, depth: u32) -> u32 {
         let direct = self.load == Load::Tma && matches!(self.atom, Atom::Wgmma(..));
         self.emulation.filter(|_| direct && depth == self.promote).map_or(1, Emulation::planes)
     }
 
-    /// How the slots of the ring are signalled, where K-tiles are staged.
+    /// Whether the slots of the ring are signalled by mbarriers.
     pub fn mbarriers(&self) -> bool {
         self.pace == Pace::Free || self.specialize.is_some() || self.load == Load::Tma
     }
 
-    /// The blocks that share the loads of an operand: of A those along n, of B those along m.
+    /// The number of blocks that share the loads of an operand: along n for A, along m for B.
     pub fn sharers(&self, side: Side) -> u32 {
         match (side, self.multicast) {
             (Side::A, [true, _]) => self.cluster.n,
@@ -338,21 +340,21 @@ impl<'s> Settings<'s> {
 }
 
 /// The default number of rows of tiles in a band. The 132 to 264 blocks that an H200 holds at once then form a square
-/// rather than a few long rows, and therefore read less of A and B (`shared_32` at 4096: 9.3 instead of 8.8 TFLOP/s).
+/// instead of a few long rows, and read less of A and B (`shared_32` at 4096: 9.3 instead of 8.8 TFLOP/s).
 const RASTER_GROUP: u32 = 16;
 
 /// The span of the widest swizzle, in bytes.
 const WIDEST: u32 = 128;
 
-/// The default number of elements of k between two promotions: with fewer the sums are not much more precise, with more they
-/// lose what tensor cores cut off at each addition.
+/// The default number of elements of k between two promotions. Fewer make the sums hardly more precise; more lose the
+/// bits that tensor cores truncate at each addition.
 const PROMOTE: u32 = 128;
 
 fn default_orders() -> (StagedOrder, StagedOrder) {
     (StagedOrder { fast: Fast::K, skew: Skew::None }, StagedOrder { fast: Fast::Mn, skew: Skew::None })
 }
 
-/// What kernels of a schedule compute where a caller asks for `asked`.
+/// The problem that a schedule's kernels compute for the requested problem `asked`.
 pub(super) fn computed(schedule: &Schedule, asked: Problem) -> Problem {
     if schedule.get(Key::Transposed).is_some() { asked.transposed() } else { asked }
 }
@@ -390,7 +392,7 @@ fn types(written: TypesClause) -> Types {
     let all = written.all.unwrap_or(DType::F32);
     let (a, b, d) = (written.a.unwrap_or(all), written.b.unwrap_or(all), written.d.unwrap_or(all));
     let (of_a, of_b) = (a.natural_accumulator(), b.natural_accumulator());
-    // For two different input types, the wider accumulator; whether the two are compatible is a rule of its own.
+    // For two different input types, the wider accumulator; another rule checks that they are compatible.
     let natural = if of_b == DType::F64 { of_b } else { of_a };
     Types { a, b, acc: written.acc.unwrap_or(natural), c: written.c.unwrap_or(d), d }
 }

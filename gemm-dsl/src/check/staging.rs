@@ -8,8 +8,7 @@ use crate::plan::{MBARRIER_PAIR, Placement};
 use crate::target::BOX_ALIGN;
 use crate::terms::{Fast, Load, Side, Swizzle};
 
-/// Bytes of the two mbarriers of a slot, full and empty, in a ring that has them; and of those of a group of threads that
-/// takes turns, for the tensor cores and for the epilogue.
+/// Bytes of the full and empty mbarriers of a slot.
 const BARRIER_BYTES: u64 = MBARRIER_PAIR as u64;
 
 /// Bytes of one mbarrier.
@@ -18,37 +17,37 @@ const MBARRIER_BYTES: u64 = BARRIER_BYTES / 2;
 /// Bytes after which the widest swizzle repeats.
 const SWIZZLE_PERIOD: u64 = 1024;
 
-/// Where the two operands are staged.
+/// The placement of the two operands in shared memory.
 #[derive(Clone, Copy)]
 pub(super) struct Staging {
     pub a: Placement,
     pub b: Placement,
-    /// Bytes of a K-tile of A, of one plane if it has planes.
+    /// Bytes of a K-tile of A, or of one plane of it.
     pub a_bytes: u64,
-    /// The same of B.
+    /// The same for B.
     pub b_bytes: u64,
-    /// Bytes of one stage: a K-tile of A, then one of B; or of each plane of A, then of each plane of B.
+    /// Bytes of one stage: a K-tile of A, then one of B; with planes, all planes of A, then all planes of B.
     pub stage_bytes: u64,
-    /// Bytes of the mbarriers of one stage; 0 in a ring without.
+    /// Bytes of the mbarriers of one stage; 0 in a ring without mbarriers.
     pub barrier_bytes: u64,
-    /// Bytes of a tile of D on its way to global memory, of each group of threads that takes turns; 0 if it is stored from
-    /// registers, or in slots that producers lend for it.
+    /// Bytes of the staged tiles of D, one for each ping-pong warp group; 0 if D is stored from registers or from slots
+    /// of the ring.
     pub d_bytes: u64,
-    /// Whether this tile has memory of its own: slots are filled while it is there, by producers, or by another block of the
-    /// cluster that has begun its next tile.
+    /// Whether the tile of D needs its own memory, because producers, or another block of the cluster that began its
+    /// next tile, fill slots while D is staged.
     d_apart: bool,
-    /// Bytes of sums that the blocks of a cluster exchange, in the memory of all slots.
+    /// Bytes of the sums that the blocks of a cluster exchange. They reuse the memory of all slots.
     sums_bytes: u64,
-    /// Bytes of the mbarriers of turns.
+    /// Bytes of the ping-pong mbarriers.
     turn_bytes: u64,
-    /// Bytes of the mbarriers of C, which TMA copies to where D's tile will be.
+    /// Bytes of the mbarriers of C, which TMA copies into the memory of D's tile.
     c_bytes: u64,
-    /// All stages, and the mbarriers after them.
+    /// Bytes of all stages and of the mbarriers after them.
     pub shared_bytes: u64,
 }
 
 impl Staging {
-    /// Shared memory of a ring of `stages` slots, of a tile of D, and of the mbarriers.
+    /// Shared memory of a ring of `stages` slots, the tile of D, and the mbarriers.
     pub fn bytes_of(&self, stages: u32) -> u64 {
         self.slots_bytes(stages) + self.barrier_bytes * u64::from(stages) + self.turn_bytes + self.c_bytes
     }
@@ -67,18 +66,18 @@ impl Staging {
     }
 }
 
-/// Where the schedule's K-tiles are placed; `None` with `shared(none)` or without a depth.
+/// The placement of the schedule's K-tiles; `None` with `shared(none)` or without a depth.
 pub(super) fn derive(settings: &Settings) -> Option<Staging> {
     of(settings, settings.tile?)
 }
 
-/// Where the K-tiles of any tile would be placed.
+/// The placement of the K-tiles of any tile.
 pub(super) fn of(settings: &Settings, tile: TileClause) -> Option<Staging> {
     let (order_a, order_b) = settings.shared?;
     let depth = tile.k?;
     let types = settings.problem.types;
     let align = alignment(order_a).max(alignment(order_b)).max(match settings.load {
-        // For panels of D of any swizzle.
+        // Suits the panels of D for any swizzle.
         _ if settings.lends() => SWIZZLE_PERIOD,
         Load::Tma => u64::from(BOX_ALIGN),
         Load::CpAsync | Load::Registers => 1,
@@ -116,8 +115,8 @@ pub(super) fn of(settings: &Settings, tile: TileClause) -> Option<Staging> {
     Some(Staging { shared_bytes: staging.bytes_of(settings.stages), ..staging })
 }
 
-/// The alignment of a slot's base in bytes: 16 for the widest access, 8 rows of the span for a swizzle, since that is
-/// the period of its address function.
+/// The alignment of a slot's base in bytes: 16 for the widest access; for a swizzle 8 rows of its span, the period of
+/// its address function.
 fn alignment(order: StagedOrder) -> u64 {
     match order.skew {
         Skew::Swizzle(span) => 8 * u64::from(span.max(2)),
@@ -125,7 +124,7 @@ fn alignment(order: StagedOrder) -> u64 {
     }
 }
 
-/// Tensor cores read swizzled tiles in panels as wide as the span: `panels`.
+/// The placement of one operand. With `panels`, tensor cores read swizzled tiles in panels as wide as the span.
 fn place(order: StagedOrder, (extent, depth): (u32, u32), element: u32, align: u64, panels: bool) -> (Placement, u64) {
     let (fast_extent, slow_extent) = match order.fast {
         Fast::K => (depth, extent),
@@ -139,7 +138,7 @@ fn place(order: StagedOrder, (extent, depth): (u32, u32), element: u32, align: u
     let row = u64::from(fast_extent) + u64::from(pad);
     let pitch = row;
     let (row, pitch) = match swizzle {
-        // A row may fill its last panel only in part.
+        // The last panel of a row may be partly filled.
         Swizzle::Bytes(span) if panels => {
             let pitch = pitch.min(u64::from(span / element).max(1));
             (row.next_multiple_of(pitch.max(1)), pitch)

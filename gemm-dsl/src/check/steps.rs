@@ -1,4 +1,4 @@
-//! The K-loop of one thread: how far it is unrolled, how far ahead it reads, and how much code results.
+//! The K-loop of one thread: its unrolling, its prefetch distance, and the resulting code size.
 
 use crate::check::assemble;
 use crate::check::finding::Findings;
@@ -10,7 +10,7 @@ use crate::table::Key;
 use crate::target::{MAX_REGISTERS, WARP};
 use crate::terms::Extent2;
 
-/// The maximum number of multiply-adds in one unrolled body: far more than fit any instruction cache, few enough to
+/// The maximum number of multiply-adds in one unrolled body: far more than any instruction cache holds, few enough to
 /// compile.
 const MAX_BODY: u64 = 32_768;
 
@@ -23,7 +23,7 @@ pub(super) fn check(settings: &Settings, findings: &mut Findings) {
     if unroll == 0 {
         return;
     }
-    // An atom that multiplies whole K-tiles takes no `unroll` at all.
+    // `wgmma` multiplies whole K-tiles and takes no `unroll`.
     let is_unrolled = !matches!(settings.atom, Atom::Wgmma(..));
     if is_unrolled && settings.shared.is_some() && !block.k.is_multiple_of(unroll) {
         let message = format!(
@@ -67,7 +67,7 @@ fn body(settings: &Settings, unroll: u32, findings: &mut Findings) {
         for size in [32, 16, 8] {
             finding.set(format!("thread({size}, {size})"), format!("write thread({size}, {size}), for example"));
         }
-        // Only up to what a thread can also hold.
+        // Only thread tiles that a thread's registers can hold.
         let fits = |part: &Extent2| part.m * part.n < MAX_REGISTERS;
         for Extent2 { m, n } in parts(thread).into_iter().filter(fits).take(12) {
             finding.set(format!("thread({m}, {n})"), format!("write thread({m}, {n}), for example"));

@@ -1,4 +1,4 @@
-//! The rules of `strassen`: what its sums can be of.
+//! The rules of `strassen`: the products that it can divide.
 
 use crate::check::finding::Findings;
 use crate::check::settings::Settings;

@@ -14,7 +14,7 @@ use crate::types::DType;
 /// Columns of a `wgmma`, in steps of 8 or 16.
 pub(super) const WGMMA_COLUMNS: RangeInclusive<u32> = 8..=256;
 
-/// The maximum number of other tiles that are tried for a shape.
+/// The maximum number of other tiles to try for a shape.
 const MAX_TILES: usize = 12;
 
 pub(super) fn check(settings: &Settings, findings: &mut Findings) {
@@ -35,7 +35,7 @@ pub(super) fn check(settings: &Settings, findings: &mut Findings) {
     }
 }
 
-/// `mma.sync` shapes (PTX ISA, "Matrix multiply-accumulate operation using mma"). True if this is one.
+/// Checks `mma.sync` shapes (PTX ISA, "Matrix multiply-accumulate operation using mma"). True if the shape exists.
 fn mma(settings: &Settings, shape: (u32, u32, u32), findings: &mut Findings) -> bool {
     let dtype = settings.factor(Side::A);
     if !multiplies("mma", settings, findings) {
@@ -60,7 +60,8 @@ fn mma(settings: &Settings, shape: (u32, u32, u32), findings: &mut Findings) -> 
     legal
 }
 
-/// `wgmma` shapes: m64, n from 8 to 256 by 8 (integers 8, 16, 24, 32, then by 16), k of 32 bytes. True if this is one.
+/// Checks `wgmma` shapes: m64, n from 8 to 256 by 8 (integers 8, 16, 24, 32, then by 16), k of 32 bytes. True if the
+/// shape exists.
 fn wgmma(settings: &Settings, shape: (u32, u32, u32), findings: &mut Findings) -> bool {
     let dtype = settings.factor(Side::A);
     if !multiplies("wgmma", settings, findings) {
@@ -78,7 +79,7 @@ fn wgmma(settings: &Settings, shape: (u32, u32, u32), findings: &mut Findings) -
         WGMMA_COLUMNS.end()
     );
     let finding = findings.error("atom-shape", Key::Atom, &[Key::Types], message);
-    // The nearest ones first, in the tile as it is if they divide it.
+    // The nearest shapes first; the tile stays if they divide it.
     let mut columns: Vec<u32> = WGMMA_COLUMNS.step_by(8).filter(|n| *n <= 32 || n.is_multiple_of(16)).collect();
     columns.sort_by_key(|n| (n.abs_diff(shape.1), std::cmp::Reverse(*n)));
     let divides = |n: &u32| settings.tile.is_none_or(|tile| tile.n.is_multiple_of(*n));
@@ -93,7 +94,7 @@ fn wgmma(settings: &Settings, shape: (u32, u32, u32), findings: &mut Findings) -
         };
         let mut both: Vec<(u32, TileClause)> = columns.iter().flat_map(of).collect();
         both.sort_by_key(|(_, changed)| changed.n.abs_diff(tile.n));
-        // Wider tiles than any instruction may have too many accumulators.
+        // A tile wider than any instruction may need too many accumulators.
         let narrow = [256, 128, 64].map(|n| (n, TileClause { n, k, ..tile }));
         let others = both.into_iter().filter(|(_, changed)| *changed != tile).take(MAX_TILES);
         for (columns, tile) in others.chain(narrow) {
@@ -107,7 +108,7 @@ fn wgmma(settings: &Settings, shape: (u32, u32, u32), findings: &mut Findings) -
     false
 }
 
-/// The staged depth is made of what the instruction multiplies at once.
+/// The staged depth must be a multiple of the instruction's depth.
 fn whole_depth(settings: &Settings, depth: u32, findings: &mut Findings) -> bool {
     let Some(tile) = settings.tile else { return true };
     let Some(k) = tile.k.filter(|k| depth > 0 && !k.is_multiple_of(depth)) else { return true };
@@ -125,7 +126,7 @@ fn whole_depth(settings: &Settings, depth: u32, findings: &mut Findings) -> bool
     false
 }
 
-/// What `ldmatrix` requires of the tiles that it reads: rows of whole pieces of 16 bytes, at multiples of 16 bytes.
+/// The requirements of `ldmatrix` on the tiles that it reads: rows of whole 16-byte pieces, at multiples of 16 bytes.
 fn from_rows(settings: &Settings, findings: &mut Findings) {
     let Some((a, b)) = settings.shared else {
         return nothing_staged(settings, findings);
@@ -155,7 +156,7 @@ fn nothing_staged(settings: &Settings, findings: &mut Findings) {
         .remove("shared", "leave shared out: operands are staged as they are in memory, free of bank conflicts");
 }
 
-/// What `wgmma` requires of the tiles that it reads from shared memory by itself.
+/// The requirements of `wgmma` on the tiles that it reads from shared memory.
 fn from_shared(settings: &Settings, columns: Option<u32>, whole_depth: bool, findings: &mut Findings) {
     if settings.load != Load::Tma {
         let load = settings.text(Key::Load, "load(registers)");
@@ -173,7 +174,7 @@ fn from_shared(settings: &Settings, columns: Option<u32>, whole_depth: bool, fin
     let Some((a, b)) = settings.shared else {
         return nothing_staged(settings, findings);
     };
-    // Of a shape that does not exist, or of a wrong depth, rows say nothing.
+    // The rows are meaningless for a shape that does not exist, or for a wrong depth.
     let Some(bytes) = columns.filter(|_| whole_depth).map(|columns| columns * settings.factor(Side::B).bytes()) else {
         return;
     };
@@ -182,7 +183,7 @@ fn from_shared(settings: &Settings, columns: Option<u32>, whole_depth: bool, fin
     if b.fast == Fast::Mn && !bytes.is_multiple_of(32) {
         let message = format!("{atom} reads {bytes} B of a row of B's tile, which no swizzle of 32 B or more divides");
         let finding = findings.error("atom-row", Key::Atom, &depends, message);
-        // Or with rows along k, whatever the columns: `pack` transposes B, or B is that way in memory.
+        // Or rows along k, for any number of columns: `pack` transposes B, or B has that order in memory.
         let along_k = StagedOrder { fast: Fast::K, skew: Skew::Swizzle(128) };
         let shared = Clause::Shared(SharedClause::Orders { a: Some(a), b: Some(along_k) });
         finding.set(&shared, format!("{shared} has rows along k"));
@@ -228,7 +229,7 @@ fn multiplies(atom: &str, settings: &Settings, findings: &mut Findings) -> bool 
         "mma" => &[DType::F64, DType::Tf32, DType::F16, DType::Bf16, DType::E4m3, DType::E5m2, DType::I8, DType::U8],
         _ => &[DType::Tf32, DType::F16, DType::Bf16, DType::E4m3, DType::E5m2, DType::I8, DType::U8],
     };
-    // Planes have types that it multiplies.
+    // The atom multiplies the types of planes.
     if settings.emulation.is_some() {
         return true;
     }
@@ -252,8 +253,8 @@ fn multiplies(atom: &str, settings: &Settings, findings: &mut Findings) -> bool 
     false
 }
 
-/// What makes a schedule for tensor cores multiply f32, the least change first: `emulate`, with instructions that multiply
-/// planes of 16 bits, a tile whose depth these divide, and sums that leave registers for those that are promoted.
+/// Changes that let tensor cores multiply f32, smallest first: `emulate`, instructions that multiply 16-bit planes, a
+/// tile depth that these divide, and a tile that leaves registers for the promoted sums.
 fn emulated(settings: &Settings) -> Vec<String> {
     let atom = |columns: u32| match settings.atom {
         Atom::Wgmma(..) => Clause::Atom(Atom::Wgmma(64, columns, 16)),
@@ -274,7 +275,7 @@ fn emulated(settings: &Settings) -> Vec<String> {
             changes.push(format!("{}{text}", of_tile(changed)));
         }
     }
-    // What else the instructions need: `mma` the work of a warp, `wgmma` the copies of TMA.
+    // Other needs of the instructions: `mma` a warp tile, `wgmma` copies by TMA.
     let needs: &[&str] = match settings.atom {
         Atom::Wgmma(..) => &["", "; load(tma)"],
         _ => &["", "; warp(64, 32)", "; warp(32, 32)"],
@@ -282,7 +283,7 @@ fn emulated(settings: &Settings) -> Vec<String> {
     changes.iter().flat_map(|change| needs.iter().map(move |more| format!("emulate(bf16x6){change}{more}"))).collect()
 }
 
-/// Both operands are of one width and family.
+/// Both operands must share a width and a family of types.
 fn pairs(atom: &str, settings: &Settings, findings: &mut Findings) -> bool {
     let types = settings.problem.types;
     let eight = |dtype: DType| matches!(dtype, DType::E4m3 | DType::E5m2);

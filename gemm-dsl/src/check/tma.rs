@@ -1,4 +1,4 @@
-//! The rules of `load(tma)`: what a tensor map and its boxes can express (CUDA driver API, `cuTensorMapEncodeTiled`).
+//! The rules of `load(tma)`: the limits of a tensor map and its boxes (CUDA driver API, `cuTensorMapEncodeTiled`).
 
 use crate::check::access::{Input, share_of_boxes, tma_width};
 use crate::check::finding::{Finding, Findings};
@@ -12,10 +12,10 @@ use crate::target::{BOX_ALIGN, MAX_ACCESS_BYTES, MAX_BOX};
 use crate::terms::{Fast, Load, Side, Store};
 use crate::types::Layout;
 
-/// What every rule about a box depends on.
+/// The clauses that every rule about a box depends on.
 const DEPENDS: [Key; 5] = [Key::Tile, Key::Shared, Key::Layout, Key::Types, Key::Load];
 
-/// Every rule about `load(tma)` and `store(tma)`.
+/// Checks every rule about `load(tma)` and `store(tma)`.
 pub(super) fn check(settings: &Settings, inputs: Option<&[Input; 2]>, findings: &mut Findings) {
     stored(settings, findings);
     if settings.load != Load::Tma {
@@ -45,7 +45,7 @@ pub(super) fn check(settings: &Settings, inputs: Option<&[Input; 2]>, findings: 
     }
 }
 
-/// The rows of a tile are those of one box, or of several that are alike and begin where TMA can write.
+/// The rows of a tile must form one box, or several equal boxes that begin at legal TMA addresses.
 fn rows(settings: &Settings, input: &Input, order: StagedOrder, findings: &mut Findings) {
     let Some(placement) = input.placement else { return };
     if share_of_boxes(&placement, input.dtype, 1, MAX_BOX).is_some() {
@@ -69,7 +69,7 @@ fn rows(settings: &Settings, input: &Input, order: StagedOrder, findings: &mut F
     finding.set("load(registers)", "load(registers) copies no boxes");
 }
 
-/// A tile of D consists of boxes of whole pieces of 16 bytes.
+/// A tile of D must consist of boxes of whole 16-byte pieces.
 fn stored(settings: &Settings, findings: &mut Findings) {
     let Some(tile) = settings.tile.filter(|_| settings.store == Store::Tma) else { return };
     let (lines, dtype) = (Lines::of(settings, tile), settings.problem.types.d);
@@ -92,7 +92,7 @@ fn stored(settings: &Settings, findings: &mut Findings) {
     finding.set("store(direct)", "store(direct) stores single elements");
 }
 
-/// One thread starts all copies, and its warp has nothing else to do.
+/// One thread starts all copies, and the rest of its warp is idle.
 fn producers(settings: &Settings, findings: &mut Findings) {
     let Some(clause) = settings.specialize else { return };
     if matches!(clause.producers, WarpCount::Warps(1) | WarpCount::Groups(1)) {
@@ -136,7 +136,7 @@ fn words(side: Side, fast: Fast) -> (&'static str, &'static str) {
     }
 }
 
-/// A box keeps the order that the matrix has in memory.
+/// A box keeps the order of the matrix in memory.
 fn transposed(settings: &Settings, input: &Input, both: Option<&[Input; 2]>, findings: &mut Findings) {
     let Some((a, b)) = settings.shared else { return };
     let order = if input.side == Side::A { a } else { b };
@@ -148,7 +148,7 @@ fn transposed(settings: &Settings, input: &Input, both: Option<&[Input; 2]>, fin
         "load(tma) does not transpose: {name} is contiguous along {along} in memory, and shared({lower} = {written}) is not"
     );
     let finding = findings.error("tma-order", Key::Shared, &DEPENDS, message).about(&lower);
-    // What cures one of two leaves the other one.
+    // A fix for one operand leaves the error of the other one.
     if let Some([one, other]) = both {
         for (a_skew, b_skew) in [(a.skew, b.skew), (Skew::None, Skew::None)] {
             let a = Some(StagedOrder { fast: one.global_fast, skew: a_skew });
@@ -159,7 +159,7 @@ fn transposed(settings: &Settings, input: &Input, both: Option<&[Input; 2]>, fin
         let pack = Clause::Pack(PackClause { a: true, b: true });
         finding.set(pack.to_string(), format!("{pack} transposes both first"));
     }
-    // Without the skew as well: a span that fits one order rarely fits the other.
+    // Also without the skew: a span that fits one order rarely fits the other.
     for skew in [order.skew, Skew::None] {
         if let Some(text) = shared(settings, input.side, StagedOrder { fast: input.global_fast, skew }) {
             finding.set(&text, format!("{text} has {name} in its order in memory"));
@@ -202,7 +202,7 @@ fn row_bytes(input: &Input, order: StagedOrder) -> u64 {
     u64::from(elements) * u64::from(input.dtype.bytes())
 }
 
-/// The swizzle whose span is one row.
+/// The swizzle with a span of exactly one row.
 fn span_of_row(input: &Input, order: StagedOrder) -> Option<u32> {
     [32u32, 64, 128].into_iter().find(|span| u64::from(*span) == row_bytes(input, order))
 }
@@ -224,11 +224,11 @@ fn set_row(finding: &mut Finding, settings: &Settings, input: &Input, order: Sta
     }
 }
 
-/// TMA permutes within spans, and a row is one of them; or several, side by side, where tensor cores read it.
+/// TMA permutes within spans. A row is one span, or several side by side if tensor cores read it.
 fn swizzled(settings: &Settings, input: &Input, order: StagedOrder, span: u32, findings: &mut Findings) {
     let bytes = row_bytes(input, order);
     let panels = matches!(settings.atom, Atom::Wgmma(..));
-    // The last panel of a row along k would take part of the next K-tile.
+    // The last panel of a row along k would reach into the next K-tile.
     let partly = order.fast == Fast::Mn && bytes > u64::from(span);
     if u64::from(span) == bytes || (panels && bytes > 0 && (partly || bytes.is_multiple_of(u64::from(span)))) {
         return;
@@ -249,9 +249,9 @@ fn swizzled(settings: &Settings, input: &Input, order: StagedOrder, span: u32, f
     set_row(finding, settings, input, order, span / input.dtype.bytes());
 }
 
-/// A row of a box is at most 256 elements, and whole pieces of 16 bytes.
+/// A row of a box has at most 256 elements, and whole 16-byte pieces.
 fn row(settings: &Settings, input: &Input, order: StagedOrder, findings: &mut Findings) {
-    // A panel is copied by itself.
+    // Each panel is copied separately.
     let elements = match (order.skew, if order.fast == Fast::K { input.depth } else { input.extent }) {
         (Skew::Swizzle(span), elements) if matches!(settings.atom, Atom::Wgmma(..)) => {
             elements.min(span / input.dtype.bytes())

@@ -1,4 +1,4 @@
-//! Checks each clause on its own: its numbers are in the range that makes sense for it.
+//! Checks each clause on its own: its numbers must be in their legal range.
 
 use std::ops::RangeInclusive;
 
@@ -65,7 +65,7 @@ impl Values<'_> {
         }
     }
 
-    /// Data given to a builder can also be written as text.
+    /// Checks that data given to a builder can also be written as text.
     fn readable(&mut self) {
         let problem = match self.clause {
             Clause::Target(target) if !Target::ALL.contains(target) => format!("{target} is not a target"),
@@ -85,7 +85,7 @@ impl Values<'_> {
         finding.remove(self.clause.name(), format!("leave {} out", self.clause.name()));
     }
 
-    /// Checks that a number is in a range; the fix for one outside it may be any value inside.
+    /// Checks that a number is in a range; the fix may propose any value inside.
     fn range(&mut self, name: &str, value: u32, range: RangeInclusive<u32>, rebuild: impl Fn(u32) -> Clause) {
         if range.contains(&value) {
             return;
@@ -129,7 +129,8 @@ impl Values<'_> {
             let message = format!("{}: {blocks} blocks, a cluster has at most {most}", self.clause);
             let finding = self.findings.error("range", self.clause.key(), &[], message);
             finding.item = Some(self.index);
-            // Of as many blocks as there may be, in the given proportions or others; `multicast` needs several along one.
+            // Shapes with as many blocks as possible, in any proportions; `multicast` needs several blocks along one
+            // dimension.
             let powers = || (0..=most.ilog2()).rev().map(|shift| 1 << shift).filter(|n| *n <= most);
             let shapes = powers().flat_map(|m| powers().map(move |n| Extent2 { m, n }));
             let mut smaller: Vec<Extent2> =
@@ -172,13 +173,13 @@ impl Values<'_> {
             // An upper bound is never too wide, so both are legal if one is.
             finding.set(rebuild(below), format!("{} or {}", rebuild(below), rebuild(above)));
         }
-        // A named width is a demand, which other clauses may not allow.
+        // A named width is a demand, which other clauses may forbid.
         for n in [below, above].into_iter().chain((0..width.ilog2()).rev().map(|shift| 1 << shift)) {
             finding.set(rebuild(n), format!("write {}, for example", rebuild(n)));
         }
     }
 
-    /// Limits that a figure can have.
+    /// Checks that a figure can reach the limits.
     fn contracts(&mut self, list: &[Expectation]) {
         for contract in list {
             let Some(problem) = contracts::nonsense(contract) else { continue };
@@ -233,7 +234,7 @@ impl Values<'_> {
             let fixed = RegistersClause { producer: valid(r.producer), consumer: valid(r.consumer) };
             let text = Clause::Registers(fixed).to_string();
             finding.set(&text, format!("write {text}, for example"));
-            // The largest may be more than a multiprocessor has.
+            // The largest value may exceed a multiprocessor's registers.
             let text = Clause::Registers(RegistersClause { consumer: fixed.consumer.min(240), ..fixed }).to_string();
             finding.set(&text, format!("write {text}, for example"));
         }

@@ -1,4 +1,4 @@
-//! Argument lists: positional and `name = value`, taken one by one by the clause that owns them.
+//! Argument lists: positional and `name = value`. The clause that owns the arguments takes them one by one.
 
 use crate::diagnostic::Diagnostic;
 use crate::grammar::Origin;
@@ -28,15 +28,15 @@ pub(super) struct Args<'t> {
     /// Every name that the clause has asked for, for suggestions.
     known: Vec<&'static str>,
     errors: Vec<Diagnostic>,
-    /// The first missing argument; reported only if nothing else is wrong.
+    /// The first missing argument; reported only if there is no other error.
     absent: Option<Diagnostic>,
     holes: bool,
-    /// Whether an error leaves open what was meant. All other errors are slips: the clause is read with their fixes
-    /// applied, so that the rules can report what else is wrong with it.
+    /// Whether an error leaves the meaning unclear. All other errors are slips: the clause is read with their fixes
+    /// applied, so that the rules can report its other errors.
     lost: bool,
-    /// Where a name is misspelt, and what was meant.
+    /// The places of misspelt names, with the intended names.
     misnamed: Vec<(u32, &'static str)>,
-    /// The name that was meant, which the argument is read as.
+    /// Misspelt names, which are read as the intended ones.
     renamed: Vec<(u32, &'static str)>,
 }
 
@@ -57,13 +57,13 @@ impl<'t> Args<'t> {
         }
     }
 
-    /// The same clause again, with misspelt names read as what was meant; `None` if it has none.
+    /// The same clause again, with misspelt names read as the intended ones; `None` if it has none.
     pub fn again(&self) -> Option<Args<'t>> {
         let renamed = self.misnamed.clone();
         (!renamed.is_empty()).then(|| Args { renamed, ..Args::new(self.info, self.span, self.origin) })
     }
 
-    /// The arguments of an argument.
+    /// The arguments within an argument.
     pub fn inside(&self, tokens: &'t [Token]) -> Args<'t> {
         let mut inner = Args { renamed: self.renamed.clone(), ..Args::new(self.info, self.span, self.origin) };
         inner.split(tokens);
@@ -136,7 +136,7 @@ impl<'t> Args<'t> {
         Outcome { errors: self.errors, holes: self.holes, lost: self.lost }
     }
 
-    /// Takes over the errors of arguments inside an argument.
+    /// Takes over the errors of arguments within an argument.
     pub fn absorb(&mut self, inner: Args) {
         self.errors.extend(inner.errors);
         self.misnamed.extend(inner.misnamed);
@@ -145,17 +145,17 @@ impl<'t> Args<'t> {
         self.holes |= inner.holes;
     }
 
-    /// Drops the remaining arguments, since they were reported as a whole.
+    /// Drops the remaining arguments, which were reported as a whole.
     pub fn ignore_rest(&mut self) {
         self.list.clear();
     }
 
-    /// True if what was meant is known so far.
+    /// True if the meaning is clear so far.
     pub fn is_clear(&self) -> bool {
         !self.lost
     }
 
-    /// Notes that a value is a hole.
+    /// Records that a value is a hole.
     pub fn hole(&mut self) {
         self.holes = true;
     }
@@ -230,7 +230,7 @@ impl<'t> Args<'t> {
         self.int_up_to(self.info.largest(name), name, value, span, stand_in)
     }
 
-    /// The same where the largest value, if there is one, is known better than by the name of the argument.
+    /// The same with an explicit largest value, if there is one.
     pub fn int_up_to(&mut self, most: Option<u32>, name: &str, value: &[Token], span: Span, stand_in: u32) -> u32 {
         let clause = self.info.name;
         match value {
@@ -270,7 +270,7 @@ impl<'t> Args<'t> {
         stand_in
     }
 
-    /// Reports what is not a single whole number: perhaps constants to be multiplied, or a name of the Rust code.
+    /// Reports a value that is not a single whole number: perhaps an expression of constants, or a Rust name.
     fn no_integer(&self, name: &str, value: &[Token]) -> Diagnostic {
         let clause = self.info.name;
         let written = number::text(value);
@@ -318,12 +318,12 @@ impl<'t> Args<'t> {
         None
     }
 
-    /// Reports a word that is not one of `W`; returns the one that was meant, if that is clear.
+    /// Reports a word that is not one of `W`; returns the intended one if it is clear.
     pub fn unknown_word<W: Word>(&mut self, word: &str, span: Span) -> Option<W> {
         self.unknown_word_of(word, span, |_| true)
     }
 
-    /// The same where only some words make sense.
+    /// The same if only some words make sense.
     pub fn unknown_word_of<W: Word>(&mut self, word: &str, span: Span, fits: impl Fn(&W) -> bool) -> Option<W> {
         let fitting = || W::TABLE.iter().filter(|(_, value)| fits(value));
         let words = || fitting().map(|(word, _)| *word);
@@ -351,7 +351,7 @@ impl<'t> Args<'t> {
         self.push(Diagnostic::error("hole", self.info.name, message).help("write the value").at(span));
     }
 
-    /// Reports the arguments that no clause has taken.
+    /// Reports the remaining arguments.
     pub fn finish(&mut self) {
         let clause = self.info.name;
         let given: Vec<&str> = self.list.iter().filter_map(|arg| arg.name.map(|(name, _)| name)).collect();
@@ -371,7 +371,7 @@ impl<'t> Args<'t> {
                         None => self.push(diagnostic.help(format!("write {}", self.info.signature))),
                     }
                 }
-                // Arguments left over after another error are mostly a consequence of it.
+                // Arguments left over after another error are mostly its consequence.
                 None if self.lost => {}
                 None => {
                     let what = arg.value.first().map_or_else(String::new, Token::describe);
@@ -387,7 +387,7 @@ pub(super) struct Outcome {
     pub errors: Vec<Diagnostic>,
     /// Whether a value is a hole.
     pub holes: bool,
-    /// Whether what was meant is unknown.
+    /// Whether the meaning is unknown.
     pub lost: bool,
 }
 
@@ -396,7 +396,7 @@ fn unknown_argument(info: &Info, name: &str) -> Diagnostic {
     Diagnostic::error("unknown-argument", info.name, message)
 }
 
-/// From the first to the last of these tokens.
+/// The span from the first to the last of these tokens.
 pub(super) fn span_of(tokens: &[Token]) -> Span {
     let nowhere = Span { start: 0, end: 0, line: 0, column: 0 };
     tokens.first().zip(tokens.last()).map_or(nowhere, |(first, last)| first.span.to(last.span))

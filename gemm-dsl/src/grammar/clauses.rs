@@ -13,7 +13,7 @@ use crate::suggest;
 use crate::terms::{Along, Extent2, Fast};
 use crate::token::{Delimiter, Token, TokenKind};
 
-/// Reads the arguments of any clause but `epilogue` and `expect`.
+/// Reads the arguments of any clause except `epilogue` and `expect`.
 pub(super) fn parse(args: &mut Args, parentheses: bool) -> Option<Clause> {
     Some(match args.info.name {
         "types" => types(args)?,
@@ -77,7 +77,7 @@ pub(super) fn parse(args: &mut Args, parentheses: bool) -> Option<Clause> {
     })
 }
 
-/// A clause that is only a name.
+/// A clause without arguments.
 fn bare(args: &mut Args, parentheses: bool, clause: Clause) -> Option<Clause> {
     if parentheses {
         let name = args.info.name;
@@ -258,7 +258,7 @@ fn pack(args: &mut Args) -> Option<Clause> {
     Some(Clause::Pack(PackClause { a, b }))
 }
 
-/// Whether a, and whether b, is among the arguments.
+/// Whether a and b are among the arguments.
 fn operands(args: &mut Args) -> [bool; 2] {
     let name = args.info.name;
     let mut named = [false; 2];

@@ -19,7 +19,7 @@ const OPERANDS: &str = "an operand is a declared name, a number, a function call
 
 const DECLARE: &str = "declare it between the bars";
 
-/// The stand-in for anything with an error, so that the rest of the expression is read; the clause is dropped.
+/// Replaces an operand with an error, so that the rest of the expression is read; the clause is dropped.
 const STAND_IN: Expr = Expr::Literal(1.0);
 
 /// Reads the inside of `epilogue( ... )`.
@@ -59,11 +59,11 @@ pub(super) fn parse(args: &mut Args, tokens: &[Token]) -> Option<Epilogue> {
     let Parser { declared, uses, undeclared, indexed, .. } = parser;
     let epilogue = expr.map(|expr| resolve(declared.clone(), &uses, expr));
     let help = if sound { format!("declare it: |{}|", declared.join(", ")) } else { DECLARE.into() };
-    // As data, if nothing else in the epilogue is unclear.
+    // As data, if everything else in the epilogue is clear.
     let whole = epilogue.as_ref().filter(|_| args.is_clear()).map(|epilogue| format!("epilogue({epilogue})"));
     let written = whole.as_ref().map_or(String::new(), |text| format!(": {text}"));
     let whole = whole.map(|text| Fix::of(Some(args.info.key), Edit::Set(text)));
-    // One fix for all these errors.
+    // One fix covers all these errors.
     for (name, span) in undeclared {
         let diagnostic = undeclared_name(&name).help(help.clone()).at(span);
         args.slip(Diagnostic { fix: whole.clone(), ..diagnostic });
@@ -82,7 +82,7 @@ pub(super) fn parse(args: &mut Args, tokens: &[Token]) -> Option<Epilogue> {
     epilogue
 }
 
-/// What a declared name turned out to be.
+/// How a declared name is used.
 #[derive(Clone, Copy, PartialEq)]
 enum Use {
     None,
@@ -92,7 +92,7 @@ enum Use {
 
 struct Cursor<'t> {
     rest: &'t [Token],
-    /// Where to report that something is missing.
+    /// The place to report a missing token.
     end: Span,
 }
 
@@ -126,7 +126,7 @@ impl<'t> Cursor<'t> {
     }
 }
 
-/// Names are indices into `declared` until [`resolve`] knows which are vectors.
+/// Names are indices into `declared` until [`resolve`] knows which ones are vectors.
 struct Parser<'a, 't> {
     args: &'a mut Args<'t>,
     /// The names between the bars, then the undeclared ones.
@@ -135,7 +135,7 @@ struct Parser<'a, 't> {
     indexed: Vec<Indexed>,
     uses: Vec<Use>,
     nodes: u32,
-    /// Names that are not declared and do not resemble a declared one, with the first span of each.
+    /// Names that are not declared and do not resemble a declared one, each with its first span.
     undeclared: Vec<(String, Span)>,
 }
 
@@ -145,7 +145,7 @@ impl Parser<'_, '_> {
         None
     }
 
-    /// Reports an operand that is wrong while the expression around it can be read.
+    /// Reports a wrong operand within a readable expression.
     fn wrong(&mut self, message: String, help: impl Into<String>, span: Span) -> Option<Expr> {
         self.args.fail_with("epilogue", message, help, span);
         Some(STAND_IN)
@@ -256,7 +256,7 @@ impl Parser<'_, '_> {
         let Some(declared) = known.or_else(|| self.undeclared(name, span)) else {
             return Some(STAND_IN);
         };
-        // The name that was meant, where that is a different one.
+        // The intended name, if it differs.
         let name = self.declared[declared].clone();
         let name = name.as_str();
         let shown = abridged(name);
@@ -289,7 +289,7 @@ impl Parser<'_, '_> {
         Some(expr)
     }
 
-    /// Reports an undeclared name; returns the name that was meant, which may be the name itself.
+    /// Reports an undeclared name; returns the intended name, which may be the name itself.
     fn undeclared(&mut self, name: &str, span: Span) -> Option<usize> {
         // The forms that an f64 of the surrounding code can take.
         if ["NaN", "inf"].contains(&name) {
@@ -310,7 +310,7 @@ impl Parser<'_, '_> {
             self.args.fail_with("epilogue", message, format!("write {usage}"), span);
             return None;
         }
-        // A name that is too long to be shown was not meant as a declaration.
+        // A name that is too long to show was not meant as a declaration.
         if undeclarable(name).is_some() || abridged(name) != name {
             self.args.push(undeclared_name(name).help(DECLARE).at(span));
             return None;
@@ -327,7 +327,7 @@ impl Parser<'_, '_> {
             pieces.pop();
         }
         let known = Function::TABLE.iter().find(|(known, _)| *known == name).map(|(_, function)| *function);
-        // What takes another number of arguments was not meant, if some function takes that many.
+        // A function with another arity was not meant if some function takes this many arguments.
         let takes = |function: &Function| function.arity() == pieces.len();
         let some = Function::TABLE.iter().any(|(_, function)| takes(function));
         let takes_them = |function: &Function| !some || takes(function);
@@ -337,7 +337,7 @@ impl Parser<'_, '_> {
             return self.wrong(message, format!("write {shown} * (...) for a product"), span.to(group));
         }
         let Some(function) = known.or_else(|| self.args.unknown_word_of(name, span, takes_them)) else {
-            // Its arguments have errors of their own.
+            // Its arguments may have their own errors.
             for piece in inner.split(|token| token.is_punct(',')).filter(|piece| !piece.is_empty()) {
                 self.argument(piece, group)?;
             }
@@ -356,7 +356,7 @@ impl Parser<'_, '_> {
         Some(Expr::Call(function, values))
     }
 
-    /// One argument of a call whose parentheses are `group`.
+    /// One argument of a call with the parentheses `group`.
     fn argument(&mut self, piece: &[Token], group: Span) -> Option<Expr> {
         let mut cursor = Cursor::new(piece, group);
         let value = self.sum(&mut cursor)?;
@@ -370,7 +370,7 @@ impl Parser<'_, '_> {
     }
 }
 
-/// What may be in the place of a token after an operand.
+/// The operators that may follow an operand.
 fn operators(found: &Token) -> &'static str {
     match found.is_punct('.') {
         true => "a function takes all of its operands in parentheses: max(acc, 0)",

@@ -24,7 +24,7 @@ pub(super) fn parse(args: &mut Args, group: Option<&[Token]>) -> Option<Clause> 
     let mut unknown = false;
     for piece in tokens.split(|token| token.is_punct(';') || token.is_punct(',')) {
         if let [Token { kind: TokenKind::Hole(_), .. }, ..] = piece {
-            // The unit and the limits are those of a figure that is known at run time.
+            // The figure is known at run time, and with it the unit and the limits.
             args.hole();
             unknown = true;
         } else if let [first, ..] = piece
@@ -117,7 +117,7 @@ fn limit(tokens: &[Token]) -> (&[Token], Option<&Token>) {
     }
 }
 
-/// Reads a limit whose notation is wrong but whose meaning is clear.
+/// A limit with a wrong notation but a clear meaning.
 struct Slip {
     message: String,
     spelling: String,
@@ -142,13 +142,13 @@ fn misspelled(metric: Metric, value: &Token) -> Option<Slip> {
     Some(Slip { message, spelling: format!("{number} {unit}"), metric, limit })
 }
 
-/// The unit of this name and its bytes, or else the name that was probably meant.
+/// The unit of this name and its bytes, or else the intended name.
 fn bytes_of(name: &str) -> Result<(&'static str, u64), Option<&'static str>> {
     let known = UNITS.iter().find(|(known, _)| *known == name).copied();
     known.ok_or_else(|| suggest::nearest(name, UNITS.iter().map(|(known, _)| *known)))
 }
 
-/// `48KiB` as a number and a word: neither an exponent nor a prefix is one.
+/// `48KiB` as a number and a unit. Exponents and radix prefixes are not units.
 fn glued(text: &str) -> Option<(&str, &str)> {
     let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic())?);
     unit.chars().all(|c| c.is_ascii_alphabetic()).then_some((number, unit))
@@ -158,7 +158,7 @@ fn not_a_unit(shown: &str) -> Diagnostic {
     Diagnostic::error("unit", "expect", format!("expect: {shown} is not a unit of bytes"))
 }
 
-/// A limit that need not be whole.
+/// A limit that may be a fraction.
 fn fraction(args: &mut Args, metric: Metric, value: &[Token]) -> Figure {
     let name = metric.name();
     let problem = match value {
@@ -174,7 +174,7 @@ fn fraction(args: &mut Args, metric: Metric, value: &[Token]) -> Figure {
     Figure::from(0)
 }
 
-/// A limit that is a whole number.
+/// A limit that must be a whole number.
 fn whole(args: &mut Args, metric: Metric, value: &[Token]) -> Figure {
     u64::from(args.int_value(metric.name(), value, span_of(value), 0)).into()
 }

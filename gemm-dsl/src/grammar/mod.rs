@@ -8,8 +8,8 @@
 //! value      = integer | word | word "+" "pad" "(" integer ")" | word "(" arguments ")" | hole | ...
 //! ```
 //!
-//! An error ends its clause, never the schedule: the grammar goes on after the next semicolon, so that one run reports
-//! everything.
+//! An error ends its clause, never the schedule: the grammar continues after the next semicolon, so that one run
+//! reports everything.
 
 mod args;
 mod choices;
@@ -34,16 +34,16 @@ use args::{Args, Outcome};
 /// A clause as it appeared in the source.
 #[derive(Clone, Debug)]
 pub struct Item {
-    /// What was written.
+    /// The clause.
     pub clause: Clause,
-    /// Where.
+    /// Its place.
     pub span: Option<Span>,
 }
 
 /// A clause, known only by its position.
 #[derive(Clone, Debug)]
 pub struct Written {
-    /// Its name, corrected if it is known what was meant.
+    /// Its name, corrected if the intended name is known.
     pub name: String,
     /// The setting it determines, if it is a clause of the language.
     pub key: Option<Key>,
@@ -58,9 +58,9 @@ pub struct Parsed {
     pub items: Vec<Item>,
     /// The tokens of `..base`, if there is one, by their indices at the top level.
     pub base: Option<Range<usize>>,
-    /// What could not be read.
+    /// The errors.
     pub errors: Vec<Diagnostic>,
-    /// Settings whose value is unknown because their clause has an error or a hole.
+    /// Settings with an unknown value, because their clause has an error or a hole.
     pub unknown: KeySet,
     /// Each clause's name with its span, for editors.
     pub mentions: Vec<(&'static str, Span)>,
@@ -68,11 +68,11 @@ pub struct Parsed {
     pub written: Vec<Written>,
     /// The settings that misspelled clauses were probably meant to determine.
     pub meant: Vec<Key>,
-    /// What the tokens were made from.
+    /// The source of the tokens.
     pub origin: Origin,
 }
 
-/// What the tokens were made from: only a macro can contain a value of the surrounding Rust code.
+/// The source of the tokens: only a macro can contain a value of the surrounding Rust code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Origin {
     /// Schedule text.
@@ -121,7 +121,7 @@ pub fn parse(tokens: &[Token], origin: Origin) -> Parsed {
     parsed
 }
 
-/// Finds where the next clause begins: at the next word that names one. Everything before it is skipped.
+/// Finds the next word that names a clause. Everything before it is skipped.
 fn next_clause(tokens: &[Token], from: usize) -> usize {
     let named = |token: &Token| token.ident().is_some_and(|name| find(name).is_some());
     tokens[from..].iter().position(named).map_or(tokens.len(), |skip| from + skip)
@@ -145,7 +145,7 @@ fn enclosed(tokens: &[Token]) -> Option<(&[Token], Span)> {
     }
 }
 
-/// Reads the inside, whose own errors are reported as well.
+/// Reads the inside and also reports its errors.
 fn within(inner: &[Token], span: Span, origin: Origin) -> Parsed {
     let mut inner = inner;
     while let Some((deeper, _)) = enclosed(inner) {
@@ -168,7 +168,7 @@ impl Parsed {
     fn base_at(&mut self, tokens: &[Token], range: Range<usize>) {
         let span = tokens[range.start].span.to(tokens[range.end - 1].span);
         if range.len() == 2 {
-            // Whatever is missing may be in the missing base.
+            // Any missing clause may be in the missing base.
             self.unknown = KeySet::all();
             let message = "`..` needs the schedule to extend";
             self.error(Diagnostic::error("base", "schedule", message).help("write `..base;`").at(span));
@@ -179,12 +179,12 @@ impl Parsed {
         }
     }
 
-    /// Reads one clause from `tokens`, which hold no semicolon; returns how many tokens it took.
+    /// Reads one clause from `tokens`, which contain no semicolon; returns the number of tokens read.
     fn item(&mut self, tokens: &[Token]) -> usize {
         let head = &tokens[0];
         let Some(name) = head.ident() else {
             if choices::is_choice(head) {
-                // Whatever is missing may be in there.
+                // Any missing clause may be in the alternatives.
                 self.unknown = KeySet::all();
                 self.error(choices::told("schedule", head.span));
                 return next_clause(tokens, 1);
@@ -195,7 +195,7 @@ impl Parsed {
                 |inner: &[Token]| matches!(inner, [first, second, ..] if first.is_punct('.') && second.is_punct('.'));
             if matches!(&head.kind, TokenKind::Group(_, inner) if extends(inner) || next_clause(inner, 0) < inner.len())
             {
-                // Whatever is missing may be in there.
+                // Any missing clause may be in this group.
                 self.unknown = KeySet::all();
             }
             return next_clause(tokens, 1);
@@ -251,7 +251,7 @@ impl Parsed {
         self.keep(info, span, clause, outcome);
     }
 
-    /// Records what was read of a clause; for one that could not be read, only that it was there.
+    /// Records a clause; for an unreadable one, only that it was there.
     fn keep(&mut self, info: &'static Info, span: Span, clause: Option<Clause>, outcome: Outcome) {
         let clause = clause.filter(|_| !outcome.lost);
         if outcome.holes || clause.is_none() {
@@ -261,7 +261,7 @@ impl Parsed {
         self.errors.extend(outcome.errors);
     }
 
-    /// A clause whose name is unknown: perhaps a known one, which is read in its place.
+    /// Handles an unknown name: it may be a misspelt clause, which is read in its place.
     fn unknown_clause(&mut self, head: (&str, Span), span: Span, group: Option<&[Token]>, braces: bool) {
         let (name, at) = head;
         let shown = abridged(name);
@@ -271,13 +271,13 @@ impl Parsed {
             return self.error(diagnostic);
         };
         if !implemented::has(near.key) {
-            // The rules would suggest the same: to leave it out.
+            // The rules would make the same suggestion: leave it out.
             let help = format!("did you mean `{}`? it is not implemented yet: leave it out", near.name);
             return self.error(diagnostic.help(help).fix(Fix::of(Some(near.key), Edit::Remove(name.into()))));
         }
         let (clause, outcome) = read(near, span, self.origin, group, braces);
         if outcome.lost || clause.is_none() {
-            // Under another name the arguments are others as well.
+            // Another clause takes other arguments.
             self.meant.push(near.key);
             return self.error(diagnostic.help(format!("did you mean `{}`? write {}", near.name, near.signature)));
         }
@@ -295,7 +295,7 @@ fn meant(name: &str) -> Option<&'static Info> {
     suggest::nearest(name, ALL.iter().map(|info| info.name)).and_then(find)
 }
 
-/// Reads one clause; if argument names are misspelt, reads it a second time with the names that were meant.
+/// Reads one clause; if argument names are misspelt, reads it again with the intended names.
 fn read(
     info: &'static Info,
     span: Span,

@@ -1,11 +1,11 @@
-//! Reads numbers, and works out what was meant where something else was written.
+//! Reads numbers, and guesses the intended number from a wrong notation.
 
 use crate::token::{Delimiter, Token, TokenKind};
 
-/// What is wrong with a number that no argument can be.
+/// The error of a number that is too large for any argument.
 pub(super) const TOO_LARGE: &str = "is too large";
 
-/// A decimal integer, or what is wrong with it, and what was meant.
+/// A decimal integer, or its error and the intended number.
 pub(super) fn integer(text: &str) -> Result<u32, (&'static str, Option<String>)> {
     let whole = |digits: &str| digits.replace('_', "").parse::<u32>().ok().map(|value| value.to_string());
     for (prefix, radix) in [("0x", 16), ("0o", 8), ("0b", 2)] {
@@ -34,7 +34,7 @@ fn power(text: &str) -> Option<String> {
     (value.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&value)).then(|| format!("{value:.0}"))
 }
 
-/// The maximum number of tokens that are evaluated: anything longer is not a slip.
+/// The maximum number of tokens to evaluate: anything longer is not a slip.
 const MAX_TOKENS: usize = 32;
 
 /// The value of constants with `+ - * /` and parentheses; `None` if it is not a whole number from 0 to `u32::MAX`.
@@ -60,7 +60,7 @@ fn product(rest: &mut &[Token]) -> Option<i64> {
     let mut left = operand(rest)?;
     while let Some(symbol) = operator(rest, ['*', '/']) {
         let right = operand(rest)?;
-        // As in Rust, from which such expressions are usually copied.
+        // As in Rust, the usual source of such expressions.
         left = if symbol == '*' { left.checked_mul(right)? } else { left.checked_div(right)? };
     }
     Some(left)
@@ -106,7 +106,7 @@ pub(super) fn text(tokens: &[Token]) -> String {
     for token in tokens {
         let operator = matches!(token.kind, TokenKind::Punct('+' | '-' | '*' | '/'));
         match before {
-            // Without an operand before it, it is a sign.
+            // An operator without an operand before it is a sign.
             Some(_) if operator => text.push(' '),
             Some(before) if is_word(before) && is_word(token) => text.push(' '),
             _ => {}

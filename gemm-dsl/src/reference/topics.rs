@@ -1,4 +1,4 @@
-//! Topics that do not belong to a single clause: types, layouts, the language of the epilogue, targets.
+//! Topics beyond a single clause: types, layouts, the language of the epilogue, targets.
 
 use super::table_of;
 use crate::clause::{Emulation, size};
@@ -14,19 +14,19 @@ use crate::words::Word;
 /// A section of the reference.
 #[derive(Debug)]
 pub struct Topic {
-    /// What `gemmc explain` calls it.
+    /// Its name in `gemmc explain`.
     pub name: &'static str,
-    /// What it is about, in a few words.
+    /// Its subject, in a few words.
     pub summary: &'static str,
     /// Its heading.
     pub title: &'static str,
-    /// The clause that it is about.
+    /// Its clause.
     pub clause: &'static str,
-    /// What it says, in Markdown.
+    /// Its text, in Markdown.
     pub text: fn() -> String,
-    /// What its clause costs and what that buys, in Markdown: `gemmc explain` says it of the clause as well.
+    /// The costs and benefits of its clause, in Markdown; `gemmc explain` also prints them for the clause.
     pub costs: Option<fn() -> String>,
-    /// What it shows in Markdown, and the address of a picture of it.
+    /// An introduction to its picture in Markdown, and the picture's address.
     pub picture: Option<(&'static str, &'static str)>,
 }
 
@@ -109,11 +109,11 @@ fn emulation() -> String {
     text
 }
 
-/// Of each mode: what multiplies, what is moved before, and what a product of two elements lacks.
+/// For each mode: the products, the memory traffic of the planes, and the missing part of a product of two elements.
 fn costs_of_emulation() -> String {
     let rows = Emulation::TABLE.iter().map(|(word, emulation)| {
         let planes = emulation.planes() * emulation.factor().bytes();
-        // Scales need the largest element of a row or column before anything is split.
+        // The scales need the largest element of a row or column before the split.
         let reads = DType::F32.bytes() * if emulation.scales() { 2 } else { 1 };
         let lacks = emulation.promise().relative();
         [

@@ -1,11 +1,11 @@
-//! The tree of alternatives: how many combinations it has, and the text of each.
+//! The tree of alternatives: the number of its combinations, and the text of each.
 
 use std::ops::Range;
 
 use super::place::Places;
 use crate::keys::KeySet;
 
-/// Text with choices in it: one alternative of each is taken.
+/// Text with choices; each choice takes one alternative.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sequence {
     parts: Vec<Part>,
@@ -16,27 +16,27 @@ enum Part {
     /// Bytes of the source, copied unchanged.
     Text(Range<usize>),
     Choice(Choice),
-    /// What the choice of this name chose, in the place of these bytes.
+    /// A reference to the choice of this name, in place of these bytes, and the kind of clause that these are in.
     Name(String, Range<usize>, KeySet),
 }
 
 /// One brace.
 #[derive(Clone, Debug)]
 pub(super) struct Choice {
-    /// By which later text refers to what is chosen.
+    /// The name by which later text refers to the chosen alternative.
     pub name: Option<String>,
     /// The kinds of clauses that it is in, or chooses from.
     pub keys: KeySet,
     pub alternatives: Vec<Alternative>,
-    /// What follows the alternative, where the source may lack it: a clause needs a semicolon.
+    /// Text to add after the alternative if the source lacks it: a clause needs a semicolon.
     pub end: &'static str,
 }
 
 #[derive(Clone, Debug)]
 pub(super) enum Alternative {
-    /// As it is written.
+    /// Copied as written.
     Written(Sequence),
-    /// A number of a range, and where the range is.
+    /// A number of a range, with the range's bytes.
     Number(u32, Range<usize>),
 }
 
@@ -56,7 +56,7 @@ impl Sequence {
         self.parts.push(Part::Choice(choice));
     }
 
-    /// How many combinations it has: at most `u128::MAX`.
+    /// The number of combinations: at most `u128::MAX`.
     pub fn len(&self) -> u128 {
         self.choices().map(Choice::len).fold(1, u128::saturating_mul)
     }
@@ -68,14 +68,14 @@ impl Sequence {
         })
     }
 
-    /// The text of a combination, and the places of its bytes in the source.
+    /// The text of a combination, and the origins of its bytes in the source.
     pub fn text(&self, source: &str, index: u128) -> (String, Places) {
         let mut out = (String::new(), Places::default());
         self.write(source, index, &mut out, &mut Vec::new());
         out
     }
 
-    /// `chosen` has what each name stands for so far.
+    /// `chosen` maps each name so far to its chosen bytes.
     fn write(
         &self,
         source: &str,

@@ -1,4 +1,4 @@
-//! A space of schedules: schedule text with alternatives in braces, and every schedule that it denotes.
+//! A space of schedules: schedule text with alternatives in braces, and all the schedules that it denotes.
 //!
 //! ```text
 //! tile({64, 128}, {64, 128}, {8..=32 step *2});    // values: numbers, words, names, in any argument
@@ -16,15 +16,15 @@
 //! | `{bm: 64, 128}`, later `{bm}` | a choice with a name; the name stands for what it chose |
 //! | `{one; two \| three \| }` in the place of a clause | these clauses, or that one, or none |
 //!
-//! Braces are free for this: text cannot take values from Rust, and `expect { … }` is the only other place for them. A brace
-//! with a single alternative is an error, since it is more likely a value for `gemm!` than a choice. Alternatives of clauses may
-//! hold alternatives of values. Each brace is chosen independently of the others. What belongs together has a name,
-//! `tile(128, {bn: 64..=256 step 8}, 64); atom(wgmma(64, {bn}, 16))`, or is written as clauses:
-//! `{tile(64, 64, 8); thread(4, 4) | tile(128, 128, 8); thread(8, 8)}`. A name is used after the brace that it names, in the same
-//! alternative or in one within it.
+//! Braces are free for this: text cannot take values from Rust, and only `expect { … }` uses them otherwise. A brace
+//! with a single alternative is an error, since it is more likely a value for `gemm!` than a choice. Alternatives of
+//! clauses may contain alternatives of values. Each brace is chosen independently. Dependent values share a name,
+//! `tile(128, {bn: 64..=256 step 8}, 64); atom(wgmma(64, {bn}, 16))`, or are written as clauses: `{tile(64, 64, 8);
+//! thread(4, 4) | tile(128, 128, 8); thread(8, 8)}`. A name is valid after its brace, in the same alternative or within
+//! it.
 //!
-//! Combinations are numbered from 0 with the last brace varying fastest, and made one by one from their numbers: a space takes
-//! no more memory than its text.
+//! Combinations are numbered from 0, with the last brace varying fastest, and are built one by one from their numbers:
+//! a space takes no more memory than its text.
 
 mod choices;
 mod parse;
@@ -67,32 +67,32 @@ pub struct Combination {
 }
 
 impl Space {
-    /// The most alternatives of one text, all braces together.
+    /// The maximum number of alternatives in one text, over all braces.
     pub const MAX_ALTERNATIVES: usize = 4096;
 
-    /// Reads a text with alternatives. A text without any denotes a single schedule.
+    /// Reads a text with alternatives. A text without alternatives denotes a single schedule.
     ///
     /// # Errors
     ///
-    /// Everything that is wrong with the notation, and the grammar's errors in the alternatives, each of which is read
-    /// once. Rules that a combination breaks are not errors of the space: [`Combination::schedule`] parses, and
-    /// [`Schedule::plan`] says what is illegal.
+    /// Returns all errors of the notation, and the grammar's errors in the alternatives, each of which is read once. A
+    /// combination that breaks a rule is not an error of the space: [`Combination::schedule`] parses, and
+    /// [`Schedule::plan`] reports what is illegal.
     pub fn parse(text: &str) -> Result<Space, Diagnostics> {
         parse::parse(text)
     }
 
-    /// How many combinations there are; at least 1.
+    /// The number of combinations; at least 1.
     #[expect(clippy::len_without_is_empty, reason = "a space is never empty")]
     pub fn len(&self) -> u128 {
         self.sequence.len()
     }
 
-    /// The combination with that number, if there is one.
+    /// The combination with this number, if it exists.
     pub fn combination(&self, index: u128) -> Option<Combination> {
         (index < self.len()).then(|| Combination { index, text: self.sequence.text(&self.text, index).0 })
     }
 
-    /// All of them, generated lazily.
+    /// All combinations, generated lazily.
     pub fn combinations(&self) -> impl Iterator<Item = Combination> + '_ {
         let mut next = 0;
         std::iter::from_fn(move || {
@@ -102,7 +102,7 @@ impl Space {
         })
     }
 
-    /// The text that was read.
+    /// The source text.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -114,7 +114,7 @@ impl Combination {
         self.index
     }
 
-    /// The schedule's text: that of the space, with one alternative in the place of each brace.
+    /// The schedule's text: the space's text with one alternative in place of each brace.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -123,7 +123,7 @@ impl Combination {
     ///
     /// # Errors
     ///
-    /// The grammar's errors in this combination, such as an argument given twice.
+    /// Returns the grammar's errors in this combination, such as an argument given twice.
     pub fn schedule(&self) -> Result<Schedule, Diagnostics> {
         self.text.parse()
     }

@@ -1,4 +1,4 @@
-//! Parses text to a tree of alternatives, and reports everything that is wrong with it.
+//! Parses text to a tree of alternatives, and reports all errors.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -31,7 +31,7 @@ pub(super) fn parse(text: &str) -> Result<Space, Diagnostics> {
     if reader.errors.is_empty() { Ok(Space { text: source, sequence }) } else { Err(told(reader.errors)) }
 }
 
-/// The grammar's errors in the alternatives, each taken once, at their places in the text.
+/// The grammar's errors in the alternatives, each tried once, at their places in the text.
 fn grammar(text: &str, sequence: &Sequence) -> Vec<Diagnostic> {
     let mut seen = BTreeSet::new();
     let mut errors = Vec::new();
@@ -64,7 +64,7 @@ struct Reader<'t> {
     text: &'t str,
     errors: Vec<Diagnostic>,
     alternatives: usize,
-    /// Of the choices so far, in this alternative and around it.
+    /// The names of the choices so far, in this alternative and around it.
     names: Vec<String>,
 }
 
@@ -73,7 +73,7 @@ impl Reader<'_> {
         self.errors.push(diagnostic);
     }
 
-    /// Clauses, and alternatives of clauses; `range` is where their text is.
+    /// Reads clauses and alternatives of clauses; `range` covers their text.
     fn clauses(&mut self, tokens: &[Token], range: Range<usize>) -> Sequence {
         let mut sequence = Sequence::default();
         let mut at = range.start;
@@ -105,7 +105,7 @@ impl Reader<'_> {
         sequence
     }
 
-    /// After alternatives of clauses there is a semicolon, or the next clause.
+    /// A semicolon or the next clause must follow alternatives of clauses.
     fn after_choice(&mut self, next: Option<&Token>) {
         let Some(next) = next.filter(|next| !next.is_punct(';') && next.ident().is_none() && brace(next).is_none())
         else {
@@ -117,7 +117,7 @@ impl Reader<'_> {
         self.error(Diagnostic::error("alternatives", "schedule", message).help(help).at(next.span));
     }
 
-    /// Finds the choices among values; returns the byte up to which the text has been consumed.
+    /// Finds the choices among values; returns the end of the consumed text.
     fn values(&mut self, tokens: &[Token], mut at: usize, clause: &str, sequence: &mut Sequence) -> usize {
         for token in tokens {
             match &token.kind {
@@ -147,7 +147,7 @@ impl Reader<'_> {
         at
     }
 
-    /// The name of a choice, known from here on.
+    /// The name of a choice, valid from here on.
     fn name(&mut self, token: &Token, clause: &str) -> String {
         let name = token.ident().unwrap_or_default().to_owned();
         if self.names.contains(&name) {
@@ -256,7 +256,7 @@ impl Reader<'_> {
         choice
     }
 
-    /// Counts an alternative, and rejects one that its brace already has.
+    /// Counts an alternative, and rejects a duplicate in the same brace.
     fn note(&mut self, spelling: String, span: Span, clause: &str, seen: &mut BTreeSet<String>) {
         self.alternatives += 1;
         let what = if spelling.is_empty() { "no clause at all".into() } else { format!("`{spelling}`") };
@@ -266,7 +266,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Rejects more combinations than can be counted.
+    /// Rejects spaces with too many alternatives or combinations.
     fn count(&mut self, sequence: &Sequence, tokens: &[Token]) {
         let (most, span) = (Space::MAX_ALTERNATIVES, enclosing(tokens));
         let error = |message: String| Diagnostic::error("alternatives", "schedule", message).at(span);

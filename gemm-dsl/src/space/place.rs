@@ -1,4 +1,4 @@
-//! Positions in the text of a space: those of tokens, and those that a span in one of its schedules maps to.
+//! Positions in the text of a space, of its tokens and of spans in its schedules.
 
 use std::ops::Range;
 
@@ -13,10 +13,10 @@ pub(super) struct Places {
 
 #[derive(Debug)]
 struct Piece {
-    /// Where it begins in the combination's text.
+    /// Its start in the combination's text.
     at: usize,
     source: Range<usize>,
-    /// Whether it is copied from the source byte by byte, or replaces something in it.
+    /// Whether it is copied from the source byte by byte, or replaces something there.
     verbatim: bool,
 }
 
@@ -31,10 +31,10 @@ impl Places {
         self.pieces.push(Piece { at, source, verbatim: false });
     }
 
-    /// The same span in the text of the space.
+    /// The corresponding span in the text of the space.
     pub fn span(&self, span: Span, source: &str) -> Span {
         let start = self.source(span.start as usize).start;
-        // Uses the end of the last byte, so that an end at the border of two pieces belongs to the first of them.
+        // Uses the last byte's end, so that an end at the border of two pieces belongs to the first one.
         let end = self.source((span.end.max(span.start + 1) - 1) as usize).end;
         span_of(source, start..end.max(start))
     }
@@ -53,7 +53,7 @@ impl Places {
 
 /// The span of some bytes of a text.
 pub(super) fn span_of(text: &str, range: Range<usize>) -> Span {
-    // A span that begins inside a character begins with it.
+    // A span that begins inside a character begins with that character.
     let start = (0..=range.start.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
     let before = &text[..start];
     let line = before.matches('\n').count() as u32 + 1;
@@ -67,7 +67,7 @@ pub(super) fn bytes(tokens: &[Token]) -> Range<usize> {
     span.start as usize..span.end as usize
 }
 
-/// From the first to the last of these tokens.
+/// The span from the first to the last of these tokens.
 pub(super) fn enclosing(tokens: &[Token]) -> Span {
     let nowhere = Span { start: 0, end: 0, line: 0, column: 0 };
     tokens.first().zip(tokens.last()).map_or(nowhere, |(first, last)| first.span.to(last.span))

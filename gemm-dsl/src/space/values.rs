@@ -1,4 +1,4 @@
-//! The alternatives of a value: those that are written out, and ranges of numbers.
+//! The alternatives of a value: a list, or a range of numbers.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::token::{Delimiter, Token, TokenKind};
 use super::Space;
 use super::place::{bytes, enclosing};
 
-/// Reads one piece of a brace, as a range if it looks like one, and reports everything that is wrong with it.
+/// Reads one piece of a brace as a range if it looks like one, and reports all errors in it.
 pub(super) fn range(tokens: &[Token], clause: &str) -> Option<Result<Vec<u32>, Box<Diagnostic>>> {
     let dots = tokens.windows(2).position(|pair| pair.iter().all(|token| token.is_punct('.')))?;
     let whole = enclosing(tokens);
@@ -73,7 +73,7 @@ impl Step {
     }
 }
 
-/// Reports a single alternative: it is not a choice, and often something else was meant.
+/// Reports a single alternative: it is not a choice, and probably a mistake.
 pub(super) fn single(text: &str, tokens: &[Token], group: &Token, clause: &str) -> Diagnostic {
     let written = &text[bytes(tokens)];
     let error = |message: String| Diagnostic::error("alternatives", clause, message).at(group.span);
@@ -104,7 +104,7 @@ pub(super) fn single(text: &str, tokens: &[Token], group: &Token, clause: &str) 
     }
 }
 
-/// The bytes of each piece between commas; an empty one at the end is a trailing comma.
+/// The pieces between commas; an empty last one is a trailing comma.
 pub(super) fn pieces(tokens: &[Token]) -> Vec<&[Token]> {
     let mut pieces: Vec<&[Token]> = tokens.split(|token| token.is_punct(',')).collect();
     if pieces.len() > 1 && pieces.last().is_some_and(|piece| piece.is_empty()) {
@@ -113,7 +113,7 @@ pub(super) fn pieces(tokens: &[Token]) -> Vec<&[Token]> {
     pieces
 }
 
-/// The text by which alternatives are compared.
+/// The normalized text, for comparing alternatives.
 pub(super) fn spelling(text: &str, range: Range<usize>) -> String {
     text[range].split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,6 +1,6 @@
-//! The rows of the table: everything that the language reference says about each clause.
+//! The rows of the table: the language reference's text for each clause.
 //!
-//! The documentation of a row is the meaning of its clause.
+//! The documentation of a row is its clause's meaning.
 
 use super::{Argument, Info, Key, Values, words};
 use crate::clause::{BatchKind, Emulation, Metric, Roles, Spills};

@@ -1,5 +1,4 @@
-//! The builder, text and extension produce the same schedules, and all fail at the same time: when the schedule is
-//! checked.
+//! The builder, text and extension produce the same schedules, and all report errors when the schedule is checked.
 
 use ptx_gemm_dsl::terms::{
     Along, Edges, Fast, FmaOrder, Load, LoadC, Operands, Pace, Reads, Reduce, StageMemory, Store,
@@ -70,7 +69,7 @@ fn a_builder_reports_its_text_when_it_is_checked() {
     insta::assert_snapshot!(schedule.double_buffer().stages(4).check().unwrap_err());
 }
 
-/// An access moves a power of two of elements, however the width is given.
+/// An access moves a power of two elements, however the width is given.
 #[test]
 fn widths_that_no_access_has_are_refused_in_every_spelling() {
     let good = || Schedule::new().tile(128, 128, 8).thread(8, 8);
@@ -95,7 +94,7 @@ fn widths_that_no_access_has_are_refused_in_every_spelling() {
     }
 }
 
-/// Data that cannot be written as text is rejected rather than printed.
+/// Data that text cannot express is rejected, not printed.
 #[test]
 fn data_that_text_cannot_say_is_refused() {
     use ptx_gemm_dsl::epilogue::{Epilogue, Expr};

@@ -1,4 +1,4 @@
-//! Random schedules: every clause with any values, and plausible ones that mostly are legal.
+//! Random schedules: every clause with any values, and plausible schedules that are mostly legal.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -19,7 +19,7 @@ fn maybe<T: std::fmt::Debug>(strategy: impl Strategy<Value = T>) -> impl Strateg
     proptest::option::of(strategy)
 }
 
-/// Mostly sizes that people write, occasionally any number.
+/// Mostly common sizes, occasionally any number.
 fn number() -> impl Strategy<Value = u32> {
     prop_oneof![8 => select(vec![1u32, 2, 3, 4, 6, 8, 16, 32, 64, 128]), 1 => 0..300u32, 1 => any::<u32>()]
 }
@@ -153,7 +153,7 @@ fn blocks() -> impl Strategy<Value = Clause> {
     ]
 }
 
-/// Any clauses with any values, in any order and any number.
+/// Any clauses with any values, in any order and number.
 pub fn anything() -> impl Strategy<Value = Schedule> {
     let clause = prop_oneof![computed(), geometry(), memory(), steps(), blocks()];
     (proptest::collection::vec(clause, 0..12), maybe(epilogue())).prop_map(|(clauses, epilogue)| {

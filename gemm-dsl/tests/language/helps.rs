@@ -66,7 +66,7 @@ fn undeclared_names_are_declared_at_once() {
     );
 }
 
-/// Rust has `1.` and no `.5`, other languages have both.
+/// Rust has `1.` but not `.5`; other languages have both.
 #[test]
 fn a_point_has_digits_on_one_side() {
     let read = |text: &str| Schedule::parse(&format!("{GOOD} {text}")).unwrap();
@@ -106,7 +106,7 @@ fn functions_that_are_suggested_work() {
     }
 }
 
-/// Shapes that exist and do not work are not suggested either.
+/// Shapes that exist but do not work are not suggested either.
 #[test]
 fn shapes_that_are_suggested_work() {
     for shape in ["8, 8, 4", "8, 8, 8", "16, 8, 4", "16, 8, 8", "16, 8, 16"] {
@@ -120,7 +120,7 @@ fn ident(name: &str, at: u32) -> Token {
     Token { kind: TokenKind::Ident(name.into()), span: Span::token(at) }
 }
 
-/// In `gemm!` a name where a number belongs gets braces, and with them it is read.
+/// In `gemm!`, the help puts a name in place of a number into braces, and that version is legal.
 #[test]
 fn a_name_of_rust_gets_braces_in_the_macro() {
     let (size, own) = (|value: TokenKind, at| Token { kind: value, span: Span::token(at) }, Span::token(0));

@@ -1,4 +1,4 @@
-//! Hostile text: long, deeply nested, repetitive. Each is answered quickly.
+//! Hostile text: long, deeply nested, repetitive. Each text gets a quick answer.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ fn answer(text: &str) -> String {
         Ok(said) | Err(said) => said,
     };
     let shown = said.to_string();
-    // More than it takes while other tests run, and less than what grows with the square of the text.
+    // Far more than an answer takes while other tests run, and less than quadratic time.
     assert!(start.elapsed() < Duration::from_secs(20), "{:?} for {}", start.elapsed(), &text[..40.min(text.len())]);
     shown
 }
@@ -25,7 +25,7 @@ fn long_text_is_refused_and_the_longest_is_read() {
     assert!(answer(&"tile(0,0,0);".repeat(5000)).contains("m = 0, at least 1"));
 }
 
-/// Only the beginning of a word of 60 KB is shown, wherever it is.
+/// Only the beginning of a 60 KB word is shown, wherever it occurs.
 #[test]
 fn long_words_are_abridged() {
     let word = "x".repeat(60_000);

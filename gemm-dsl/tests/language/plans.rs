@@ -22,7 +22,7 @@ fn a_plan_shows_every_figure() {
     ));
 }
 
-/// A plan in JSON has the names that a schedule has.
+/// A plan in JSON uses the language's names.
 #[test]
 fn names_in_json_are_those_of_the_language() {
     fn check<W: Word + Serialize>() {
@@ -66,7 +66,7 @@ fn a_direct_plan_stages_nothing() {
     insta::assert_snapshot!(plan("tile(24, 40); thread(1, 4); shared(none); vector(4); raster(group = 4, along = m)"));
 }
 
-/// Every number is that of the plan of the transposed problem; names of parameters are those of the product as asked for.
+/// Every number equals the transposed problem's plan; parameter names are those of the requested product.
 #[test]
 fn a_transposed_plan_is_the_plan_of_the_transposed_problem() {
     let how = "tile(64, 16, 8); thread(4, 4); vector(4); shared(a = km); double_buffer; batch(strided);";
@@ -219,7 +219,7 @@ fn roles_are_written_in_several_ways() {
     }
 }
 
-/// Warp groups of `wgmma`: what the atom implies, and what it leaves to other clauses.
+/// Warp groups of `wgmma`: the atom's implications, and the choices it leaves to other clauses.
 #[test]
 fn a_plan_of_warp_groups_shows_what_the_atom_implies() {
     let text = "types(bf16); tile(128, 256, 64); atom(wgmma(64, 256, 16)); load(tma); stages(3); \
@@ -227,7 +227,7 @@ fn a_plan_of_warp_groups_shows_what_the_atom_implies() {
     let whole = plan(text);
     insta::assert_snapshot!(whole);
     assert_eq!((whole.target, whole.geometry.threads, whole.threads()), (Target::SM_90A, 256, 384));
-    // One warp group holds 64 x 256 sums, 128 of them a thread.
+    // One warp group holds 64 x 256 accumulators, 128 per thread.
     assert_eq!((whole.geometry.thread.m * whole.geometry.thread.n, whole.geometry.regions.m), (128, 8));
     // K of A fits one panel of 128 bytes; 256 columns of B are four.
     let panels = [&whole.a, &whole.b].map(|operand| operand.placement.unwrap().panels());
@@ -236,7 +236,7 @@ fn a_plan_of_warp_groups_shows_what_the_atom_implies() {
         (whole.clauses.shared.as_str(), whole.clauses.pack.as_str(), whole.clauses.pace.as_str()),
         ("shared(a = mk + swizzle(128), b = kn + swizzle(128))", "pack(a, b)", "pace(free)")
     );
-    // The widest swizzle that the rows allow, in the order of memory.
+    // The widest swizzle that the rows allow, in memory order.
     let shared = |layout: &str, tile: &str| {
         plan(&format!("types(f16); layout(a = {layout}, b = {layout}); {tile}; atom(wgmma(64, 16, 16)); load(tma)"))
             .clauses
@@ -244,7 +244,7 @@ fn a_plan_of_warp_groups_shows_what_the_atom_implies() {
     };
     assert_eq!(shared("row", "tile(64, 16, 32)"), "shared(a = mk + swizzle(64), b = kn + swizzle(32))");
     assert_eq!(shared("col", "tile(64, 16, 48)"), "shared(a = km + swizzle(128), b = nk + swizzle(32))");
-    // Rows of B that one product reads whole fill the last panel in part where only 32 bytes would divide them.
+    // If one instruction reads whole rows of B and only 32 bytes divide them, the last panel is partly filled.
     let columns = |columns: u32, shared: &str| {
         let clauses = format!("tile(128, {columns}, 64); atom(wgmma(64, {columns}, 16)); load(tma); {shared}");
         let plan = plan(&format!("types(bf16); {clauses}"));
@@ -264,7 +264,7 @@ fn a_plan_of_warp_groups_shows_what_the_atom_implies() {
     }
 }
 
-/// A tile of D is in shared memory once, however many stages there are: the deepest ring that fits is offered.
+/// The tile of D is in shared memory once, whatever the number of stages: the deepest ring that fits is offered.
 #[test]
 fn the_most_stages_that_fit_are_offered() {
     let text =
@@ -276,7 +276,8 @@ fn the_most_stages_that_fit_are_offered() {
     assert!(with(3).check().is_ok() && with(4).check().is_err());
 }
 
-/// However many blocks are compiled for, `wgmma` gets the registers that the assembler demands: a sum each two columns, and 26.
+/// For any number of blocks, `wgmma` gets the registers that the assembler demands: one accumulator per two columns,
+/// and 26.
 #[test]
 fn blocks_leave_wgmma_its_registers() {
     let mut several = 0;
@@ -295,10 +296,10 @@ fn blocks_leave_wgmma_its_registers() {
     assert!(several >= 20, "{several}");
 }
 
-/// The register limit of a thread is the same in the plan, in its text and in the rule.
+/// The register limit per thread is the same in the plan, in its text and in the rule.
 #[test]
 fn registers_are_one_figure() {
-    // 320 threads are ten warps, which take the registers of twelve.
+    // 320 threads are ten warps, which allocate the registers of twelve.
     let text = "tile(128, 160, 8); thread(8, 8); vector(4)";
     let one = plan(&format!("{text}; blocks_per_sm(1)"));
     assert_eq!((one.threads(), one.registers_per_thread(1)), (320, 168));
@@ -307,7 +308,7 @@ fn registers_are_one_figure() {
     assert_eq!(shown.matches("at most").count(), one.variants.len() + 1, "and of shared memory: {shown}");
     let refused = Schedule::parse("tile(208, 240, 8); thread(13, 12); load(cp_async)").unwrap().check().unwrap_err();
     assert!(refused.to_string().contains("each of 320 threads gets at most 168"), "{refused}");
-    // Warps that only copy take registers as well.
+    // Producer warps take registers as well.
     let roles = plan("tile(128, 128, 8); thread(8, 8); vector(4); load(cp_async); specialize(producers = 1 warp)");
     assert_eq!((roles.threads(), roles.registers_per_thread(1), roles.registers_per_thread(2)), (288, 168, 96));
 }

@@ -110,7 +110,7 @@ fn mutated() -> impl Strategy<Value = String> {
     })
 }
 
-/// Rule and clause of every error.
+/// The rule and the clause of every error.
 fn errors(said: &Diagnostics) -> Vec<(&'static str, String)> {
     said.errors().map(|error| (error.rule, error.clause.clone())).collect()
 }
@@ -133,7 +133,7 @@ fn repairs(before: &Diagnostics, error: &Diagnostic, after: &Diagnostics, text: 
     }
 }
 
-/// Applies every fix to the schedule; returns how many there were.
+/// Applies every fix to the schedule; returns the number of fixes.
 fn fixes_repair(schedule: &Schedule) -> usize {
     let before = checked(schedule);
     let mut applied = 0;
@@ -195,7 +195,7 @@ fn errors_about_single_clauses_come_with_a_fix() {
     assert!(bare.iter().all(|text| text.contains("epilogue")), "{bare:?}");
 }
 
-/// The number of schedules that each property is tried on: `PROPTEST_CASES`, or a default for daily use.
+/// The number of schedules per property: `PROPTEST_CASES`, or a default for daily use.
 fn cases() -> u32 {
     if std::env::var_os("PROPTEST_CASES").is_some() { ProptestConfig::default().cases } else { 512 }
 }
@@ -274,7 +274,7 @@ fn holds_together(plan: &Plan) {
         assert!(offset == slots || (offset > slots && more));
         16 * plan.stages
     });
-    // A tile of D is in the memory of the slots, or after them; sums that blocks exchange may need more than the slots.
+    // The tile of D reuses the slots' memory or follows it; exchanged sums may need more than the slots.
     assert!(plan.shared_bytes == slots + barriers || more);
     assert!(plan.shared_bytes >= slots + barriers);
     assert_eq!(plan.threads(), g.threads + 32 * plan.producer_warps);
@@ -288,7 +288,8 @@ fn holds_together(plan: &Plan) {
     for operand in [&plan.a, &plan.b] {
         let Some(placement) = operand.placement else { continue };
         let bytes = operand.dtype.bytes();
-        // Warp groups read rows in panels as wide as the swizzle, the last of which rows along m or n may fill in part.
+        // Warp groups read rows in panels as wide as the swizzle. The last panel of rows along m or n may be partly
+        // filled.
         let panels = placement.panels();
         let whole = panels * placement.pitch == placement.fast_extent;
         let partly = matches!(plan.atom, Atom::Wgmma(..)) && placement.fast == Fast::Mn;
@@ -302,7 +303,7 @@ fn holds_together(plan: &Plan) {
         }
     }
     let last = plan.variants.last().unwrap();
-    // TMA reads packed operands, which are aligned whatever the matrices are.
+    // TMA reads packed operands, which are always aligned.
     let packed = last.load == Load::Tma && plan.pack.len() == 2;
     assert!(packed || (last.a.width, last.b.width) == (1, 1));
     assert_eq!((last.c_width, last.d_width), (1, 1));
@@ -314,7 +315,7 @@ fn holds_together(plan: &Plan) {
                 let rows = placement.slow_extent * panels / copy.chunks;
                 assert!(rows <= 256 && placement.pitch <= 256 && rows * copy.chunks == placement.slow_extent * panels);
                 assert!(placement.offset_bytes.is_multiple_of(128) && plan.stage_bytes.is_multiple_of(128));
-                // A kernel that packs transposes.
+                // The packing kernel transposes.
                 assert!(placement.fast == operand.global_fast || plan.pack.contains(&operand.side));
                 assert!((panels - 1) * placement.pitch < placement.fast_extent);
                 assert!(panels * placement.pitch >= placement.fast_extent);
@@ -336,7 +337,7 @@ fn sample(strategy: impl Strategy<Value = Schedule>) -> impl Iterator<Item = Sch
     (0..400).map(move |_| strategy.new_tree(&mut runner).unwrap().current())
 }
 
-/// The properties of plans and of fixes above apply to many schedules, not to a few.
+/// The properties of plans and fixes above must apply to many schedules, not just a few.
 #[test]
 fn generated_schedules_have_plans_and_fixes() {
     let plans = sample(generate::plausible()).filter_map(|schedule| schedule.plan(None).ok());
@@ -348,7 +349,7 @@ fn generated_schedules_have_plans_and_fixes() {
     assert!(fixes > 10, "only {fixes} fixes for 400 plausible schedules");
 }
 
-/// The generator is useful only if most of its schedules are legal.
+/// The generator is only useful if most of its schedules are legal.
 #[test]
 fn plausible_schedules_are_mostly_accepted() {
     let mut refused = Vec::new();

@@ -5,7 +5,7 @@ use ptx_gemm_dsl::reference::{self, Entry, State, schedules, state};
 use ptx_gemm_dsl::repair::diagnose;
 use ptx_gemm_dsl::table::{ALL, Argument, Info, Values};
 
-/// Rules about a value by itself.
+/// Rules about a single value.
 const VALUES: [&str; 5] = ["range", "width", "integer", "unknown-word", "word"];
 
 /// Whether a value in place of the template's holes is rejected for its own sake.
@@ -91,7 +91,7 @@ fn examples_are_legal_and_use_their_clause() {
     }
 }
 
-/// The reference asks [`implemented`](../../src/implemented.rs) for words one by one, the rules for schedules.
+/// The reference asks [`implemented`](../../src/implemented.rs) about single words, the rules about schedules.
 #[test]
 fn words_that_are_said_to_work_are_not_refused_as_missing() {
     for (info, argument) in ALL.iter().flat_map(|info| info.arguments.iter().map(move |argument| (info, argument))) {
@@ -101,7 +101,7 @@ fn words_that_are_said_to_work_are_not_refused_as_missing() {
             let missing = kinds(&schedule).contains(&Kind::NotImplemented);
             let whole = state(info) == State::NotYet;
             assert!(missing || works || whole, "{schedule} is said not to work");
-            // Other clauses that the clause needs may be missing as well.
+            // Other clauses that this clause needs may be missing as well.
             let alone = !info.base.contains("mma") && info.name != "specialize";
             assert!(!(missing && works && alone && !whole), "{schedule} is said to work");
         }
@@ -131,7 +131,7 @@ fn names_are_found_and_misspelt_ones_suggested() {
     assert!(matches!(reference::find("relu"), Ok(Entry::Topic(topic)) if topic.name == "epilogue"));
     assert!(matches!(reference::find("fp8"), Err(Some("e4m3"))));
     assert!(matches!(reference::find("WarpShape"), Err(Some("warp"))));
-    // `store` has it as well.
+    // `store` takes it as well.
     assert!(matches!(reference::find("tma"), Err(Some("load"))));
     assert!(matches!(reference::find("tiel"), Err(Some("tile"))));
     assert!(matches!(reference::find("epilog"), Err(Some("epilogue"))));

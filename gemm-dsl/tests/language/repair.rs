@@ -1,4 +1,4 @@
-//! Fixes applied to text, and schedules in their canonical form: comments stay.
+//! Fixes applied to text, and schedules in canonical form. Comments stay.
 
 use std::collections::BTreeSet;
 
@@ -26,15 +26,15 @@ fn repaired_by(scope: Scope, text: &str, wanted: &str) {
 
 #[test]
 fn a_fix_changes_what_it_is_about_and_keeps_comments() {
-    // A word, a number, a name of an argument, a missing semicolon.
+    // A word, a number, an argument name, a missing semicolon.
     repaired("tiel(128, 128, 8); thread(8, 8);", "tile(128, 128, 8); thread(8, 8);");
     repaired("tile(128, 128, 0x8); thread(8, 2*4);", "tile(128, 128, 8); thread(8, 8);");
     repaired("tile(64, 64, 8); thread(8, 8); raster(grop = 8)", "tile(64, 64, 8); thread(8, 8); raster(group = 8)");
     repaired("tile(64, 64, 8) // block\nthread(8, 8);", "tile(64, 64, 8); // block\nthread(8, 8);");
-    // A clause that replaces another of its kind, in the same position.
+    // A clause that replaces another one of its kind, in the same position.
     let wrong = "tile(128, 128, 8); // block\nthread(8, 7); // registers\nstages(2);\n";
     repaired(wrong, "tile(128, 128, 8); // block\nthread(8, 8); // registers\nstages(2);\n");
-    // A clause that was given twice.
+    // A clause given twice.
     repaired(
         "tile(64, 64, 8);\nthread(8, 8);\n\n// again\ntile(64, 64, 8);\n",
         "tile(64, 64, 8);\nthread(8, 8);\n\n// again\n",
@@ -43,9 +43,9 @@ fn a_fix_changes_what_it_is_about_and_keeps_comments() {
         "tile(64, 64, 8); thread(8,/* m */8); expect { spills = 0, threads = 64 } expect { spills = 0; threads = 64 } thread(8, 8);",
         "tile(64, 64, 8); thread(8,/* m */8); expect { spills = 0, threads = 64 }",
     );
-    // Two spellings of the same place.
+    // Two spellings at the same place.
     repaired("tile(64, 64, 8); setages = 2; thread(8, 8);", "tile(64, 64, 8); stages(2); thread(8, 8);");
-    // A clause left out, with its line, or within one.
+    // A clause left out, with its line or within a line.
     repaired(
         "tile(64, 64);\nthread(4, 4);\nshared(none);\ndouble_buffer;\nvector(4);\n",
         "tile(64, 64);\nthread(4, 4);\nshared(none);\nvector(4);\n",
@@ -54,14 +54,14 @@ fn a_fix_changes_what_it_is_about_and_keeps_comments() {
         "tile(64, 64); thread(4, 4); shared(none); double_buffer; vector(4);",
         "tile(64, 64); thread(4, 4); shared(none); vector(4);",
     );
-    // A clause that is missing, after the last, and after a comment about the last.
+    // A missing clause, after the last clause and after a comment about it.
     repaired("tile(128, 128, 8);", "tile(128, 128, 8); thread(8, 8);");
     repaired(
         "tile(128, 128, 8); // block\nvector(4) // wide",
         "tile(128, 128, 8); // block\nvector(4); // wide\nthread(8, 8);",
     );
     repaired("// nothing yet\n", "// nothing yet\ntile(128, 128, 8);\nthread(8, 8);\n");
-    // An undeclared name, and one that is misspelt.
+    // An undeclared name, and a misspelt one.
     let plain = "tile(64, 64, 8); thread(4, 4); ";
     repaired_by(
         Scope::All,
@@ -73,13 +73,13 @@ fn a_fix_changes_what_it_is_about_and_keeps_comments() {
         &format!("{plain}epilogue(|acc, alpha| alhpa * acc);"),
         &format!("{plain}epilogue(|acc, alpha| alpha * acc);"),
     );
-    // Two operands that TMA would have to transpose: both orders change, and not the kind of copy.
+    // Two operands that TMA would have to transpose: both orders change, but not the kind of copy.
     let turned = "tile(128, 128, 16); thread(8, 8); shared(a = km, b = nk); load(tma); stages(3);";
     repaired(turned, &turned.replace("a = km, b = nk", "a = mk, b = kn"));
 }
 
-/// Where only another problem, contract or target would help, a repair leaves the text as it is, unless it is asked to change
-/// them, and then it tells what it changed.
+/// If only another problem, contract or target would help, a repair leaves the text unchanged. On request it changes
+/// them and reports the changes.
 #[test]
 fn what_is_asked_for_changes_only_on_demand() {
     const WGMMA: &str = "tile(128, 128, 64); atom(wgmma(64, 128, 16)); load(tma); ";
@@ -96,7 +96,7 @@ fn what_is_asked_for_changes_only_on_demand() {
         ),
         (FMA, "expect { shared <= 1024 }", "expect { shared <= 1024 } became expect { shared <= 16 KiB }"),
         (FMA, "expect { occupancy >= 150 % }", "expect { occupancy >= 150 % } is left out"),
-        // What was meant by a word is not certain.
+        // The intended meaning of the word is uncertain.
         (FMA, "types(double);", "types(double) became types(f64)"),
         (FMA, "tpes(f64);", "tpes(f64) became types(f64)"),
         (FMA, "target(sm_91);", "target(sm_91) became target(sm_90)"),
@@ -117,12 +117,12 @@ fn what_is_asked_for_changes_only_on_demand() {
     assert_eq!(repair(on_80, Some(Target::SM_90), Scope::Method).text, on_80);
     let all = repair(on_80, Some(Target::SM_90), Scope::All);
     assert_eq!(all.changes[0].given[0].to_string(), "target(sm_80) became target(sm_90)");
-    // Nor is it which of two clauses is meant, where one is misspelt.
+    // Of two clauses with one misspelt, the intended one is uncertain.
     let twice = "tile(64, 64, 8); thread(4, 4); target(sm_90a); target(sm_33a);";
     assert_eq!(repair(twice, None, Scope::Method).text, twice);
-    // A clause that is repeated word for word says nothing new.
+    // A clause repeated word for word is harmless.
     repaired("types(f64); tile(64, 64, 8); thread(4, 4); types(f64);", "types(f64); tile(64, 64, 8); thread(4, 4);");
-    // Where another way to compute the same helps, that is the fix.
+    // If another way to compute the same product helps, that is the fix.
     let [on_120, f32] = [format!("{WGMMA}types(bf16); target(sm_120);"), WGMMA.trim_end().to_string()];
     repaired(&on_120, &on_120.replace("wgmma(64, 128, 16)", "mma(16, 8, 16)").replace("120);", "120); warp(64, 64);"));
     let kept = repair(&f32, None, Scope::Method);
@@ -178,7 +178,8 @@ fn what_cannot_be_read_has_no_canonical_form() {
     assert!(format("tile(64, 64, 8); tread(8, 8)").unwrap_err().to_string().contains("unknown clause"));
 }
 
-/// The clauses of a text that say what is computed, the contracts and the target, each once: found without the grammar.
+/// The clauses of a text that state the problem, the contracts and the target, without duplicates and found without the
+/// grammar.
 fn given(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let uncommented: String =
@@ -202,8 +203,8 @@ fn given(text: &str) -> BTreeSet<String> {
     found
 }
 
-/// What a repair does wrong: it changes what is given, unless asked to, or keeps silent about it; or it applies another fix
-/// than is shown.
+/// The faults of a repair: it changes the user's request without permission or without a report, or it applies a fix
+/// other than the one shown.
 fn faults(text: &str) -> Vec<String> {
     let shown = diagnose(text, None);
     let mut faults = unnamed(&shown);
@@ -221,7 +222,7 @@ fn faults(text: &str) -> Vec<String> {
     faults.into_iter().map(|fault| format!("{text}\n  {fault}")).collect()
 }
 
-/// Fixes that are applied, where another one was shown for the same error.
+/// Applied fixes that differ from the one shown for the same error.
 fn unlike(shown: &Diagnostics, repair: &Repair) -> Vec<String> {
     let mut faults = Vec::new();
     for Repaired { error, .. } in &repair.changes {
@@ -240,7 +241,7 @@ fn unnamed(shown: &Diagnostics) -> Vec<String> {
         let (Some(fix), help) = (&error.fix, error.help.as_deref().unwrap_or_default()) else { return true };
         match &fix.edit {
             Edit::Spell(text) if text.starts_with("; ") => help.contains("semicolon"),
-            // The declared names are what changes.
+            // The declared names are the change.
             Edit::Set(text) if error.rule == "undeclared" => {
                 help.rsplit("declare it: ").next().is_some_and(|n| text.contains(n))
             }

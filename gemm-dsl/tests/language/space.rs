@@ -54,7 +54,7 @@ fn a_name_stands_for_what_its_choice_chose() {
             "tile(128, 16, 64); atom(wgmma(64, 16, 16));",
         ]
     );
-    // Words and whole arguments as well, also within alternatives of clauses, where a name ends with its alternative.
+    // Words and whole arguments too, also within alternatives of clauses, where a name ends with its alternative.
     assert_eq!(schedules("shared(a = km + {skew: pad(4), swizzle(64)}, b = kn + {skew})").len(), 2);
     let split = "stages({s: 2, 3}); {split_k({s}) | thread({t: 4, 8}, {t}) | }";
     assert_eq!(schedules(split)[0], "stages(2); split_k(2);");
@@ -269,7 +269,7 @@ fn clause() -> impl Strategy<Value = (String, Vec<String>)> {
     let fixed = Just(("thread(8, 8);".to_string(), vec!["thread(8, 8);".to_string()]));
     let leaf = prop_oneof![values, range, words, fixed];
     prop_oneof![3 => leaf.clone(), 1 => prop::collection::vec(leaf, 1..3).prop_map(|clauses| {
-        // Each clause by itself, all together, or none.
+        // Each clause separately, all together, or none.
         let mut written: Vec<String> = clauses.iter().map(|(text, _)| text.clone()).collect();
         let mut all: Vec<String> = clauses.iter().flat_map(|(_, all)| all.clone()).collect();
         let together: String = written.concat();
@@ -283,7 +283,7 @@ fn clause() -> impl Strategy<Value = (String, Vec<String>)> {
     })]
 }
 
-/// The texts of clauses one after the other.
+/// The texts of clauses in sequence.
 fn product(clauses: &[(String, Vec<String>)]) -> Vec<String> {
     clauses.iter().fold(vec![String::new()], |texts, (_, all)| {
         texts.iter().flat_map(|text| all.iter().map(move |clause| format!("{text} {clause}"))).collect()

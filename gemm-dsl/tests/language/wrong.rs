@@ -51,7 +51,7 @@ pub const WRONG: &[&str] = &[
     "tile(128, 128, 8); thread(8, 8); ..base; vector(4)",
     "tile(128, 128, 8); thread(8, 8); ..; vector(4)",
     "tile({BM}, 128, 8); thread(8, 8)",
-    // Alternatives, which a sweep has.
+    // Alternatives, which belong to a sweep.
     "tile({64, 128}, {32..=128 step *2}, 8); thread(8, 8)",
     "tile(128, 128, 8); thread(8, 8); shared(a = {km, mk + pad({4, 8})}); order({row, snake})",
     "thread(8, 8); {tile(64, 64, 8) | tile(128, 128, 8)}; vector(4); {double_buffer | }",
@@ -158,7 +158,7 @@ pub const WRONG: &[&str] = &[
     "tile(128, 128, 8); warp(64, 32); thread(8, 8); lanes(along = z)",
     "tile(256, 128, 8); thread(4, 4)",
     "tile(128, 128, 8); thread(1, 1)",
-    // Steps and sizes of code.
+    // Steps and code sizes.
     "tile(128, 128, 8); thread(8, 8); unroll(3)",
     "tile(128, 128, 8); thread(8, 8); unroll(16)",
     "tile(128, 128, 8); thread(8, 8); prefetch(8)",
@@ -320,7 +320,7 @@ pub const WRONG: &[&str] = &[
     "types(bf16); atom(wgmma(64, 256, 16)); tile(128, 256, 64); load(tma); stages(5)",
     "types(bf16); atom(wgmma(64, 256, 16)); tile(128, 256, 64); load(tma); specialize(producers = 1, pingpong)",
     "types(bf16); atom(wgmma(64, 256, 16)); tile(128, 256, 64); load(tma); promote(every = 128)",
-    // The tile of D in slots.
+    // The tile of D in slots of the ring.
     "tile(32, 32, 8); thread(1, 1); store(direct, memory = ring)",
     "tile(32, 32, 8); thread(1, 1); store(staged, memory = own)",
     "types(bf16); atom(wgmma(64, 64, 16)); tile(64, 64, 64); load(tma); stages(3); persistent; cluster(2, 1); multicast(b); store(tma, memory = ring)",
@@ -417,7 +417,7 @@ pub const WRONG: &[&str] = &[
     "tile(128, 128, 8); thread(8, 8); load(cp_async); specialize(producers = 24 warps)",
     "tile(128, 128, 8); thread(8, 8); load(cp_async); specialize(producers = 31 warps)",
     "tile(128, 128, 8); thread(8, 8); load(cp_async); specialize(producers = 4294967295)",
-    // What a tensor map and its boxes can express.
+    // The limits of a tensor map and its boxes.
     "tile(64, 64, 32); thread(8, 8); load(tma); shared(a = km)",
     "layout(a = col); tile(64, 64, 32); thread(8, 8); load(tma); stages(2)",
     "layout(b = col); tile(64, 64, 32); thread(8, 8); load(tma); shared(b = nk + pad(4))",
@@ -431,7 +431,7 @@ pub const WRONG: &[&str] = &[
     "tile(128, 128, 8); thread(8, 8); load(tma); shared(none)",
     "tile(128, 128, 8); thread(8, 8); load(tma); target(sm_80)",
     "tile(128, 128, 8); thread(8, 8); load(tma); shared(a = mk + pad(4)); pace(free); persistent",
-    // Tiles with the columns that they need.
+    // Tiles with only the columns that they need.
     "tile(64, 64, 16); thread(8, 8); tail(even)",
     "types(bf16); layout(b = col); tile(64, 64, 64); atom(mma(16, 8, 16)); warp(32, 32); tail(even)",
     "types(bf16); layout(b = col); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(cp_async); tail(even)",
@@ -454,7 +454,7 @@ pub const WRONG: &[&str] = &[
     "types(bf16); atom(wgmma(64, 64, 16)); tile(64, 64, 16); load(tma); stages(3); specialize(producers = 1); cluster(1, 3); \
      multicast(a)",
     "types(bf16); atom(wgmma(64, 64, 16)); tile(64, 64, 64); load(tma); cluster(2, 1); batch(grouped); stream_k",
-    // The parts of k are of the extents of one product.
+    // The parts of k depend on the extents of one product.
     "tile(128, 128, 8); thread(8, 8); batch(grouped); split_k(4)",
     // Not implemented yet.
     "types(f64); tile(64, 64, 8); warp(32, 32); atom(mma(8, 8, 4))",
@@ -508,7 +508,7 @@ fn every_rule_has_a_case() {
     let good = || Schedule::new().tile(128, 128, 8).thread(8, 8);
     note(&good().target(invented).check().unwrap_err());
     note(&good().plan(Some(invented)).unwrap_err());
-    // Of text with alternatives: `tests/language/space.rs` has their cases.
+    // A text with alternatives: `tests/language/space.rs` has these cases.
     note(&ptx_gemm_dsl::Space::parse("stages({2}); unroll({4..=2});").unwrap_err());
 
     let stated = rules_in_source();

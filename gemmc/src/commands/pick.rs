@@ -83,8 +83,7 @@ fn shapes(path: &Path, args: &cli::Pick) -> Result<Vec<Wanted>, Failure> {
         let Some(size) = words.next() else { continue };
         let refused =
             |why: String| Failure::refused("shapes", format!("{}: line {}: {why}", path.display(), number + 1));
-        let mut wanted =
-            Wanted { size: Size::parse(size).map_err(refused)?, types: args.types, layouts: args.layouts };
+        let mut wanted = Wanted { size: Size::parse(size).map_err(refused)?, types: args.types, layouts: args.layouts };
         for word in words {
             match (cli::dtype(word), LayoutPair::from_str(word, true)) {
                 (Ok(types), _) => wanted.types = types,

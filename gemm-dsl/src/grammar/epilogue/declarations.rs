@@ -6,10 +6,10 @@ use crate::span::Span;
 use crate::token::{Delimiter, Token, TokenKind, abridged};
 use crate::words::Word;
 
-/// Words of Rust that begin what is more than an expression, and have no meaning here.
+/// Rust keywords that begin more than an expression and mean nothing here.
 pub(super) const CONTROL: [&str; 8] = ["if", "else", "match", "while", "for", "loop", "let", "return"];
 
-/// Why a name cannot be declared.
+/// The reason that a name cannot be declared.
 pub(super) fn undeclarable(name: &str) -> Option<&'static str> {
     if Function::TABLE.iter().any(|(function, _)| *function == name) {
         Some("is a function")
@@ -20,24 +20,25 @@ pub(super) fn undeclarable(name: &str) -> Option<&'static str> {
     }
 }
 
-/// What is between the bars.
+/// The declarations between the bars.
 #[derive(Default)]
 pub(super) struct Declarations {
     pub names: Vec<String>,
-    /// Names with an index, which belongs to their uses.
+    /// Names declared with an index, which belongs to their uses.
     pub indexed: Vec<Indexed>,
 }
 
 /// `bias[n]` between the bars.
 #[derive(Clone, Copy)]
 pub(super) struct Indexed {
-    /// Its place among the names.
+    /// Its index among the names.
     pub name: usize,
     pub axis: Axis,
     pub span: Span,
 }
 
-/// The names between the bars. One that cannot be declared is reported, and counts as declared in the expression.
+/// Reads the names between the bars. A name that cannot be declared is reported and counts as declared in the
+/// expression.
 pub(super) fn declarations(args: &mut Args, tokens: &[Token]) -> Option<Declarations> {
     let mut all = Declarations::default();
     let pieces: Vec<&[Token]> = tokens.split(|token| token.is_punct(',')).collect();
