@@ -38,7 +38,6 @@ impl Schedule {
         check::plan(self, target).map(|(plan, _)| plan)
     }
 
-<<<<<<< HEAD
     /// The plan for `target`, as [`Schedule::plan`] derives it. Its errors are for searches: they come without fixes, since finding
     /// these takes longer than the rules.
     ///
@@ -49,13 +48,9 @@ impl Schedule {
         check::plan_or_conflicts(self, target)
     }
 
-    /// The target to compile for where none is asked for: the one that the schedule names, or else the newest that a GPU of
-    /// this compute capability runs. `None`, without a GPU, stands for the first whose instructions and limits suffice.
-=======
     /// The target to compile for if none is requested: the schedule's own target, else the newest one that a GPU of
     /// this compute capability runs. `None`, without a GPU, stands for the first target with sufficient instructions
     /// and limits.
->>>>>>> words-dsl
     pub fn target_on(&self, capability: Option<u32>) -> Option<Target> {
         match self.get(Key::Target) {
             Some(Clause::Target(own)) => Some(*own),
