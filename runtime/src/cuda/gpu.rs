@@ -178,6 +178,10 @@ impl Backend for Gpu {
 
     fn load(&self, kernel: &Arc<Kernel>) -> Result<Arc<dyn Module>, Error> {
         self.shared.enter()?;
+        if link::is_whole(kernel.ptx()) {
+            let module = link::module(kernel, &self.driver)?;
+            return Ok(Arc::new(module::CudaModule::of(&self.shared, kernel, module, None)?));
+        }
         let key = Key::of(Origin { ptx: kernel.ptx(), device: &self.model, driver: &self.build });
         if let Some(cubin) = self.store.as_ref().and_then(|store| store.load(key)) {
             match module::CudaModule::load(&self.shared, kernel, &cubin) {

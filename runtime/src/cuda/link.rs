@@ -1,4 +1,9 @@
-//! Links PTX to a cubin with the driver's linker, which provides the log of ptxas after an error.
+//! The driver's two ways from PTX to machine code: its linker, which returns a cubin that can be stored, and loading the text.
+//!
+//! The linker assembles PTX as one of several compilation units. Then ptxas ignores `setmaxnreg` (C7504), so that a thread of 384
+//! has 168 registers whatever `registers` says. Where more are needed, for two tiles of `wgmma` wider than 136 columns, it
+//! spills and serialises the products (C7511), which takes ten times as long. Loaded as text, a module is assembled as a whole; the
+//! driver stores such machine code itself.
 #![allow(unsafe_code)] // Calls of the driver.
 
 use std::ffi::{c_uint, c_void};
@@ -15,6 +20,11 @@ use crate::versions;
 /// Bytes of log kept.
 const LOG: usize = 16 << 10;
 
+/// Whether PTX has to be assembled as a whole, which the linker does not do.
+pub(super) fn is_whole(ptx: &str) -> bool {
+    ptx.contains("setmaxnreg")
+}
+
 /// A linker, which is destroyed on every path.
 struct Linker(sys::CUlinkState);
 
@@ -27,9 +37,24 @@ impl Drop for Linker {
 
 /// Links PTX text for the device of the current context.
 pub(super) fn cubin(kernel: &Kernel, driver: &str) -> Result<Vec<u8>, DeviceError> {
+    known_to(driver, kernel, || assemble(kernel.ptx()))
+}
+
+/// Loads PTX text into the current context, assembled as a whole.
+pub(super) fn module(kernel: &Kernel, driver: &str) -> Result<sys::CUmodule, DeviceError> {
+    let ptx = kernel.ptx();
+    known_to(driver, kernel, || load(ptx, None).map_err(|(error, log)| refused(error, &log, ptx)))
+}
+
+/// What `make` makes of the kernel's PTX, or an error that names both versions if the driver is older than it.
+fn known_to<T>(
+    driver: &str,
+    kernel: &Kernel,
+    make: impl FnOnce() -> Result<T, DeviceError>,
+) -> Result<T, DeviceError> {
     let version = kernel.module().version;
     versions::check(version, driver)?;
-    assemble(kernel.ptx()).map_err(|error| match error {
+    make().map_err(|error| match error {
         DeviceError::Link { code, .. } if code == UNSUPPORTED_VERSION => versions::too_old(version, driver),
         other => other,
     })
@@ -41,10 +66,43 @@ const UNSUPPORTED_VERSION: &str = "CUDA_ERROR_UNSUPPORTED_PTX_VERSION";
 /// The same for any text, for the device of the current context.
 pub(super) fn assemble(ptx: &str) -> Result<Vec<u8>, DeviceError> {
     let mut log = vec![0u8; LOG];
-    link(ptx, &mut log).map_err(|error| {
-        let text = String::from_utf8_lossy(log.split(|&byte| byte == 0).next().unwrap_or_default()).trim().to_string();
-        DeviceError::Link { code: code(error), log: cited(&text, ptx) }
-    })
+    link(ptx, &mut log).map_err(|error| refused(error, &text(&log), ptx))
+}
+
+fn refused(error: DriverError, log: &str, ptx: &str) -> DeviceError {
+    DeviceError::Link { code: code(error), log: cited(log, ptx) }
+}
+
+/// The log up to its end.
+fn text(log: &[u8]) -> String {
+    String::from_utf8_lossy(log.split(|&byte| byte == 0).next().unwrap_or_default()).trim().to_string()
+}
+
+/// Loads any PTX text into the current context, at this level of optimisation; an error comes with the assembler's log.
+pub(super) fn load(ptx: &str, level: Option<u32>) -> Result<sys::CUmodule, (DriverError, String)> {
+    let mut log = vec![0u8; LOG];
+    let mut options = vec![Option_::CU_JIT_ERROR_LOG_BUFFER, Option_::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+    // The driver expects integers in place of pointers here.
+    let mut values = vec![log.as_mut_ptr().cast::<c_void>(), log.len() as *mut c_void];
+    if let Some(level) = level {
+        options.push(Option_::CU_JIT_OPTIMIZATION_LEVEL);
+        values.push(level as usize as *mut c_void);
+    }
+    // The driver reads PTX as a string that ends in 0.
+    let mut bytes = ptx.as_bytes().to_vec();
+    bytes.push(0);
+    let mut module = ptr::null_mut();
+    // SAFETY: the text ends in 0; options, values and log outlive the call.
+    let loaded = unsafe {
+        sys::cuModuleLoadDataEx(
+            &mut module,
+            bytes.as_ptr().cast(),
+            options.len() as c_uint,
+            options.as_mut_ptr(),
+            values.as_mut_ptr(),
+        )
+    };
+    loaded.result().map(|()| module).map_err(|error| (error, text(&log)))
 }
 
 /// The assembler's log, with the PTX line after each line number that it names. The line's note says which clause it

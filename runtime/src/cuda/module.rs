@@ -1,4 +1,4 @@
-//! A loaded cubin and its launches.
+//! Loaded machine code and its launches.
 #![allow(unsafe_code)] // Calls of the driver.
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use crate::launch::{Launch, Start, Value};
 /// Enough arguments for nearly every entry; only an epilogue with many vectors or scalars has more.
 const FEW: usize = 32;
 
-/// A cubin in a context, with the functions of each entry of the interface.
+/// A module in a context, with the functions of each entry of the interface.
 pub(super) struct CudaModule {
     shared: Arc<Shared>,
     module: sys::CUmodule,
@@ -43,6 +43,7 @@ struct Function {
     /// Bytes that the launch must request; static shared memory is part of the cubin.
     dynamic_bytes: u32,
     name: String,
+    /// 0 if the cubin is not known.
     code_bytes: u64,
     /// Blocks of a cluster, along x.
     cluster: u32,
@@ -65,6 +66,16 @@ impl CudaModule {
             sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => shared.out_of_memory("the kernel's code", cubin.len() as u64),
             _ => shared.failed("cuModuleLoadData", error),
         })?;
+        CudaModule::of(shared, kernel, handle, Some(cubin))
+    }
+
+    /// A module that was loaded into the current context, and its cubin if that is known.
+    pub(super) fn of(
+        shared: &Arc<Shared>,
+        kernel: &Kernel,
+        handle: sys::CUmodule,
+        cubin: Option<&[u8]>,
+    ) -> Result<CudaModule, DeviceError> {
         // `module` owns the handle from here on, so that an error below unloads it.
         let mut module = CudaModule {
             shared: shared.clone(),
@@ -82,7 +93,7 @@ impl CudaModule {
     }
 
     /// Looks up a kernel, and permits the shared memory that it needs.
-    fn function(&self, launch: &KernelLaunch, cubin: &[u8]) -> Result<Function, DeviceError> {
+    fn function(&self, launch: &KernelLaunch, cubin: Option<&[u8]>) -> Result<Function, DeviceError> {
         let failed = |call| move |error| self.shared.failed(call, error);
         let name = CString::new(launch.kernel.as_str()).unwrap_or_default();
         // SAFETY: the module is loaded, and stays loaded for as long as its functions are used.
@@ -98,7 +109,7 @@ impl CudaModule {
                 .result()
                 .map_err(failed("cuFuncSetAttribute"))?;
         }
-        let code_bytes = code_bytes(cubin, &launch.kernel).unwrap_or(0);
+        let code_bytes = cubin.and_then(|cubin| code_bytes(cubin, &launch.kernel)).unwrap_or(0);
         Ok(Function {
             handle,
             threads: launch.threads,

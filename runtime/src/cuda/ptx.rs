@@ -1,22 +1,19 @@
 //! Runs any PTX text on a GPU, for comparison with the interpreter: memory by its address, arguments by their bytes.
 #![allow(unsafe_code)] // Calls of the driver.
 
-use std::ffi::{CString, c_uint, c_void};
+use std::ffi::{CString, c_void};
 use std::ptr;
 use std::time::Duration;
 
-use cudarc::driver::sys::{self, CUevent_flags, CUjit_option as Option_};
+use cudarc::driver::sys::{self, CUevent_flags};
 use ptx_gemm_interp::TensorMapArgs;
 
 use super::gpu::Gpu;
 use super::shared::Shared;
-use super::{driver, tensor_map};
+use super::{driver, link, tensor_map};
 use crate::backend::{Backend, Lifetime};
 use crate::device::Device;
 use crate::error::{DeviceError, Error};
-
-/// Bytes of log kept.
-const LOG: usize = 16 << 10;
 
 /// Bytes in the memory of a GPU.
 #[derive(Debug)]
@@ -164,35 +161,13 @@ pub fn launch_ptx(device: &Device, ptx: &str, launch: &PtxLaunch<'_>, level: Opt
 
 /// Loads PTX as a module, with the driver's own compiler.
 fn load(gpu: &Gpu, ptx: &str, level: Option<u32>) -> Result<Loaded, DeviceError> {
-    let mut log = vec![0u8; LOG];
-    let mut options = vec![Option_::CU_JIT_ERROR_LOG_BUFFER, Option_::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
-    // The driver expects integers in place of pointers here.
-    let mut values = vec![log.as_mut_ptr().cast::<c_void>(), log.len() as *mut c_void];
-    if let Some(level) = level {
-        options.push(Option_::CU_JIT_OPTIMIZATION_LEVEL);
-        values.push(level as usize as *mut c_void);
+    if ptx.contains('\0') {
+        let (code, log) = ("CUDA_ERROR_INVALID_PTX".into(), "the text has a zero byte".into());
+        return Err(DeviceError::Link { code, log });
     }
-    let text = CString::new(ptx).map_err(|_| DeviceError::Link {
-        code: "CUDA_ERROR_INVALID_PTX".into(),
-        log: "the text has a zero byte".into(),
-    })?;
-    let mut module = ptr::null_mut();
-    // SAFETY: the text ends in 0; options, values and log outlive the call.
-    let loaded = unsafe {
-        sys::cuModuleLoadDataEx(
-            &mut module,
-            text.as_ptr().cast(),
-            options.len() as c_uint,
-            options.as_mut_ptr(),
-            values.as_mut_ptr(),
-        )
-    };
-    loaded.result().map_err(|error| {
-        let text = String::from_utf8_lossy(log.split(|&byte| byte == 0).next().unwrap_or_default()).trim().to_string();
-        match text.is_empty() {
-            true => gpu.shared.failed("cuModuleLoadDataEx", error),
-            false => DeviceError::Link { code: driver::code(error), log: text },
-        }
+    let module = link::load(ptx, level).map_err(|(error, log)| match log.is_empty() {
+        true => gpu.shared.failed("cuModuleLoadDataEx", error),
+        false => DeviceError::Link { code: driver::code(error), log },
     })?;
     Ok(Loaded(module))
 }
