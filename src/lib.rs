@@ -212,6 +212,9 @@ mod tile;
 
 pub use abi::{Abi, AbiEntry, AbiLaunch, AbiParam};
 pub use gemm::{Gemm, Level};
+/// Choosing a schedule: families, estimates, GPUs as data.
+pub use ptx_gemm_choose as choose;
+pub use ptx_gemm_choose::pick;
 pub use ptx_gemm_dsl::diagnostic::Kind;
 pub use ptx_gemm_dsl::terms::Operand;
 pub use ptx_gemm_dsl::types::Batch;

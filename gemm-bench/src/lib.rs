@@ -10,6 +10,7 @@
 //! and not the rows before it.
 
 mod agree;
+pub mod calibrate;
 pub mod cpu;
 mod host;
 pub mod large;

@@ -171,6 +171,36 @@ impl Rows {
         Ok(())
     }
 
+    /// Adds the times of a run by `gemmc pick`, in place of those that were added under its name before: clauses, product, and
+    /// time.
+    pub fn add_timed<'t>(
+        &mut self,
+        run: Run,
+        times: impl IntoIterator<Item = (&'t str, Size, &'t crate::sweep::Measured)>,
+    ) {
+        let mut all = Rows::default();
+        for row in self.iter().filter(|row| row.run.name != run.name) {
+            all.push(row);
+        }
+        for (clauses, size, measured) in times {
+            let types = clauses.parse::<Schedule>().ok().and_then(|schedule| schedule.problem().ok()).map(|problem| {
+                let types = problem.types;
+                RowTypes { types: [types.a, types.b, types.acc, types.d], planes: None }.to_string()
+            });
+            all.push(Measured {
+                run: &run,
+                schedule: "-",
+                types: &types.unwrap_or_default(),
+                clauses,
+                size,
+                ms: measured.ms,
+                cublas_ms: measured.cublas_ms,
+                of_cublas: measured.ratio,
+            });
+        }
+        *self = all;
+    }
+
     /// Appends a row.
     fn push(&mut self, row: Measured<'_>) {
         let Measured { schedule, types, clauses, size: Size { m, n, k, batch }, .. } = row;

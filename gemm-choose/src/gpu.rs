@@ -1,80 +1,137 @@
 //! GPUs as data: one file of figures each, for estimates.
 
+use std::fmt::Write;
 use std::sync::OnceLock;
 
 use ptx_gemm_dsl::DType;
 
-/// The properties of a GPU that an estimate needs. All fields are public, so that figures of another GPU can be used; the
-/// files in `gpus/` say where each comes from.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Gpu {
-    /// Its name.
-    pub name: String,
-    /// Its compute capability, such as 90.
-    pub capability: u32,
-    /// Multiprocessors.
-    pub processors: u32,
-    /// Cycles per nanosecond.
-    pub clock_ghz: f64,
-    /// Multiply-adds of warps that a multiprocessor begins per cycle: in f32, in f64, in i32.
-    pub fma_per_clock: [f64; 3],
-    /// Multiply-adds of elements of 16 bits that the tensor cores of a multiprocessor complete per cycle, with `wgmma` and with
-    /// `mma`.
-    pub tensor_per_clock: [f64; 2],
-    /// Instructions of warps that a multiprocessor issues per cycle.
-    pub issue_per_clock: f64,
-    /// Bytes per cycle that the second-level cache delivers to each multiprocessor when all of them read.
-    pub l2_bytes_per_clock: f64,
-    /// Bytes of global memory.
-    pub memory_bytes: u64,
-    /// Bytes per cycle that global memory delivers to all multiprocessors together.
-    pub dram_bytes_per_clock: f64,
-    /// Cycles from a global load to its data, from the second-level cache; from the first-level cache; and of a read of shared
-    /// memory.
-    pub latencies: [f64; 3],
-    /// Cycles of a barrier of a block.
-    pub barrier: f64,
-    /// Multiply-adds of a loop body that the instruction cache holds.
-    pub cached_fma: f64,
-    /// Microseconds of a launch, its first and last instructions included.
-    pub launch_us: f64,
-    /// What schedules with `wgmma` need.
-    pub tensor: Tensor,
+macro_rules! figures {
+    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
+        /// The properties of a GPU that an estimate needs. All fields are public, so that figures of another GPU can be used; the
+        /// files in `gpus/` say where each comes from. Cycles are those of a multiprocessor.
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct Gpu {
+            /// Its name.
+            pub name: String,
+            /// Its compute capability, such as 90.
+            pub capability: u32,
+            /// Multiprocessors.
+            pub processors: u32,
+            /// Bytes of global memory.
+            pub memory_bytes: u64,
+            $($(#[doc = $doc])+ pub $name: f64,)+
+        }
+
+        impl Gpu {
+            /// The names of the figures that are fractions, in the order of the file.
+            pub const FIGURES: &[&str] = &[$(stringify!($name)),+];
+
+            /// The figure of that name.
+            pub fn figure(&mut self, name: &str) -> Option<&mut f64> {
+                match name {
+                    $(stringify!($name) => Some(&mut self.$name),)+
+                    _ => None,
+                }
+            }
+
+            fn unknown(name: String, capability: u32, processors: u32, memory_bytes: u64) -> Gpu {
+                Gpu { name, capability, processors, memory_bytes, $($name: f64::NAN,)+ }
+            }
+        }
+    };
 }
 
-/// The figures of the model for `wgmma`, in cycles of [`Tensor::clock_ghz`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Tensor {
-    /// Cycles per nanosecond under sustained load.
-    pub clock_ghz: f64,
-    /// The least cycles of one instruction, whatever its n.
-    pub least_instruction: f64,
+figures! {
+    /// Cycles per nanosecond.
+    clock_ghz,
+    /// Multiply-adds of warps in f32 that a multiprocessor begins per cycle.
+    fma_f32,
+    /// The same in f64.
+    fma_f64,
+    /// The same in i32.
+    fma_i32,
+    /// Multiply-adds of 16-bit elements by `wgmma` that a multiprocessor completes per cycle.
+    wgmma_per_clock,
+    /// The same by `mma`.
+    mma_per_clock,
+    /// How much longer than its greatest demand a K-tile with `mma` takes: `ldmatrix` and `mma` of one warp wait for each other.
+    mma_waits,
+    /// Instructions of warps that a multiprocessor issues per cycle.
+    issue_per_clock,
+    /// Instructions that accompany a global load or a store: addresses, predicates, conversions.
+    issue_with_each,
+    /// Overhead instructions of a warp per K-tile.
+    issue_per_tile,
+    /// Passes of a read of shared memory that remain when quarter-warps that read the same words share them.
+    merged_reads,
+    /// Bytes per cycle that the second-level cache delivers to each multiprocessor when all of them read.
+    l2_bytes_per_clock,
+    /// Bytes per cycle that global memory delivers to all multiprocessors together.
+    dram_bytes_per_clock,
+    /// Cycles from a global load to its data, from the second-level cache.
+    latency_global,
+    /// The same from the first-level cache.
+    latency_first_level,
+    /// Cycles of a read of shared memory.
+    latency_shared,
+    /// Cycles of a barrier of a block.
+    barrier,
+    /// Cycles of a block before its first K-tile and after its last one.
+    around,
+    /// Multiply-adds of a loop body that the instruction cache holds.
+    cached_fma,
+    /// Microseconds of a launch, its first and last instructions included.
+    launch_us,
+    /// Cycles per nanosecond under the sustained load of tensor cores. The cycles below are at this clock.
+    tensor_clock_ghz,
+    /// Cycles of the shortest `wgmma`.
+    tensor_least_instruction,
     /// Bytes per cycle that shared memory delivers to the tensor cores of a multiprocessor.
-    pub shared_bytes: f64,
+    tensor_shared_bytes,
     /// Bytes per cycle that reach the shared memory of a multiprocessor from the second-level cache.
-    pub l2_bytes: f64,
+    tensor_l2_bytes,
+    /// Bytes per cycle beyond the edge of an operand that TMA fills in.
+    tensor_filled_bytes,
     /// Cycles from the request for a K-tile until it has arrived and its stage is free again.
-    pub latency: f64,
+    tensor_latency,
+    /// How the demands of a K-tile add up: 1 would be their sum, infinity their maximum.
+    tensor_norm,
     /// Cycles of an epilogue apart from its stores.
-    pub epilogue: f64,
-    /// Bytes per cycle at which a multiprocessor stores D.
-    pub store_bytes: f64,
+    tensor_epilogue,
+    /// Bytes per cycle at which a multiprocessor stores D by TMA or staged lines.
+    tensor_store_bytes,
+    /// The same where threads store their accumulators.
+    tensor_direct_bytes,
     /// Cycles of a block before its first product.
-    pub prologue: f64,
-    /// The share of an epilogue that does not overlap the next work tile, where threads are free to go on.
-    pub overlapped: f64,
-    /// Cycles of an exchange of sums within a cluster, and of one through the workspace.
-    pub exchange: f64,
-    /// The same through the workspace.
-    pub workspace: f64,
+    tensor_prologue,
+    /// The share of an epilogue that does not overlap the next work tile, where TMA stores.
+    tensor_overlapped,
+    /// The same where warp groups take turns.
+    tensor_turns,
+    /// Cycles of an exchange of sums within a cluster.
+    tensor_exchange,
+    /// Bytes per cycle of such sums.
+    tensor_exchange_bytes,
+    /// Cycles of an exchange of sums through the workspace.
+    tensor_workspace,
+    /// Bytes per cycle of such sums, written or read.
+    tensor_workspace_bytes,
     /// Multiprocessors that clusters of three and more blocks leave idle, for each block of a cluster.
-    pub cluster_loss: f64,
-    /// Terabytes per second from memory, and in all from the second-level cache.
-    pub dram_tb: f64,
-    /// The same from the second-level cache.
-    pub l2_tb: f64,
+    tensor_cluster_loss,
+    /// The length of runs that memory delivers at half its rate.
+    tensor_run_bytes,
+    /// Terabytes per second from memory.
+    tensor_dram_tb,
+    /// Terabytes per second from the second-level cache in all.
+    tensor_l2_tb,
+    /// Megabytes that the second-level cache keeps from one wave to the next.
+    tensor_l2_mb,
     /// Teraflops that the power limit allows.
-    pub tflops: f64,
+    tensor_tflops,
+    /// Microseconds of a launch.
+    tensor_launch_us,
+    /// How much longer the products of planes take: sums that leave the tensor cores, and rounds over the planes.
+    tensor_planes,
 }
 
 /// The files of figures.
@@ -102,88 +159,62 @@ impl Gpu {
     /// Reads a file of figures: lines `name = value`, comments after `#`.
     ///
     /// # Errors
+    ///
     /// Fails on the first line of another form, on an unknown name, and on a missing figure.
     pub fn parse(text: &str) -> Result<Gpu, String> {
-        let mut figures = Figures { entries: Vec::new() };
+        let mut entries = Vec::new();
         for (index, line) in text.lines().enumerate() {
             let line = line.split('#').next().unwrap_or_default().trim();
             if line.is_empty() {
                 continue;
             }
             let (name, value) = line.split_once('=').ok_or_else(|| format!("line {}: `name = value`", index + 1))?;
-            figures.entries.push((name.trim().into(), value.trim().into()));
+            entries.push((name.trim().to_owned(), value.trim().to_owned()));
         }
-        let gpu = Gpu {
-            name: figures.take("name")?,
-            capability: figures.number("capability")? as u32,
-            processors: figures.number("processors")? as u32,
-            clock_ghz: figures.number("clock_ghz")?,
-            fma_per_clock: figures.numbers(["fma_per_clock_f32", "fma_per_clock_f64", "fma_per_clock_i32"])?,
-            tensor_per_clock: figures.numbers(["wgmma_per_clock", "mma_per_clock"])?,
-            issue_per_clock: figures.number("issue_per_clock")?,
-            l2_bytes_per_clock: figures.number("l2_bytes_per_clock")?,
-            memory_bytes: figures.number("memory_bytes")? as u64,
-            dram_bytes_per_clock: figures.number("dram_bytes_per_clock")?,
-            latencies: figures.numbers(["latency_global", "latency_first_level", "latency_shared"])?,
-            barrier: figures.number("barrier")?,
-            cached_fma: figures.number("cached_fma")?,
-            launch_us: figures.number("launch_us")?,
-            tensor: Tensor {
-                clock_ghz: figures.number("tensor_clock_ghz")?,
-                least_instruction: figures.number("tensor_least_instruction")?,
-                shared_bytes: figures.number("tensor_shared_bytes")?,
-                l2_bytes: figures.number("tensor_l2_bytes")?,
-                latency: figures.number("tensor_latency")?,
-                epilogue: figures.number("tensor_epilogue")?,
-                store_bytes: figures.number("tensor_store_bytes")?,
-                prologue: figures.number("tensor_prologue")?,
-                overlapped: figures.number("tensor_overlapped")?,
-                exchange: figures.number("tensor_exchange")?,
-                workspace: figures.number("tensor_workspace")?,
-                cluster_loss: figures.number("tensor_cluster_loss")?,
-                dram_tb: figures.number("tensor_dram_tb")?,
-                l2_tb: figures.number("tensor_l2_tb")?,
-                tflops: figures.number("tensor_tflops")?,
-            },
+        let mut take = |name: &str| {
+            let at = entries.iter().position(|(found, _)| found == name);
+            at.map(|at| entries.remove(at).1).ok_or_else(|| format!("`{name}` is missing"))
         };
-        match figures.entries.first() {
+        let number =
+            |name: &str, text: String| text.parse::<f64>().map_err(|_| format!("{name} = {text} is not a number"));
+        let name = take("name")?;
+        let mut whole = |name: &str| number(name, take(name)?);
+        let (capability, processors) = (whole("capability")? as u32, whole("processors")? as u32);
+        let mut gpu = Gpu::unknown(name, capability, processors, whole("memory_bytes")? as u64);
+        for name in Gpu::FIGURES {
+            let value = number(name, take(name)?)?;
+            if let Some(figure) = gpu.figure(name) {
+                *figure = value;
+            }
+        }
+        match entries.first() {
             Some((name, _)) => Err(format!("`{name}` is not a figure of a GPU")),
             None => Ok(gpu),
         }
     }
 
+    /// The text of a file of figures.
+    pub fn text(&self) -> String {
+        let mut gpu = self.clone();
+        let Gpu { name, capability, processors, memory_bytes, .. } = self;
+        let mut text = format!(
+            "name = {name}\ncapability = {capability}\nprocessors = {processors}\nmemory_bytes = {memory_bytes}\n"
+        );
+        for name in Gpu::FIGURES {
+            let value = gpu.figure(name).map_or(f64::NAN, |figure| *figure);
+            // Writing to a `String` does not fail.
+            let _ = writeln!(text, "{name} = {}", (value * 1e4).round() / 1e4);
+        }
+        text
+    }
+
     /// Multiply-adds of warps per cycle in a type of accumulators.
     pub fn fma_of(&self, acc: DType) -> f64 {
-        self.fma_per_clock[match acc {
-            DType::F64 => 1,
-            other if other.is_integer() => 2,
-            _ => 0,
-        }]
-    }
-}
-
-/// The lines of a file that have not been taken.
-struct Figures {
-    entries: Vec<(String, String)>,
-}
-
-impl Figures {
-    fn take(&mut self, name: &str) -> Result<String, String> {
-        let at = self.entries.iter().position(|(found, _)| found == name);
-        at.map(|at| self.entries.remove(at).1).ok_or_else(|| format!("`{name}` is missing"))
-    }
-
-    fn number(&mut self, name: &str) -> Result<f64, String> {
-        let text = self.take(name)?;
-        text.parse().map_err(|_| format!("{name} = {text} is not a number"))
-    }
-
-    fn numbers<const N: usize>(&mut self, names: [&str; N]) -> Result<[f64; N], String> {
-        let mut numbers = [0.0; N];
-        for (number, name) in numbers.iter_mut().zip(names) {
-            *number = self.number(name)?;
+        match acc {
+            DType::F64 => self.fma_f64,
+            other if other.is_integer() => self.fma_i32,
+            _ => self.fma_f32,
         }
-        Ok(numbers)
     }
 }
 
@@ -198,5 +229,8 @@ mod tests {
         assert!(Gpu::parse(&text.replace("barrier = 30", "")).unwrap_err().contains("`barrier` is missing"));
         assert!(Gpu::parse(&format!("{text}speed = 3")).unwrap_err().contains("`speed` is not a figure"));
         assert!(Gpu::parse(&text.replace("barrier = 30", "barrier = x")).unwrap_err().contains("not a number"));
+        for gpu in Gpu::all() {
+            assert_eq!(Gpu::parse(&gpu.text()).as_ref(), Ok(gpu));
+        }
     }
 }

@@ -3,6 +3,7 @@
 
 mod estimate;
 mod family;
+mod fit;
 mod gpu;
 mod pick;
 mod search;
@@ -10,7 +11,8 @@ mod size;
 
 pub use estimate::{Bound, Estimate, Unsuited, estimate};
 pub use family::Family;
+pub use fit::{Miss, Quality, Timed, fit, misses, quality};
 pub use gpu::Gpu;
-pub use pick::{Candidate, Pick, Ranked};
+pub use pick::{Candidate, Pick, Ranked, pick};
 pub use search::{Found, Legal, RuledOut, Search, target};
 pub use size::Size;

@@ -4,7 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicBool;
 
 use ptx_gemm_dsl::Schedule;
+use ptx_gemm_dsl::clause::{BatchKind, TypesClause};
 use ptx_gemm_dsl::table::Key;
+use ptx_gemm_dsl::types::{Batch, Problem, Types};
 
 use crate::estimate::Estimate;
 use crate::family::Family;
@@ -18,6 +20,36 @@ const KIND: [Key; 6] = [Key::Transposed, Key::Tile, Key::Cluster, Key::SplitK, K
 
 /// The most candidates with the same clauses of [`KIND`] among those that come first.
 const ALIKE: usize = 2;
+
+/// The eight schedules with the best estimates for a product of this size on a GPU; none where no family computes it.
+///
+/// ```
+/// use ptx_gemm_choose::{Gpu, Size, pick};
+/// use ptx_gemm_dsl::Schedule;
+///
+/// let problem = "types(bf16); layout(b = col); tile(64, 64); shared(none)".parse::<Schedule>()?.problem()?;
+/// let ranked = pick(&problem, Size::of([384, 5120, 13824]), Gpu::h200());
+/// let best = &ranked.candidates[0];
+/// println!("{} ms, bound by {}:\n{}", best.estimate.ms, best.estimate.bound, best.schedule);
+/// # assert_eq!(best.schedule.problem()?.asked(), problem);
+/// # Ok::<(), ptx_gemm_dsl::Diagnostics>(())
+/// ```
+pub fn pick(problem: &Problem, size: Size, gpu: &Gpu) -> Ranked {
+    Pick { given: &clauses(&problem.asked()), size, gpu }.run(8)
+}
+
+/// The clauses that state a problem.
+fn clauses(problem: &Problem) -> Schedule {
+    let Types { a, b, acc, c, d } = problem.types;
+    let [a, b, acc, c, d] = [a, b, acc, c, d].map(Some);
+    let types = TypesClause { all: None, a, b, acc, c, d };
+    let schedule = Schedule::new().types_of(types).layout(problem.layouts).epilogue(&problem.epilogue.to_string());
+    match problem.batch {
+        Batch::One => schedule,
+        Batch::Strided => schedule.batch(BatchKind::Strided),
+        Batch::Grouped => schedule.batch(BatchKind::Grouped),
+    }
+}
 
 /// What a schedule is wanted for.
 #[derive(Clone, Copy, Debug)]

@@ -28,6 +28,7 @@ mod pipeline;
 mod png;
 mod raster;
 mod roofline;
+pub mod scatter;
 mod shared;
 pub mod sizes;
 mod subject;

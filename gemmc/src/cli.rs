@@ -2,6 +2,7 @@
 
 mod ablate;
 mod bench;
+mod calibrate;
 mod device;
 mod diff;
 mod draw;
@@ -31,6 +32,7 @@ use target::{gpu, target};
 pub(crate) use ablate::Ablate;
 pub(crate) use bench::dtype;
 pub(crate) use bench::{Bench, Ladder};
+pub(crate) use calibrate::Calibrate;
 pub(crate) use device::DeviceName;
 pub(crate) use diff::Diff;
 pub(crate) use draw::{Draw, Scheme, ends_in};
@@ -99,6 +101,8 @@ pub(crate) enum Command {
     Bench(Bench),
     /// The best schedule for a product, of all families: by estimate, or timed on a GPU
     Pick(Box<Pick>),
+    /// Fit the figures of a GPU, so that estimates rank timed schedules best
+    Calibrate(Calibrate),
     /// Every schedule of a text with alternatives: which are legal, which is fastest
     Sweep(Box<Sweep>),
     /// Products of matrices on the host, larger than a GPU's memory or on several GPUs

@@ -94,6 +94,7 @@ fn dispatch(command: &Command, format: Format) -> Result<Reply, Failure> {
         Command::Completions(args) => commands::completions::run(args),
         Command::Man(args) => commands::completions::man(args),
         Command::Pick(args) => commands::pick::run(args, format),
+        Command::Calibrate(args) => commands::calibrate::run(args),
         Command::Sweep(args) => commands::sweep::run(args, format),
         Command::SweepWorker(args) => commands::sweep::work(args),
         Command::Large(args) => commands::large::run(args, format),

@@ -291,8 +291,7 @@ impl Outcome {
 
 #[cfg(test)]
 mod tests {
-    use ptx_gemm::Target;
-    use ptx_gemm_choose::{Found, Legal, RuledOut, Search};
+    use ptx_gemm::{Schedule, Target};
 
     use super::{Gpu, estimate, target};
     use crate::suites::Size;
@@ -315,7 +314,7 @@ mod tests {
         let emulated = ["bf16x3", "f16x3", "bf16x6"].map(|mode| {
             tflops(&format!(
                 "emulate({mode}); tile(128, 128, 64); atom(wgmma(64, 128, 16)); load(tma); stages(2); \
-                 specialize(producers = 1); registers(producer = 24, consumer = 240); promote(every = 128)",
+                 specialize(producers = 1); registers(producer = 24, consumer = 240); promote(every = 64)",
             ))
         });
         assert!(emulated[0] > emulated[1] && emulated[1] > 1.5 * emulated[2], "{emulated:?}");

@@ -25,20 +25,9 @@
 //!
 //! Schedules with `wgmma` have a separate model, `tensor.rs`.
 //!
-//! It is an estimate for ranking, and does not model the assembler running out of registers, the order of multiply-adds
-//! (`order`), reads that the assembler merges, or the power budget. Compared with the times in `bench/results/h200`, by
-//! Spearman's rank correlation of estimated and measured times:
-//!
-//! ```text
-//! $ gemmc sweep --against bench/results/h200/ladder.json,bench/results/h200/square.json
-//! ```
-//!
-//! A test (`gemm-bench/tests/ranking.rs`) compares the figures of the table with those of the command.
-//!
-//! | suite | rows | all rows | mean within a product |
-//! |---|---|---|---|
-//! | ladder | 55 | 0.98 | 0.98 |
-//! | square | 165 | 1.00 | 0.94 |
+//! It is an estimate for ranking. It does not model the assembler running out of registers, the order of multiply-adds (`order`), or
+//! reads that the assembler merges. docs/choosing.md compares it with measured times, and a test in gemm-bench fails if what it picks
+//! is too slow.
 
 mod tensor;
 
@@ -60,19 +49,12 @@ const SECTOR: f64 = 32.0;
 const LINE: f64 = 128.0;
 /// Threads of a warp.
 const WARP: f64 = 32.0;
-/// Instructions that accompany a global load or a store: addresses, predicates, conversions.
-const WITH_EACH: f64 = 2.0;
-/// Overhead instructions of a warp per iteration of the loop over the K-tiles.
-const PER_TURN: f64 = 12.0;
 /// Registers of a thread that hold no accumulators.
 const BESIDES: f64 = 24.0;
 /// Cycles from a multiply-add to one that needs its result.
 const CHAIN: f64 = 4.0;
 /// How the demands for resources add up: 1 would be their sum, infinity their maximum.
 const NORM: f64 = 16.0;
-/// Passes of a read that remain when quarter-warps that read the same words share them: cuBLAS's kernel takes 3.3 for
-/// each read of 16 bytes, not 4.
-const MERGED: f64 = 0.8;
 /// The alignment in bytes of the rows of an operand that TMA copies.
 const TMA_BYTES: usize = 16;
 /// Bytes per cycle that a multiprocessor moves when its threads spill.
@@ -164,6 +146,9 @@ pub fn estimate(plan: &Plan, size: Size, gpu: &Gpu) -> Result<Estimate, Unsuited
     let size = if plan.problem.orientation == Orientation::Transposed { Size { m: n, n: m, ..size } } else { size };
     let plan = &as_assembled(plan);
     let variant = entry(plan, size);
+    if matches!(plan.atom, Atom::Wgmma(..)) {
+        return Ok(tensor::estimate(plan, variant, size, gpu));
+    }
     Ok(Model { plan, variant, sample: plan.sample(variant), size, gpu }.estimate())
 }
 
@@ -257,7 +242,7 @@ impl Model<'_> {
         let tiles = [size.m.div_ceil(plan.block.m as usize), size.n.div_ceil(plan.block.n as usize), size.batch];
         let blocks = tiles.iter().map(|&count| count as f64).product::<f64>() * f64::from(parts);
         let k_tiles = (size.k as f64 / f64::from(plan.block.k.max(1)) / f64::from(parts)).ceil().max(1.0);
-        let k_tiles = k_tiles * self.planes().rounds;
+        let k_tiles = k_tiles * planes(self.plan).rounds;
         let resident = plan.resident_blocks(self.variant);
         let demand = self.demand();
         let per_wave = f64::from(gpu.processors * resident);
@@ -291,15 +276,11 @@ impl Model<'_> {
         if memory > cycles {
             bound.0 = Bound::Dram;
         }
-        let mut ms = cycles.max(memory) / gpu.clock_ghz / 1e6;
-        // The rounds of planes are longer than those that the model for `wgmma` was fitted to.
-        if matches!(plan.atom, Atom::Wgmma(..)) && plan.emulate.is_none() {
-            let (variant, size, planes) = (self.variant, self.size, self.planes());
-            (ms, bound.0) = tensor::Product { plan, variant, size, planes, gpu }.time();
-        }
+        let waits = if matches!(plan.atom, Atom::Mma(..)) { gpu.mma_waits } else { 1.0 };
+        let ms = (waits * cycles).max(memory) / gpu.clock_ghz / 1e6;
         let per_fma = |figure: u64| figure as f64 / sample.fma.max(1) as f64;
         Estimate {
-            ms: ms + self.packing() / gpu.clock_ghz / 1e6 + gpu.launch_us / 1e3,
+            ms: ms + packing(plan, *size, gpu) / gpu.clock_ghz / 1e6 + gpu.launch_us / 1e3,
             bound: bound.0,
             resident_blocks: resident,
             waves: blocks / per_wave,
@@ -324,7 +305,12 @@ impl Model<'_> {
         let body = f64::from(plan.accumulators() * plan.unroll);
         let (math, products) = self.products(fma);
         let refetched = if plan.atom == Atom::Fma && body > gpu.cached_fma { 2.0 } else { 1.0 };
-        let instructions = products + reads.0 + stores.0 + (loads + stores.0) * WITH_EACH + loads + warps * PER_TURN;
+        let instructions = products
+            + reads.0
+            + stores.0
+            + (loads + stores.0) * gpu.issue_with_each
+            + loads
+            + warps * gpu.issue_per_tile;
         let issue = instructions * refetched / gpu.issue_per_clock;
         // Lanes with scattered addresses take a line each; contiguous lanes take the lines that their bytes fill.
         let whole = loads * self.load_bytes() * WARP / SECTOR;
@@ -332,13 +318,13 @@ impl Model<'_> {
         let staged = plan.a.placement.is_some();
         let once = f64::from(plan.block.m * plan.a.dtype.bytes() + plan.block.n * plan.b.dtype.bytes())
             * f64::from(plan.block.k);
-        let copied = self.planes().copied;
+        let copied = planes(self.plan).copied;
         let l2 = copied * if staged { sectors * SECTOR } else { once.min(sectors * SECTOR) } / gpu.l2_bytes_per_clock;
         let spilled = self.spilled() * fma * 2.0 * WARP * f64::from(plan.problem.types.acc.bytes()) / SPILL_BYTES;
         let list = [
             (Bound::Math, math),
             (Bound::Issue, issue),
-            (Bound::Shared, MERGED * reads.1 + stores.1 + lines),
+            (Bound::Shared, gpu.merged_reads * reads.1 + stores.1 + lines),
             (Bound::L2, l2),
             (Bound::Spills, spilled),
         ];
@@ -347,8 +333,8 @@ impl Model<'_> {
 
     /// Cycles and instructions of the products of a K-tile, which has `fma` multiply-adds of warps.
     fn products(&self, fma: f64) -> (f64, f64) {
-        let (gpu, elements) = (self.gpu, fma * WARP * self.planes().products);
-        let [by_group, by_warp] = gpu.tensor_per_clock;
+        let (gpu, elements) = (self.gpu, fma * WARP * planes(self.plan).products);
+        let [by_group, by_warp] = [gpu.wgmma_per_clock, gpu.mma_per_clock];
         let at_once = |m: u32, n: u32, k: u32| f64::from(m) * f64::from(n) * f64::from(k);
         match self.plan.atom {
             Atom::Fma => {
@@ -363,7 +349,8 @@ impl Model<'_> {
 
     /// Cycles of a K-tile in which a single block waits.
     fn latency(&self, busy: f64, warps: f64) -> f64 {
-        let (plan, [global, first_level, shared]) = (self.plan, self.gpu.latencies);
+        let Gpu { latency_global: global, latency_first_level: first_level, latency_shared: shared, .. } = *self.gpu;
+        let plan = self.plan;
         let depth = f64::from(plan.block.k);
         let bodies = (depth / f64::from(plan.unroll.max(1))).max(1.0);
         // The other warps of a scheduler hide a dependency chain.
@@ -419,49 +406,47 @@ impl Model<'_> {
         // In a cluster they go through shared memory, which the sample counts.
         let divided = divided && plan.exchange.is_none();
         let sums = if divided { times * tile * f64::from(plan.problem.types.acc.bytes()) } else { 0.0 };
-        let waits = if divided { 3.0 } else { 2.0 };
-        waits * gpu.latencies[0] + blocks * ((stored + sums) / gpu.l2_bytes_per_clock + staged)
-    }
-
-    /// The additional work of a K-tile and the additional K-tiles, if operands are split into planes.
-    fn planes(&self) -> PlaneWork {
-        let plan = self.plan;
-        let Some(emulate) = &plan.emulate else { return PlaneWork { products: 1.0, rounds: 1.0, copied: 1.0 } };
-        let pairs = emulate.by.pairs().len() as f64;
-        let narrow = f64::from(emulate.by.factor().bytes()) / f64::from(plan.a.dtype.bytes());
-        match plan.planes_in_slot {
-            0 | 1 => PlaneWork { products: 1.0, rounds: pairs, copied: narrow },
-            planes => PlaneWork { products: pairs, rounds: 1.0, copied: narrow * f64::from(planes) },
-        }
-    }
-
-    /// Cycles of packing operands: one launch each, which reads and writes the operand; or a launch that reads it and writes its
-    /// planes, after one that only reads it, if it is scaled.
-    fn packing(&self) -> f64 {
-        let (plan, gpu, Size { m, n, k, batch }) = (self.plan, self.gpu, self.size);
-        let launch = gpu.launch_us * 1e3 * gpu.clock_ghz + 2.0 * gpu.latencies[0];
-        let cycles = |operand: &OperandPlan, own: usize| {
-            let elements = own as f64 * k as f64 * batch as f64;
-            if let Some(emulate) = &plan.emulate {
-                let launches = if emulate.by.factor() == DType::F16 { 2.0 } else { 1.0 };
-                let planes = f64::from(emulate.by.planes() * emulate.by.factor().bytes());
-                let bytes = elements * (launches * f64::from(operand.dtype.bytes()) + planes);
-                return launches * launch + bytes / gpu.dram_bytes_per_clock;
-            }
-            let run = if operand.global_fast == Fast::K { k } else { own };
-            let same = operand.placement.is_none_or(|placement| placement.fast == operand.global_fast);
-            let aligned = (run * operand.dtype.bytes() as usize).is_multiple_of(TMA_BYTES);
-            if !plan.pack.contains(&operand.side) || same && aligned {
-                return 0.0;
-            }
-            let bytes = elements * f64::from(operand.dtype.bytes());
-            launch + 2.0 * bytes / gpu.dram_bytes_per_clock
-        };
-        cycles(&plan.a, m) + cycles(&plan.b, n)
+        let waits = if divided { gpu.latency_global } else { 0.0 };
+        gpu.around + waits + blocks * ((stored + sums) / gpu.l2_bytes_per_clock + staged)
     }
 
     /// Cycles to read every operand from memory once.
     fn memory(&self) -> f64 {
         self.size.bytes(self.plan.problem.types) as f64 / self.gpu.dram_bytes_per_clock
     }
+}
+
+/// The additional work of a K-tile and the additional K-tiles, if operands are split into planes.
+fn planes(plan: &Plan) -> PlaneWork {
+    let Some(emulate) = &plan.emulate else { return PlaneWork { products: 1.0, rounds: 1.0, copied: 1.0 } };
+    let pairs = emulate.by.pairs().len() as f64;
+    let narrow = f64::from(emulate.by.factor().bytes()) / f64::from(plan.a.dtype.bytes());
+    match plan.planes_in_slot {
+        0 | 1 => PlaneWork { products: 1.0, rounds: pairs, copied: narrow },
+        planes => PlaneWork { products: pairs, rounds: 1.0, copied: narrow * f64::from(planes) },
+    }
+}
+
+/// Cycles of packing operands: one launch each, which reads and writes the operand; or a launch that reads it and writes its
+/// planes, after one that only reads it, if it is scaled.
+fn packing(plan: &Plan, Size { m, n, k, batch }: Size, gpu: &Gpu) -> f64 {
+    let launch = gpu.launch_us * 1e3 * gpu.clock_ghz + 2.0 * gpu.latency_global;
+    let cycles = |operand: &OperandPlan, own: usize| {
+        let elements = own as f64 * k as f64 * batch as f64;
+        if let Some(emulate) = &plan.emulate {
+            let launches = if emulate.by.factor() == DType::F16 { 2.0 } else { 1.0 };
+            let planes = f64::from(emulate.by.planes() * emulate.by.factor().bytes());
+            let bytes = elements * (launches * f64::from(operand.dtype.bytes()) + planes);
+            return launches * launch + bytes / gpu.dram_bytes_per_clock;
+        }
+        let run = if operand.global_fast == Fast::K { k } else { own };
+        let same = operand.placement.is_none_or(|placement| placement.fast == operand.global_fast);
+        let aligned = (run * operand.dtype.bytes() as usize).is_multiple_of(TMA_BYTES);
+        if !plan.pack.contains(&operand.side) || same && aligned {
+            return 0.0;
+        }
+        let bytes = elements * f64::from(operand.dtype.bytes());
+        launch + 2.0 * bytes / gpu.dram_bytes_per_clock
+    };
+    cycles(&plan.a, m) + cycles(&plan.b, n)
 }

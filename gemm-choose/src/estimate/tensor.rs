@@ -1,93 +1,133 @@
-//! The time of schedules with `wgmma`: bounds of one K-tile, and what surrounds the K-tiles of a work tile.
+//! The time of schedules with `wgmma`: demands of one K-tile, and what surrounds the K-tiles of a work tile.
 //!
 //! | a K-tile takes at least | cycles |
 //! |---|---|
 //! | its instructions | n / 2 each, for m64nNk16 of 16-bit elements, and not less than a fixed number |
 //! | shared memory | each instruction reads 64 rows of A and n columns of B, 16 of k; this bounds narrow n |
 //! | copies | the bytes of both operands, over the blocks of a cluster that share them |
-//! | latency | that of a round through the ring, over its stages |
+//! | latency | that of a round through the pipeline, over its stages |
 //!
-//! Blocks that share a multiprocessor add up, except for latency. Work tiles run in waves over all blocks that are resident; `stream_k`
-//! divides the last one. A work tile adds its prologue and epilogue. No product is faster than its bytes from memory, than all its copies
-//! from the second-level cache, or than its operations within the power limit.
+//! Blocks that share a multiprocessor add up, except for latency. Work tiles run in waves over all resident blocks; `stream_k`
+//! divides the last wave. A work tile adds its prologue and epilogue. No product is faster than its bytes from memory, than all its
+//! copies from the second-level cache, or than its operations within the power limit. A wave reads rows of A and columns of B from
+//! memory again if the operands do not fit into the second-level cache.
 
 use ptx_gemm_dsl::clause::Atom;
-use ptx_gemm_dsl::plan::{Plan, Variant};
+use ptx_gemm_dsl::plan::{OperandPlan, Plan, Variant};
+use ptx_gemm_dsl::terms::Fast;
 
-use super::{Bound, PlaneWork};
-use crate::gpu::{Gpu, Tensor};
+use super::{Bound, Estimate, PlaneWork, packing, planes};
+use crate::gpu::Gpu;
 use crate::size::Size;
 
 /// Rows and k of a `wgmma` of 16-bit elements.
 const ROWS: f64 = 64.0;
 const DEPTH: f64 = 16.0;
+/// Bytes of a partial sum.
+const SUM: f64 = 4.0;
 
-/// A product by a schedule with `wgmma`; `size` has the extents that the program computes, transposed or not.
-pub(super) struct Product<'p> {
-    pub plan: &'p Plan,
-    pub variant: &'p Variant,
-    pub size: Size,
-    pub planes: PlaneWork,
-    pub gpu: &'p Gpu,
+/// Estimates a product; `size` has the extents that the program computes, transposed or not.
+pub(super) fn estimate(plan: &Plan, variant: &Variant, size: Size, gpu: &Gpu) -> Estimate {
+    let product = Product { plan, variant, size, planes: planes(plan), gpu };
+    let (ms, bound, waves) = product.time();
+    Estimate {
+        ms: ms + packing(plan, size, gpu) / gpu.clock_ghz / 1e6 + gpu.tensor_launch_us / 1e3,
+        bound,
+        resident_blocks: plan.resident_blocks(variant),
+        waves,
+        loads_per_fma: 0.0,
+        passes_per_fma: 0.0,
+        bank_conflicts: 0,
+        sectors_per_load: 0.0,
+    }
+}
+
+/// A product by a schedule with `wgmma`.
+struct Product<'p> {
+    plan: &'p Plan,
+    variant: &'p Variant,
+    size: Size,
+    planes: PlaneWork,
+    gpu: &'p Gpu,
 }
 
 /// The cycles of a K-tile of one block.
 struct Round {
     list: [(Bound, f64); 3],
     latency: f64,
+    norm: f64,
 }
 
 impl Round {
     /// Cycles between K-tiles of `blocks` blocks on one multiprocessor.
     fn interval(&self, blocks: f64) -> (Bound, f64) {
         let (bound, most) = self.list.into_iter().max_by(|x, y| x.1.total_cmp(&y.1)).unwrap_or((Bound::Math, 0.0));
-        if blocks * most < self.latency { (Bound::Latency, self.latency) } else { (bound, blocks * most) }
+        let demands = self.list.iter().map(|(_, cycles)| blocks * cycles).chain([self.latency]);
+        let together = demands.map(|cycles| cycles.powf(self.norm)).sum::<f64>().powf(self.norm.recip());
+        if blocks * most < self.latency { (Bound::Latency, together) } else { (bound, together) }
     }
 }
 
 impl Product<'_> {
-    /// Milliseconds without the launch, and what bounds them.
-    pub fn time(&self) -> (f64, Bound) {
+    /// Milliseconds without the launch, what bounds them, and the waves.
+    fn time(&self) -> (f64, Bound, f64) {
         let Product { plan, variant, gpu, .. } = self;
-        let of: &Tensor = &gpu.tensor;
         let (tiles, width) = self.tiles();
         let parts = f64::from(plan.split_k.map_or(1, |split| split.parts.max(1)));
         let k_tiles = (self.size.k as f64 / f64::from(plan.block.k.max(1))).ceil().max(1.0) * self.planes.rounds;
         let k_tiles = (k_tiles / parts).ceil();
         let work = tiles * parts * self.size.batch as f64;
-        let resident = f64::from(plan.resident_blocks(variant));
+        let resident = f64::from(plan.resident_blocks(variant)).max(1.0);
         let processors = self.processors();
         let slots = processors * resident;
 
         let round = self.round(width);
         let (bound, interval) = round.interval(resident);
         let elements = f64::from(plan.block.m) * width;
-        let epilogue = of.epilogue + elements * f64::from(plan.problem.types.d.bytes()) / of.store_bytes;
-        // The threads of a persistent block continue while TMA stores, or while another group multiplies.
-        let overlaps = plan.persistent.is_some() && (stores_by_tma(variant) || plan.turns > 1);
+        let each = plan.problem.types.d.bytes()
+            + if plan.problem.epilogue.uses_c() { plan.problem.types.c.bytes() } else { 0 };
+        let by = if variant.staged.is_none() { gpu.tensor_direct_bytes } else { gpu.tensor_store_bytes };
+        let epilogue = gpu.tensor_epilogue + elements * f64::from(each) / by;
+        // The threads of a persistent block go on while TMA stores, or while another warp group multiplies.
+        let overlapped = match plan.turns {
+            1 if plan.persistent.is_none() => 1.0,
+            1 if stores_by_tma(variant) => gpu.tensor_overlapped,
+            1 => 1.0,
+            _ => gpu.tensor_turns,
+        };
         let (full, rest) = ((work / slots).floor(), work % slots);
         let on_each = (rest / processors).ceil();
         let last = if rest > 0.0 { k_tiles * round.interval(on_each).1 } else { 0.0 };
+        let through_workspace = gpu.tensor_workspace + 2.0 * elements * SUM / gpu.tensor_workspace_bytes;
+        let waves = work / slots;
         let cycles = if plan.stream_k {
-            let waves = work / slots;
-            waves * k_tiles * interval + of.prologue + (waves.ceil() + 1.0) * epilogue
+            waves.max(1.0 / k_tiles) * k_tiles * interval
+                + gpu.tensor_prologue
+                + waves.ceil() * epilogue
+                + through_workspace
         } else if plan.persistent.is_some() {
-            let each = epilogue * if overlaps { of.overlapped } else { 1.0 };
-            of.prologue + full * (k_tiles * interval + resident * each) + last + on_each * epilogue
+            gpu.tensor_prologue
+                + full * (k_tiles * interval + resident * epilogue * overlapped)
+                + last
+                + if rest > 0.0 { on_each * epilogue } else { epilogue * (1.0 - overlapped) }
         } else {
-            let around = |blocks: f64| of.prologue + blocks.max(1.0) * epilogue;
+            let around = |blocks: f64| gpu.tensor_prologue + blocks.max(1.0) * epilogue;
             full * (k_tiles * interval + around(resident)) + if rest > 0.0 { last + around(on_each) } else { 0.0 }
         };
         let sums = match (plan.split_k, plan.exchange) {
             (None, _) => 0.0,
-            (_, Some(_)) => of.exchange,
-            (_, None) => of.workspace,
+            (_, Some(_)) => {
+                gpu.tensor_exchange + elements * SUM * (parts - 1.0) / parts / gpu.tensor_exchange_bytes * waves.ceil()
+            }
+            (_, None) => through_workspace * waves.ceil(),
         };
-        let ms = (cycles + sums) / of.clock_ghz / 1e6;
-        [(ms, bound), self.memory(), self.copies(tiles, width), self.power()]
-            .into_iter()
-            .max_by(|x, y| x.0.total_cmp(&y.0))
-            .unwrap_or((ms, bound))
+        let ms = (cycles + sums) / gpu.tensor_clock_ghz / 1e6;
+        let all = [(ms, bound), self.memory(slots / parts), self.copies(tiles, width), self.power()];
+        // A schedule that is close to a bound is slowed down by it.
+        let norm = gpu.tensor_norm.max(1.0);
+        let together = all.iter().map(|(ms, _)| ms.powf(norm)).sum::<f64>().powf(norm.recip());
+        let bound = all.into_iter().max_by(|x, y| x.0.total_cmp(&y.0)).map_or(bound, |(_, bound)| bound);
+        (together, bound, waves)
     }
 
     /// Work tiles, including those that only fill up a cluster, and the columns of each.
@@ -108,7 +148,7 @@ impl Product<'_> {
         let plan = self.plan;
         let parts = plan.exchange.and(plan.split_k).map_or(1, |split| split.parts);
         let blocks = plan.cluster.m * plan.cluster.n * parts;
-        let lost = if blocks > 2 { self.gpu.tensor.cluster_loss * f64::from(blocks) } else { 0.0 };
+        let lost = if blocks > 2 { self.gpu.tensor_cluster_loss * f64::from(blocks) } else { 0.0 };
         (f64::from(self.gpu.processors) - lost).max(1.0)
     }
 
@@ -119,50 +159,91 @@ impl Product<'_> {
         [shared(plan.multicast[0], plan.cluster.n), shared(plan.multicast[1], plan.cluster.m)]
     }
 
+    /// Bytes that a block fetches for each k, and those beyond the edge of its operands, which TMA fills in.
+    fn fetched(&self, width: f64) -> [f64; 2] {
+        let Product { plan, size, .. } = self;
+        let [a, b] = self.sharers();
+        let inside = |extent: usize, tile: f64| extent as f64 / (extent as f64 / tile).ceil().max(1.0);
+        let height = f64::from(plan.block.m);
+        let rows = inside(size.m, height);
+        let columns = inside(size.n, f64::from(plan.block.n)).min(width);
+        [rows / a + columns / b, (height - rows) / a + (width - columns) / b].map(|extent| extent * self.copied())
+    }
+
+    /// How much longer memory takes to deliver short runs of bytes: an operand that is contiguous along its rows or columns has runs as
+    /// long as the tile. Along k, one K-tile follows the other.
+    fn scattered(&self) -> f64 {
+        let Product { plan, gpu, .. } = self;
+        let longer = |operand: &OperandPlan, extent: u32| match operand.global_fast {
+            Fast::K => 1.0,
+            Fast::Mn => 1.0 + gpu.tensor_run_bytes / f64::from((extent * operand.dtype.bytes()).max(1)),
+        };
+        longer(&plan.a, plan.block.m).max(longer(&plan.b, plan.block.n))
+    }
+
+    /// Bytes of an element of the operands as they are copied, planes included.
+    fn copied(&self) -> f64 {
+        f64::from(self.plan.a.dtype.bytes()) * self.planes.copied
+    }
+
     fn round(&self, width: f64) -> Round {
         let Product { plan, gpu, planes, .. } = self;
-        let of = &gpu.tensor;
         let columns = match plan.atom {
             Atom::Wgmma(_, columns, _) => f64::from(columns),
             Atom::Fma | Atom::Mma(..) => width,
         };
         // A narrower tile is multiplied by narrower instructions.
         let at_once = columns.min(width).max(1.0);
-        let bytes = f64::from(plan.problem.types.a.bytes().min(2));
-        let deep = f64::from(plan.block.k) / DEPTH * (bytes / 2.0).max(0.5);
-        let instructions = f64::from(plan.block.m) / ROWS * deep * (width / at_once).ceil() * planes.products;
-        let read = ROWS * DEPTH * 2.0 + at_once * DEPTH * 2.0;
-        let [a, b] = self.sharers();
-        let copied = (f64::from(plan.block.m) / a + width / b) * f64::from(plan.block.k);
-        let copied = copied * f64::from(plan.a.dtype.bytes()) * planes.copied;
+        let longer = if plan.emulate.is_some() { gpu.tensor_planes } else { 1.0 };
+        let instructions = f64::from(plan.block.m) / ROWS
+            * (f64::from(plan.block.k) / DEPTH)
+            * (width / at_once).ceil()
+            * planes.products
+            * longer;
+        let operands = ROWS * DEPTH * 2.0 + at_once * DEPTH * 2.0;
+        let [read, filled] = self.fetched(width).map(|bytes| bytes * f64::from(plan.block.k));
+        let copied = read / gpu.tensor_l2_bytes + filled / gpu.tensor_filled_bytes;
         Round {
             list: [
-                (Bound::Math, instructions * (at_once / 2.0).max(of.least_instruction)),
-                (Bound::Shared, instructions * read / of.shared_bytes),
-                (Bound::L2, copied / of.l2_bytes),
+                (Bound::Math, instructions * (at_once / 2.0).max(gpu.tensor_least_instruction)),
+                (Bound::Shared, instructions * operands / gpu.tensor_shared_bytes),
+                (Bound::L2, copied),
             ],
-            latency: of.latency / f64::from(plan.stages.max(1)),
+            latency: gpu.tensor_latency * self.scattered() / f64::from(plan.stages.max(1)),
+            norm: gpu.tensor_norm.max(1.0),
         }
     }
 
-    /// Milliseconds to read both operands from memory once and to write D.
-    fn memory(&self) -> (f64, Bound) {
-        (self.size.bytes(self.plan.problem.types) as f64 / self.gpu.tensor.dram_tb / 1e9, Bound::Dram)
+    /// Milliseconds to read both operands from memory and to write D, with this many work tiles at once.
+    fn memory(&self, at_once: f64) -> (f64, Bound) {
+        let Product { plan, size, gpu, .. } = self;
+        let once = size.bytes(plan.problem.types) as f64;
+        let (down, across) =
+            ((size.m as f64 / f64::from(plan.block.m)).ceil(), (size.n as f64 / f64::from(plan.block.n)).ceil());
+        // A wave covers bands of the raster's height, and the columns that are left.
+        let band = f64::from(plan.raster.group.max(1)).min(down);
+        let columns = (at_once / band).clamp(1.0, across);
+        let rows = (at_once / columns).min(down);
+        let waves = (down * across / at_once).max(1.0);
+        let of_wave =
+            (rows * f64::from(plan.block.m) + columns * f64::from(plan.block.n)) * size.k as f64 * self.copied();
+        let operands = once - (size.m * size.n * size.batch) as f64 * f64::from(plan.problem.types.d.bytes());
+        // What the cache holds is read once.
+        let again = (waves * of_wave * size.batch as f64 - operands).max(0.0);
+        let beyond = (1.0 - gpu.tensor_l2_mb * 1e6 / operands).max(0.0);
+        ((once + again * beyond) * self.scattered() / gpu.tensor_dram_tb / 1e9, Bound::Dram)
     }
 
     /// Milliseconds to read all copies from the second-level cache.
     fn copies(&self, tiles: f64, width: f64) -> (f64, Bound) {
-        let [a, b] = self.sharers();
-        let each =
-            (f64::from(self.plan.block.m) / a + width / b) * f64::from(self.plan.a.dtype.bytes()) * self.planes.copied;
-        let all = tiles * self.size.batch as f64 * self.size.k as f64 * self.planes.rounds * each;
-        (all / self.gpu.tensor.l2_tb / 1e9, Bound::L2)
+        let all = tiles * self.size.batch as f64 * self.size.k as f64 * self.planes.rounds * self.fetched(width)[0];
+        (all / self.gpu.tensor_l2_tb / 1e9, Bound::L2)
     }
 
     /// Milliseconds of the operations at the rate that the power limit allows.
     fn power(&self) -> (f64, Bound) {
         let operations = self.size.operations() * self.planes.products * self.planes.rounds;
-        (operations / self.gpu.tensor.tflops / 1e9, Bound::Power)
+        (operations / self.gpu.tensor_tflops / 1e9, Bound::Power)
     }
 }
 

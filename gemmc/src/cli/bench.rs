@@ -109,7 +109,7 @@ pub(crate) struct Ladder {
 }
 
 /// The file of a picture; its ending determines the format.
-fn picture() -> impl TypedValueParser<Value = PathBuf> {
+pub(super) fn picture() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| match path.extension() {
         Some(extension) if extension.eq_ignore_ascii_case("svg") => Ok(path),
         _ => Err(format!("pictures are SVG: write {}", path.with_extension("svg").display())),

@@ -31,6 +31,12 @@ pub(crate) struct Pick {
     /// standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["m", "n", "k", "batch"])]
     pub(crate) shapes: Option<PathBuf>,
+    /// This many products drawn at random: 1 to 8192 rows, up to 20000 columns and 16384 of k; bf16 with both layouts of B, f16, f32
+    #[arg(long, value_name = "COUNT", conflicts_with_all = ["m", "n", "k", "batch", "shapes", "types", "layouts"])]
+    pub(crate) draw: Option<usize>,
+    /// Which products
+    #[arg(long, default_value_t = 0, requires = "draw")]
+    pub(crate) seed: u64,
     /// Type of the elements of A, B and D
     #[arg(long, default_value = "f32", value_parser = dtype)]
     pub(crate) types: DType,
@@ -61,6 +67,14 @@ pub(crate) struct Pick {
     /// Write a line for every schedule that is shown or was timed
     #[arg(long, value_name = "FILE.csv")]
     pub(crate) csv: Option<PathBuf>,
+    /// Add the times to a file of all rows, in place of those of the same name: NAME=FILE.json
+    #[arg(long, value_name = "NAME=FILE.json", value_parser = named_file, requires = "device")]
+    pub(crate) rows: Option<(String, PathBuf)>,
     #[command(flatten)]
     pub(crate) plain: Plain,
+}
+
+fn named_file(text: &str) -> Result<(String, PathBuf), String> {
+    let (name, path) = text.split_once('=').ok_or("a name, `=`, and a file, such as h200/pick=rows.json")?;
+    Ok((name.into(), path.into()))
 }

@@ -91,7 +91,7 @@ pub(crate) fn run(args: &Bench, format: Format) -> Result<Reply, Failure> {
 }
 
 /// This run's own command line.
-fn command() -> String {
+pub(super) fn command() -> String {
     let arguments = std::env::args().skip(1).map(|arg| quoted(&arg)).collect::<Vec<_>>().join(" ");
     format!("gemmc {arguments}")
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod ablate;
 pub(crate) mod bench;
+pub(crate) mod calibrate;
 pub(crate) mod cases;
 pub(crate) mod check;
 pub(crate) mod completions;

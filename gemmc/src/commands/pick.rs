@@ -6,11 +6,13 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use ptx_gemm::{Batch, DType, Schedule};
-use ptx_gemm_bench::pick::{self, Effort, POOL};
+use ptx_gemm_bench::calibrate::drawn;
+use ptx_gemm_bench::pick::{self, Effort, POOL, Picked};
+use ptx_gemm_bench::rows::{Rows, Run};
 use ptx_gemm_bench::suites::{LayoutPair, Size};
 use ptx_gemm_bench::sweep::timing::Timing;
 use ptx_gemm_bench::sweep::{Candidate, Failure as Fate, Kept, report};
-use ptx_gemm_choose::Pick;
+use ptx_gemm_choose::{Gpu, Pick, Ranked};
 use serde_json::{Value, json};
 
 use super::sweep::{PATIENCE, cuda};
@@ -24,9 +26,12 @@ use crate::source::{self, unusable};
 const FIRST: (f64, f64) = (10.0, 200.0);
 
 pub(crate) fn run(args: &cli::Pick, format: Format) -> Result<Reply, Failure> {
-    let wanted = match &args.shapes {
-        Some(path) => shapes(path, args)?,
-        None => {
+    let wanted = match (&args.shapes, args.draw) {
+        (Some(path), _) => shapes(path, args)?,
+        (None, Some(count)) => {
+            drawn(args.seed).take(count).map(|(size, types, layouts)| Wanted { size, types, layouts }).collect()
+        }
+        (None, None) => {
             let size = Size { m: args.m, n: args.n, k: args.k, batch: args.batch };
             vec![Wanted { size, types: args.types, layouts: args.layouts }]
         }
@@ -53,20 +58,42 @@ pub(crate) fn run(args: &cli::Pick, format: Format) -> Result<Reply, Failure> {
         source::write(path, report::csv(rows).map_err(|error| Failure::refused("csv", error))?)?;
         text.push_str(&format!("\nwrote {}\n", path.display()));
     }
+    if let Some((name, path)) = &args.rows {
+        add_rows(name, path, &products)?;
+        text.push_str(&format!("\nwrote {}\n", path.display()));
+    }
     let status = products.iter().fold(Status::Fine, |status, product| status.worse(product.status()));
-    let json = match (&args.shapes, &products[..]) {
-        (None, [product]) => product.json(args),
+    let json = match (args.shapes.is_none() && args.draw.is_none(), &products[..]) {
+        (true, [product]) => product.json(args),
         _ => json!({ "products": products.iter().map(|product| product.json(args)).collect::<Vec<_>>() }),
     };
     Ok(Reply { text, json, status: if interrupt.came() { status.worse(Status::Refused) } else { status } })
 }
 
+/// Adds the times to a file of all rows.
+fn add_rows(name: &str, path: &Path, products: &[Product]) -> Result<(), Failure> {
+    let mut rows = match std::fs::read_to_string(path) {
+        Ok(text) => Rows::read(&text).map_err(|error| unusable(path, error))?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Rows::default(),
+        Err(error) => return Err(unusable(path, error)),
+    };
+    let device = products.iter().find_map(|product| product.device.clone()).unwrap_or_default();
+    let run = Run { name: name.into(), device, command: super::bench::command() };
+    let timed = products.iter().flat_map(|product| {
+        let timed = |one: &Candidate| one.timed.as_ref().is_some_and(Result::is_ok);
+        product.candidates.iter().filter(move |one| timed(one)).map(|one| (product.size, one))
+    });
+    let times = timed.filter_map(|(size, one)| Some((one.schedule.as_str(), size, one.timed.as_ref()?.as_ref().ok()?)));
+    rows.add_timed(run, times);
+    source::write(path, rows.text())
+}
+
 /// A product that a schedule is wanted for.
 #[derive(Clone, Copy)]
-struct Wanted {
-    size: Size,
-    types: DType,
-    layouts: LayoutPair,
+pub(super) struct Wanted {
+    pub(super) size: Size,
+    pub(super) types: DType,
+    pub(super) layouts: LayoutPair,
 }
 
 /// The products of a file.
@@ -96,6 +123,44 @@ fn shapes(path: &Path, args: &cli::Pick) -> Result<Vec<Wanted>, Failure> {
     Ok(products)
 }
 
+/// Where and how long candidates are timed.
+pub(super) struct On<'a> {
+    pub(super) device: usize,
+    pub(super) gpu: &'a Gpu,
+    pub(super) time: Duration,
+    pub(super) interrupt: &'a Interrupt,
+}
+
+impl On<'_> {
+    /// Times candidates of a ranking.
+    pub(super) fn picked(
+        &self,
+        ranked: &Ranked,
+        effort: Effort,
+        size: Size,
+        kept: &mut Kept,
+    ) -> Result<Picked, Failure> {
+        let failed = |error: std::io::Error| Failure::refused("pick", format!("cannot time: {error}"));
+        let itself = std::env::current_exe().map_err(failed)?;
+        let device = format!("cuda:{}", self.device);
+        let worker = || {
+            let mut command = Command::new(&itself);
+            command.args(["sweep-worker", "--device", &device]);
+            command
+        };
+        let timing = Timing {
+            size,
+            gpu: self.gpu.clone(),
+            device: &device,
+            worker: &worker,
+            deadline: Instant::now() + self.time,
+            patience: PATIENCE,
+            interrupt: &self.interrupt.flag(),
+        };
+        pick::pick(ranked, effort, &timing, kept, &mut |_| ()).map_err(failed)
+    }
+}
+
 /// What was found for one product.
 struct Product {
     size: Size,
@@ -117,36 +182,24 @@ impl Product {
         kept: &mut Kept,
         interrupt: &Interrupt,
     ) -> Result<Product, Failure> {
-        let (size, given) = (wanted.size, given(args, wanted)?);
+        let (size, problem) = (wanted.size, problem(wanted, args.epilogue.as_deref())?);
+        let given = match &args.clauses {
+            Some(clauses) => problem.with(clauses.parse()?),
+            None => problem,
+        };
         let count = if args.seconds.is_some() { POOL } else { usize::from(args.top).max(16) };
         let ranked = Pick { given: &given, size, gpu: &args.gpu }.until(count, &interrupt.flag());
         let (combinations, legal) = (ranked.combinations, ranked.legal);
         let families = ranked.candidates.iter().map(|one| one.family).collect();
         let (mut candidates, mut name, mut broken) = (pick::candidates(&ranked), None, None);
         if let (Some(device), Some(best)) = (device, ranked.candidates.first()) {
-            let failed = |error: std::io::Error| Failure::refused("pick", format!("cannot time: {error}"));
-            let itself = std::env::current_exe().map_err(failed)?;
-            let device = format!("cuda:{device}");
-            let worker = || {
-                let mut command = Command::new(&itself);
-                command.args(["sweep-worker", "--device", &device]);
-                command
-            };
             let first = Duration::from_secs_f64(FIRST.0.max(FIRST.1 * best.estimate.ms / 1e3));
             let (effort, time) = match args.seconds {
                 Some(seconds) => (Effort::Further, Duration::from_secs(seconds)),
                 None => (Effort::First, first),
             };
-            let timing = Timing {
-                size,
-                gpu: args.gpu.clone(),
-                device: &device,
-                worker: &worker,
-                deadline: Instant::now() + time,
-                patience: PATIENCE,
-                interrupt: &interrupt.flag(),
-            };
-            let picked = pick::pick(&ranked, effort, &timing, kept, &mut |_| ()).map_err(failed)?;
+            let on = On { device, gpu: &args.gpu, time, interrupt };
+            let picked = on.picked(&ranked, effort, size, kept)?;
             (candidates, name, broken) = (picked.candidates, picked.timed.device, picked.timed.broken);
         }
         let given = given.to_string().trim_end().replace('\n', " ");
@@ -213,17 +266,15 @@ impl Product {
     }
 }
 
-/// The clauses that every candidate has.
-fn given(args: &cli::Pick, wanted: Wanted) -> Result<Schedule, Failure> {
+/// The clauses that say what is computed.
+pub(super) fn problem(wanted: Wanted, epilogue: Option<&str>) -> Result<Schedule, Failure> {
     let [a, b] = wanted.layouts.of_a_and_b();
     let mut text = format!("types({}); layout(a = {a}, b = {b});", wanted.types);
     if wanted.size.batch > 1 {
         text.push_str(&format!(" batch({});", Batch::Strided));
     }
-    if let Some(closure) = &args.epilogue {
+    if let Some(closure) = epilogue {
         text.push_str(&format!(" epilogue({closure});"));
     }
-    let problem: Schedule = text.parse()?;
-    let Some(clauses) = &args.clauses else { return Ok(problem) };
-    Ok(problem.with(clauses.parse()?))
+    Ok(text.parse()?)
 }

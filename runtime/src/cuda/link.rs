@@ -47,11 +47,7 @@ pub(super) fn module(kernel: &Kernel, driver: &str) -> Result<sys::CUmodule, Dev
 }
 
 /// What `make` makes of the kernel's PTX, or an error that names both versions if the driver is older than it.
-fn known_to<T>(
-    driver: &str,
-    kernel: &Kernel,
-    make: impl FnOnce() -> Result<T, DeviceError>,
-) -> Result<T, DeviceError> {
+fn known_to<T>(driver: &str, kernel: &Kernel, make: impl FnOnce() -> Result<T, DeviceError>) -> Result<T, DeviceError> {
     let version = kernel.module().version;
     versions::check(version, driver)?;
     make().map_err(|error| match error {
