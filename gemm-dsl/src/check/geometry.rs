@@ -102,15 +102,33 @@ fn not_of_atoms(settings: &Settings, part: Extent2, atom: Extent2, findings: &mu
     );
     let finding = findings.error("atom-warp", Key::Warp, &[Key::Atom], message);
     let near = part.m.checked_next_multiple_of(atom.m).zip(part.n.checked_next_multiple_of(atom.n));
-    let below = |part: u32, atom: u32| (part / atom * atom).max(atom);
-    let others: &[(u32, u32)] = match settings.atom {
-        Atom::Wgmma(..) => &[(below(part.m, atom.m), below(part.n, atom.n)), (atom.m, atom.n)],
-        _ => &[(64, 64), (32, 32), (16, 16), (16, 8)],
+    let others = match (settings.atom, settings.tile) {
+        (Atom::Wgmma(..), Some(tile)) => nearest_group_parts(tile, atom, part),
+        _ => vec![(64, 64), (32, 32), (16, 16), (16, 8)],
     };
-    for (m, n) in near.into_iter().chain(others.iter().copied()) {
+    for (m, n) in near.into_iter().chain(others) {
         let text = format!("warp({m}, {n})");
         finding.set(&text, format!("{text} is"));
     }
+}
+
+/// The parts of a tile that a warp group can compute by instructions of the shape `atom`: it divides them, and they divide
+/// the tile.
+pub(super) fn group_parts(tile: TileClause, atom: Extent2) -> Vec<Extent2> {
+    // No block has more warp groups along one extent.
+    let most = MAX_THREADS / WARP_GROUP;
+    let parts = |whole: u32, atom: u32| {
+        let part = move |count: &u32| whole.is_multiple_of(*count) && (whole / count).is_multiple_of(atom.max(1));
+        (1..=most).filter(part).map(move |count| whole / count)
+    };
+    parts(tile.m, atom.m).flat_map(|m| parts(tile.n, atom.n).map(move |n| Extent2 { m, n })).collect()
+}
+
+/// The same, nearest to `part` first.
+fn nearest_group_parts(tile: TileClause, atom: Extent2, part: Extent2) -> Vec<(u32, u32)> {
+    let mut all = group_parts(tile, atom);
+    all.sort_by_key(|of| u64::from(of.m.abs_diff(part.m)) + u64::from(of.n.abs_diff(part.n)));
+    all.into_iter().map(|part| (part.m, part.n)).collect()
 }
 
 /// Each warp group computes what `warp` says; without it, 64 rows of the tile, or several blocks of 64 rows if there are
@@ -204,8 +222,9 @@ fn divided(
     }
     if !group.m.is_multiple_of(atom.m) || !group.n.is_multiple_of(atom.n) {
         not_of_atoms(settings, group, atom, findings);
+    } else {
+        divides(settings, (Key::Warp, group), (Key::Tile, whole), findings);
     }
-    divides(settings, (Key::Warp, group), (Key::Tile, whole), findings);
     warp_depth(settings, warp, tile, findings);
     (findings.list.len() == before).then_some(group)
 }
@@ -330,6 +349,12 @@ fn divides(settings: &Settings, part: (Key, Extent2), whole: (Key, Extent2), fin
     );
     let finding = findings.error("divide", part_key, &[whole_key], message);
     let name = crate::table::of(part_key).name;
+    if let (Key::Warp, Atom::Wgmma(_, columns, _), Some(tile)) = (part_key, settings.atom, settings.tile) {
+        for (m, n) in nearest_group_parts(tile, Extent2 { m: GROUP_ROWS, n: columns }, part) {
+            let text = format!("{name}({m}, {n})");
+            finding.set(&text, format!("{text} does"));
+        }
+    }
     for m in divisors_near(whole.m, part.m) {
         for n in divisors_near(whole.n, part.n) {
             let text = format!("{name}({m}, {n})");
