@@ -35,9 +35,7 @@ pub(super) fn share_of_boxes(placement: &Placement, dtype: DType, sharers: u32, 
     };
     // A single box needs no aligned end.
     let only = |rows: u32| rows == slow && panels == 1 && sharers <= 1;
-    let whole = |rows: &u32| {
-        slow.is_multiple_of(*rows) && (only(*rows) || (rows * row_bytes).is_multiple_of(align))
-    };
+    let whole = |rows: &u32| slow.is_multiple_of(*rows) && (only(*rows) || (rows * row_bytes).is_multiple_of(align));
     let share = |rows: u32| BoxShare::of(panels, slow / rows, sharers);
     let legal = || (1..=slow.min(most)).rev().filter(whole);
     let equal = legal().find(|rows| share(*rows).is_some_and(|share| share.extra == 0));

@@ -128,7 +128,7 @@ fn boxes(settings: &Settings, input: &Input, findings: &mut Findings) {
     }
     let name = if input.side == Side::A { "A" } else { "B" };
     let message = format!(
-        "{}: {name}'s tile of {} rows in {} panels has no boxes for each of {sharers} blocks",
+        "{}: {name}'s tile of {} rows in {} panels has fewer boxes than the {sharers} blocks that share it",
         settings.text(Key::Multicast, "multicast"),
         placement.slow_extent,
         placement.panels()

@@ -12,12 +12,10 @@ use crate::target::{MAX_REGISTERS, MAX_THREADS, WARP_GROUP, registers_per_thread
 use crate::terms::Extent2;
 
 /// The clauses that fix the limit and the accumulators.
-const DEPENDS: [Key; 7] =
-    [Key::Thread, Key::Tile, Key::Warp, Key::Types, Key::Spills, Key::Specialize, Key::Registers];
+const DEPENDS: [Key; 7] = [Key::Thread, Key::Tile, Key::Warp, Key::Types, Key::Spills, Key::Specialize, Key::Registers];
 
 /// The clauses that fix the registers of one instruction.
-const INSTRUCTION_DEPENDS: [Key; 6] =
-    [Key::Atom, Key::Tile, Key::Warp, Key::Types, Key::Specialize, Key::BlocksPerSm];
+const INSTRUCTION_DEPENDS: [Key; 6] = [Key::Atom, Key::Tile, Key::Warp, Key::Types, Key::Specialize, Key::BlocksPerSm];
 
 /// Accumulators and overhead registers ([`besides`]) must fit into a thread's limit, unless the schedule has
 /// `spills(allow)`. Those of one `wgmma` must fit in any case: ptxas cannot spill them.

@@ -150,8 +150,12 @@ fn consumers(settings: &Settings, clause: SpecializeClause, geometry: &Geometry,
         },
         count(geometry.threads, "thread")
     );
-    let finding =
-        findings.error("specialize-consumers", Key::Specialize, &[Key::Tile, Key::Thread, Key::Warp, Key::Atom], message);
+    let finding = findings.error(
+        "specialize-consumers",
+        Key::Specialize,
+        &[Key::Tile, Key::Thread, Key::Warp, Key::Atom],
+        message,
+    );
     // Warp groups share the tile's rows, 64 at a time.
     let blocks = settings.tile.map_or(0, |tile| tile.m / GROUP_ROWS);
     if let (Atom::Wgmma(_, columns, _), Some(tile), Some(_)) = (settings.atom, settings.tile, settings.warp) {
