@@ -100,7 +100,7 @@ clauses! {
     ///
     /// With `atom(wgmma)` it is what one warp group computes: a multiple of 64 rows and of the instruction's columns. So warp
     /// groups can divide a tile along m, along n or both, and their number follows: `tile(192, 208, 64); warp(192, 104)` has
-    /// two. Wide parts read less of A and B from shared memory per product. Ping-pong consumers compute whole tiles.
+    /// two, although 192 rows are three times 64. Ping-pong consumers compute whole tiles.
     warp Warp {
         syntax: "warp(m, n)",
         summary: "what one warp computes",
