@@ -13,7 +13,7 @@ pub struct Mechanism {
 }
 
 /// All of them, from threads that multiply by themselves to groups, planes and plans of launches.
-pub const MECHANISMS: [Mechanism; 27] = [
+pub const MECHANISMS: [Mechanism; 28] = [
     of("naive", "operands from global memory"),
     of("thread_2d", "fragments that each product reads again"),
     of("vectorized_bf16", "elements of 16 bits on FMA units"),
@@ -29,6 +29,7 @@ pub const MECHANISMS: [Mechanism; 27] = [
     of("tma_stream_k", "stream-K"),
     of("nn_64x128_tma", "operands packed for TMA, D stored by TMA"),
     of("wgmma_specialized", "products of a warp group, a producer warp"),
+    of("wgmma_warp_groups", "a tile divided among warp groups along n"),
     of("wgmma_pingpong", "warp groups that take turns"),
     of("wgmma_cluster", "a cluster with multicast"),
     of("wgmma_lent", "the tile of D in stages of the pipeline"),

@@ -4,9 +4,9 @@ use std::fmt::{self, Display, Formatter};
 
 use crate::clause::{ALL_PRODUCTS, Atom, size};
 use crate::epilogue::Axis;
-use crate::plan::{CopyPlan, Emulate, Exchange, LentSlots, OperandPlan, Placement, Plan, Variant};
+use crate::plan::{CopyPlan, Emulate, Exchange, Geometry, LentSlots, OperandPlan, Placement, Plan, Variant};
 use crate::suggest::count;
-use crate::target::WARP;
+use crate::target::{WARP, WARP_GROUP};
 use crate::terms::{Along, Extent2, Fast, Load, Operand, Operands, Param, Side, Swizzle, Tail, Wave};
 use crate::types::{Orientation, Problem};
 use crate::words::Word;
@@ -174,7 +174,16 @@ impl Plan {
             // Tensor cores read shared memory; threads read no fragments.
             Atom::Wgmma(_, columns, depth) => {
                 let of_planes = if self.planes_in_slot > 1 { self.pairs() as u32 } else { 1 };
-                let products = of_planes * (self.block.k / depth) * (self.block.n / columns);
+                let Geometry { region, regions, .. } = self.geometry;
+                // A region is what one of the four warps of a group computes.
+                let rows = if regions.n > 1 {
+                    let rows = region.m * WARP_GROUP / WARP;
+                    table.row("warp group", format!("{rows} x {} of the tile, in pieces of 64 x {columns}", region.n));
+                    rows / 64
+                } else {
+                    1
+                };
+                let products = of_planes * (self.block.k / depth) * (region.n / columns) * rows;
                 let products = if products == 1 { "1 product".into() } else { format!("{products} products") };
                 table.row("multiply", format!("{products} of each warp group per K-tile, from shared memory"));
             }

@@ -296,15 +296,20 @@ impl Plan {
     }
 
     /// The writes of one tile of D as 8 x 8 matrices: four per instruction, 16 rows by 16 columns; two at the end of an
-    /// odd number of eight-column groups.
+    /// odd number of eight-column groups of a warp or, if lines of D run along n, of a panel.
     fn d_matrices(&self, staged: &StagedTile, sides: [Side; 2]) -> Passes {
         let Geometry { region, .. } = self.geometry;
         let mut total = Passes::default();
+        let panel = if sides[0] == Side::A { staged.pitch.min(region.n) } else { region.n };
+        let in_panel = |panel_start: u32| {
+            let end = region.n.min(panel_start + panel);
+            (panel_start..end).step_by(16).map(move |col| (col, if end - col >= 16 { WARP } else { WARP / 2 }))
+        };
+        let blocks: Vec<(u32, u32)> = (0..region.n).step_by(panel.max(1) as usize).flat_map(in_panel).collect();
         for warp in warps(self.geometry.threads) {
             let origin = [Side::A, Side::B].map(|side| own(&self.geometry, warp.start, side));
             for row in (0..region.m).step_by(16) {
-                for col in (0..region.n).step_by(16) {
-                    let lanes = if region.n - col >= 16 { WARP } else { WARP / 2 };
+                for &(col, lanes) in &blocks {
                     let offsets = (0..lanes).map(|lane| {
                         let (line, below, right) = (lane % 8, lane / 8 % 2 * 8, lane / 16 * 8);
                         let [down, along] = if sides[0] == Side::A { [line, 0] } else { [0, line] };

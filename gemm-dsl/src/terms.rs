@@ -347,35 +347,38 @@ pub enum Reduce {
     Cluster,
 }
 
-/// One block's share of a K-tile's TMA boxes, if several blocks start equal shares: the same number of boxes in each of
-/// some panels.
+/// One block's share of a K-tile's TMA boxes, if several blocks start them: the same number of boxes in each of some
+/// panels. If a panel's boxes do not divide evenly, the first blocks start one more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BoxShare {
     /// Panels with boxes of this block.
     pub panels: u32,
-    /// Its boxes per panel.
+    /// Its boxes per panel, without an additional one.
     pub per_panel: u32,
+    /// The number of blocks that start one more box of each panel: one of its last boxes.
+    pub extra: u32,
 }
 
 impl BoxShare {
-    /// Divides `panels` panels of `per_panel` boxes among blocks: whole panels, part of one panel, or the same part of
-    /// every panel. `None`: no such equal shares exist.
+    /// Divides `panels` panels of `per_panel` boxes among blocks: whole panels, part of one panel, or part of every panel.
+    /// Shares are equal where possible. `None`: there are fewer boxes than blocks.
     pub fn of(panels: u32, per_panel: u32, sharers: u32) -> Option<BoxShare> {
+        let sharers = sharers.max(1);
         let all = panels * per_panel;
-        let share = all / sharers.max(1);
-        if all.is_multiple_of(sharers.max(1)) && share > 0 {
+        let (share, extra) = (all / sharers, 0);
+        if all.is_multiple_of(sharers) && share > 0 {
             if share.is_multiple_of(per_panel) {
-                return Some(BoxShare { panels: share / per_panel, per_panel });
+                return Some(BoxShare { panels: share / per_panel, per_panel, extra });
             }
             if per_panel.is_multiple_of(share) {
-                return Some(BoxShare { panels: 1, per_panel: share });
+                return Some(BoxShare { panels: 1, per_panel: share, extra });
             }
         }
-        let part = per_panel / sharers.max(1);
-        (part > 0 && per_panel.is_multiple_of(sharers)).then_some(BoxShare { panels, per_panel: part })
+        let (part, extra) = (per_panel / sharers, per_panel % sharers);
+        (part > 0).then_some(BoxShare { panels, per_panel: part, extra })
     }
 
-    /// The number of boxes per block.
+    /// The number of boxes that every block starts.
     pub fn boxes(self) -> u32 {
         self.panels * self.per_panel
     }
@@ -386,7 +389,7 @@ mod tests {
     use super::BoxShare;
 
     #[test]
-    fn boxes_are_shared_equally_or_not_at_all() {
+    fn boxes_are_shared_as_equally_as_possible() {
         let share = |panels, per_panel, sharers| {
             BoxShare::of(panels, per_panel, sharers).map(|share| (share.panels, share.per_panel))
         };
@@ -394,7 +397,7 @@ mod tests {
         assert_eq!(share(1, 2, 2), Some((1, 1)), "part of one panel");
         assert_eq!(share(2, 2, 4), Some((1, 1)), "part of one of two panels");
         assert_eq!(share(3, 2, 2), Some((3, 1)), "the same part of every panel");
-        assert_eq!(share(3, 1, 2), None);
-        assert_eq!(share(1, 3, 2), None);
+        assert_eq!(share(3, 1, 2), None, "fewer boxes in a panel than blocks");
+        assert_eq!(BoxShare::of(1, 5, 2), Some(BoxShare { panels: 1, per_panel: 2, extra: 1 }), "one block starts 3");
     }
 }

@@ -54,6 +54,7 @@ const HALVES: &str = "types(bf16); tile(64, 64, 64); atom(wgmma(64, 32, 16)); lo
 
 const TALL: &str = "types(bf16); tile(256, 128, 64); atom(wgmma(64, 64, 16)); load(tma); stages(2); \
                     specialize(producers = 1, consumers = 2)";
+const DIVIDED: &str = "types(bf16); tile(128, 64, 64); warp(64, 32); atom(wgmma(64, 32, 16)); load(tma); stages(2)";
 const MATRICES: &str = "types(bf16); tile(64, 64, 32); warp(32, 32); atom(mma(16, 8, 16)); load(cp_async); stages(3); \
                         store(staged); target(sm_90)";
 const CUT: &str = "types(bf16); tile(64, 96, 32); warp(32, 24); atom(mma(16, 8, 16)); load(tma); stages(3); store(tma)";
@@ -114,6 +115,19 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     // Rows of several products of a warp group.
     (TALL, "2:n64 2:m64", "2:m64 2:n64", "not held as `wgmma` with 64 columns leaves them, in each of 2 warp groups"),
     (TALL, "4:m16 2:m128", "2:m128 4:m16", "not held as `wgmma` with 64 columns leaves them"),
+    // Warp groups that divide a tile along both extents.
+    (
+        DIVIDED,
+        "2:n32 2:m64",
+        "2:m64 2:n32",
+        "not held as `wgmma` with 32 columns leaves them, in each of 4 warp groups",
+    ),
+    (
+        DIVIDED,
+        "by wgmma n 32",
+        "by wgmma n 16",
+        "not held as `wgmma` with 16 columns leaves them, in each of 4 warp groups",
+    ),
     // Matrices of D.
     (MATRICES, "stage acc by matrices", "stage acc width 2", ""),
     (MATRICES, "stage acc by matrices", "stage acc by rows", "expected `matrices`, found `rows`"),

@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use ptx_gemm_dsl::target::{SWIZZLED_ROWS, WARP_GROUP};
-use ptx_gemm_dsl::terms::{Fast, Side, Swizzle};
+use ptx_gemm_dsl::terms::{Extent2, Fast, Side, Swizzle};
 use ptx_gemm_dsl::types::Batch;
 
 use super::pipeline::Pipeline;
@@ -36,7 +36,7 @@ impl<'a> Lowering<'a> {
     ) -> Lowered<()> {
         let described = match self.described.take() {
             Some(described) => described,
-            None => self.descriptors(pipeline, fetches)?,
+            None => self.descriptors(pipeline, fetches, (acc, columns))?,
         };
         let [(a, fast_a), (b, fast_b)] = described;
         let depth = WGMMA_DEPTH_BYTES / self.program.element(Side::A).bytes();
@@ -60,7 +60,7 @@ impl<'a> Lowering<'a> {
         if !follows {
             self.b.push(KernelOp::FenceProducts);
         }
-        let parts = (self.program.block.n / columns) as usize;
+        let parts = (self.warp_groups(acc, columns)?.0.n / columns) as usize;
         let held_by = |columns: u32| (columns / 2 / self.types.per_register()) as usize;
         let (of_product, written) = (held_by(columns), held_by(multiplied));
         for k in steps.clone().step_by(depth as usize) {
@@ -95,33 +95,58 @@ impl<'a> Lowering<'a> {
         let Some(Statement { op: Op::Steps { fetches, multiply, .. }, .. }) = next.filter(|_| left) else {
             return Ok(());
         };
-        if let Instruction::Wgmma { .. } = multiply.by {
-            self.described = Some(self.descriptors(pipeline, fetches)?);
+        if let Instruction::Wgmma { columns, .. } = multiply.by {
+            self.described = Some(self.descriptors(pipeline, fetches, (multiply.acc, columns))?);
         }
         Ok(())
     }
 
-    /// The descriptors of A and B.
-    fn descriptors(&mut self, pipeline: &Pipeline<'a>, fetches: &[(Fetch, Note)]) -> Lowered<[(Expr, Fast); 2]> {
-        Ok([self.descriptor(pipeline, fetches, Side::A)?, self.descriptor(pipeline, fetches, Side::B)?])
+    /// What each warp group computes, and the number of warp groups along m and n.
+    fn warp_groups(&self, acc: usize, columns: u32) -> Lowered<(Extent2, Extent2)> {
+        let groups = self.program.accumulators.get(acc).and_then(|acc| acc.map.warp_groups(columns));
+        groups.ok_or_else(|| broken("the accumulators are not those of warp groups"))
     }
 
-    /// The descriptor of an operand's tile in the slot that was waited for, starting at the warp group's first row, and
-    /// the tile's contiguous dimension.
-    fn descriptor(&mut self, pipeline: &Pipeline<'a>, fetches: &[(Fetch, Note)], side: Side) -> Lowered<(Expr, Fast)> {
+    /// The descriptors of A and B for products with `columns` columns that are added to the accumulators `acc`.
+    fn descriptors(
+        &mut self,
+        pipeline: &Pipeline<'a>,
+        fetches: &[(Fetch, Note)],
+        (acc, columns): (usize, u32),
+    ) -> Lowered<[(Expr, Fast); 2]> {
+        let (part, groups) = self.warp_groups(acc, columns)?;
+        let group = || self.tid.clone() / WARP_GROUP;
+        // Neighbouring warp groups are neighbours along n.
+        let of_a = match (groups.m, groups.n) {
+            (1, _) => None,
+            (_, 1) => Some(group()),
+            (_, n) => Some(group() / n),
+        };
+        let of_b = match (groups.m, groups.n) {
+            (_, 1) => None,
+            (1, _) => Some(group()),
+            (_, n) => Some(group() % n),
+        };
+        Ok([
+            self.descriptor(pipeline, fetches, (Side::A, of_a, part.m))?,
+            self.descriptor(pipeline, fetches, (Side::B, of_b, part.n))?,
+        ])
+    }
+
+    /// The descriptor of an operand's tile in the slot that was waited for, and the tile's contiguous dimension. It starts
+    /// at the first row of A or column of B of the warp group: part number `part`, each of `extent`.
+    fn descriptor(
+        &mut self,
+        pipeline: &Pipeline<'a>,
+        fetches: &[(Fetch, Note)],
+        (side, part, extent): (Side, Option<Expr>, u32),
+    ) -> Lowered<(Expr, Fast)> {
         let (buffer, note) = self.described(fetches, side)?;
         let index = self.program.buffers.iter().position(|of| of.name == buffer.name).unwrap_or(0);
         let slot = self.program.ring_of(index).and_then(|ring| pipeline.rings[ring].read.clone());
         let slot = slot.ok_or_else(|| broken(format!("{} is not read through a ring", buffer.name)))?;
         self.b.origin_at(Site::Descriptor, note, &format!("matrix descriptor of {} in the slot", letter(side)));
-        let own = match side {
-            Side::A if self.threads > WARP_GROUP => {
-                let group = self.tid.clone() / WARP_GROUP;
-                let rows = self.program.block.m * WARP_GROUP / self.threads;
-                group * self.distance(buffer, side, (rows, 0))
-            }
-            Side::A | Side::B => Expr::Const(0),
-        };
+        let own = part.map_or(Expr::Const(0), |part| part * self.distance(buffer, side, (extent, 0)));
         let address = Expr::SharedBase + buffer.offset_bytes + slot + own;
         // An expression's bound counts from the start of shared memory, but a quotient needs the bound of the address
         // itself. In a cluster the upper bits of the address are the rank of the block.

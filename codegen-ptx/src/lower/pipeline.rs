@@ -96,12 +96,21 @@ pub(super) struct Boxed {
     pub(super) share: Option<Share>,
 }
 
+/// A box of each panel that a block starts if `starts` holds: its first row in the tile, and its byte offset in the panel.
+pub(super) struct OneMore {
+    pub(super) starts: Reg,
+    pub(super) first: Expr,
+    pub(super) bytes: Expr,
+}
+
 /// The boxes of a buffer that a block starts for its cluster.
 pub(super) struct Share {
     /// Bit r: block r of the cluster gets them.
     pub(super) blocks: Reg,
-    /// The boxes that this block starts.
+    /// The boxes that every block starts.
     pub(super) of: BoxShare,
+    /// One more box of each panel that only some blocks start.
+    pub(super) more: Option<OneMore>,
     /// First column, along the contiguous dimension, and first row in the tile of the first of these boxes.
     pub(super) column: Expr,
     pub(super) first: Expr,

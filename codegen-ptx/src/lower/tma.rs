@@ -9,7 +9,7 @@ use ptx_gemm_dsl::target::WARP;
 use ptx_gemm_dsl::terms::{BoxShare, Extent2, Fast, Param, Side};
 use ptx_gemm_dsl::types::Batch;
 
-use super::pipeline::{Boxed, Boxes, Pipeline, Share};
+use super::pipeline::{Boxed, Boxes, OneMore, Pipeline, Share};
 use super::planes::Place;
 use super::{Lowered, Lowering, WorkTile, broken, letter, misplaced};
 use crate::kernel::{Address, Arrival, Expr, Guard, Op as KernelOp, Reg};
@@ -124,6 +124,7 @@ impl<'a> Lowering<'a> {
         let blocks = self.b.set_reg(bits);
         let per_panel = tile.rows() / rows;
         let of = BoxShare::of(tile.panels(), per_panel, sharers)?;
+        let more = (of.extra > 0).then(|| self.one_more(tile, rows, (&own, of, sharers)));
         let shares = per_panel / of.per_panel;
         let (panel, before) = if of.per_panel == per_panel {
             (own * of.panels, Expr::Const(0))
@@ -139,7 +140,17 @@ impl<'a> Lowering<'a> {
         let (panel, first) = (self.b.set(panel), self.b.set(first));
         let column = self.b.set(panel.clone() * tile.pitch);
         let bytes = self.b.set((panel * tile.rows() + first.clone()) * row_bytes);
-        Some(Share { blocks, of, column, first, bytes })
+        Some(Share { blocks, of, more, column, first, bytes })
+    }
+
+    /// One of the last boxes of each panel, which the first blocks of those that share start: `own` is this block's rank.
+    fn one_more(&mut self, tile: &Buffer, rows: u32, (own, of, sharers): (&Expr, BoxShare, u32)) -> OneMore {
+        let row_bytes = tile.panel_row() * self.program.element(tile.side).bytes();
+        let starts = self.b.set_reg(self.tid.clone().lt(1u32).and(own.clone().lt(of.extra)));
+        let first = (own.clone().min(Expr::from(of.extra - 1)) + sharers * of.per_panel) * rows;
+        let first = self.b.set(first);
+        let bytes = self.b.set(first.clone() * row_bytes);
+        OneMore { starts, first, bytes }
     }
 
     /// Lowers the statements from an `acquire` to its `commit`.
@@ -255,7 +266,8 @@ impl<'a> Lowering<'a> {
             Fast::Mn => (operand.own.clone(), k.clone()),
         };
         let per_panel = operand.all_rows / operand.rows;
-        let mut boxes = BoxShare { panels: operand.panels, per_panel };
+        let mut boxes = BoxShare { panels: operand.panels, per_panel, extra: 0 };
+        let (start, across_all) = (to.clone(), across.clone());
         if let Some(share) = &operand.share {
             to = to + share.bytes.clone();
             (along, across) = (along + share.column.clone(), across + share.first.clone());
@@ -280,6 +292,17 @@ impl<'a> Lowering<'a> {
                 base: self.b.set_reg(base),
                 offset: i64::from((panel * operand.all_rows + fixed) * operand.row_bytes),
             };
+            self.b.push(KernelOp::CopyBox { to: address, map: operand.map, at, barrier, blocks, guard });
+        }
+        let Some(more) = operand.share.as_ref().and_then(|share| share.more.as_ref()) else { return };
+        let to = self.b.set(start + more.bytes.clone());
+        for panel in 0..boxes.panels {
+            let outer = across_all.clone() + more.first.clone();
+            let coordinates = [Some(along.clone() + panel * tile.pitch), Some(outer), matrix.clone()];
+            let at = coordinates.into_iter().flatten().map(|coordinate| self.b.set_reg(coordinate)).collect();
+            let offset = i64::from(panel * operand.all_rows * operand.row_bytes);
+            let address = Address { base: self.b.set_reg(to.clone()), offset };
+            let guard = Some(Guard { pred: more.starts, expect: true });
             self.b.push(KernelOp::CopyBox { to: address, map: operand.map, at, barrier, blocks, guard });
         }
     }

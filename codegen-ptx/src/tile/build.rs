@@ -21,14 +21,14 @@ use std::sync::Arc;
 
 use ptx_gemm_dsl::clause::Atom;
 use ptx_gemm_dsl::plan::{CopyPlan, Emulate, Geometry, OperandPlan, Plan, Variant};
-use ptx_gemm_dsl::target::WARP_GROUP;
+use ptx_gemm_dsl::target::{WARP, WARP_GROUP};
 use ptx_gemm_dsl::terms::{Along, Extent2, Fast, Load, Operands, Pace, Reads, Reduce, Side, SplitK};
 use ptx_gemm_dsl::types::{Layout, Problem};
 
 use super::{
     Arrival, Barrier, Buffer, Digit, Division, Empty, Exchange, Fetch, Full, Hold, Index, Instruction, Map, Module,
     Mover, Multiply, Note, Op, Program, ReadC, Ring, Role, Scheduler, Source, Span, Stage, StagePlace, Stager,
-    Statement, WGMMA_ROWS, Walk, Writer,
+    Statement, Walk, Writer,
 };
 
 /// The programs of a plan, one for each of its variants.
@@ -58,12 +58,11 @@ pub fn map(plan: &Plan) -> Map {
             Map::new(map.thread, map.warp, map.element)
         }
         Atom::Wgmma(_, columns, _) => {
-            let mut map = Map::m64(columns);
-            let groups = plan.geometry.threads / WARP_GROUP;
-            let rows = plan.block.m / groups;
-            map.warp.push(Digit::m(groups, rows));
-            map.element.extend([Digit::n(plan.block.n / columns, columns), Digit::m(rows / WGMMA_ROWS, WGMMA_ROWS)]);
-            Map::new(map.thread, map.warp, map.element)
+            let Geometry { regions, region, .. } = plan.geometry;
+            // A region is what one of the four warps of a group computes.
+            let warps = WARP_GROUP / WARP;
+            let part = Extent2 { m: region.m * warps, n: region.n };
+            Map::m64s(columns, part, Extent2 { m: regions.m / warps, n: regions.n })
         }
     }
 }

@@ -4,6 +4,10 @@
 //! first. Each digit moves by a number of rows or columns. `16:n8 16:m8` means that 16 threads are next to each other,
 //! 8 columns apart, and 16 such rows of threads are 8 rows apart.
 
+use ptx_gemm_dsl::terms::Extent2;
+
+use super::WGMMA_ROWS;
+
 /// One digit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Digit {
@@ -62,6 +66,32 @@ impl Map {
             vec![Digit::m(4, 16)],
             vec![Digit::n(2, 1), Digit::m(2, 8), Digit::n(n / 8, 8)],
         )
+    }
+
+    /// The accumulators of `wgmma` with m64nN in `groups` warp groups that each compute `part`: several instructions,
+    /// first along n, then along m. Neighbouring warp groups are neighbours along n.
+    pub fn m64s(n: u32, part: Extent2, groups: Extent2) -> Map {
+        let mut map = Map::m64(n);
+        map.warp.extend([Digit::n(groups.n, part.n), Digit::m(groups.m, part.m)]);
+        map.element.extend([Digit::n(part.n / n, n), Digit::m(part.m / WGMMA_ROWS, WGMMA_ROWS)]);
+        Map::new(map.thread, map.warp, map.element)
+    }
+
+    /// The part of the tile that each warp group computes, and the number of warp groups along m and n, if these are
+    /// the accumulators of `wgmma` with m64nN.
+    pub fn warp_groups(&self, n: u32) -> Option<(Extent2, Extent2)> {
+        let atom = Map::m64(n);
+        let of_warps = self.warp.strip_prefix(atom.warp.as_slice())?;
+        let of_registers = self.element.strip_prefix(atom.element.as_slice())?;
+        let (mut part, mut groups) = (Extent2 { m: WGMMA_ROWS, n }, Extent2 { m: 1, n: 1 });
+        for digit in of_registers {
+            let extent = if digit.m > 0 { &mut part.m } else { &mut part.n };
+            *extent = extent.checked_mul(digit.extent)?;
+        }
+        for digit in of_warps {
+            *(if digit.m > 0 { &mut groups.m } else { &mut groups.n }) = digit.extent;
+        }
+        (*self == Map::m64s(n, part, groups)).then_some((part, groups))
     }
 
     /// Number of threads that share the tile; saturates.

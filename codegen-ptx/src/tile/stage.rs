@@ -1,7 +1,9 @@
 //! The stage of D in shared memory: its position, and the copy of C to it.
 
+use std::ops::Range;
+
 use ptx_gemm_dsl::terms::Swizzle;
-use ptx_gemm_dsl::types::DType;
+use ptx_gemm_dsl::types::{DType, Layout};
 
 use super::{Note, Turn};
 
@@ -71,6 +73,20 @@ impl Stage {
     /// Bytes from the first element of a tile with these lines to element `element` of line `line`, before the swizzle.
     pub fn distance(&self, lines: Lines, dtype: DType, (line, element): (u32, u32)) -> u32 {
         ((element / self.pitch * lines.count + line) * self.pitch + element % self.pitch) * dtype.bytes()
+    }
+
+    /// The columns of a thread that each `stmatrix` stores: those of two neighbouring matrices, or of one where a panel or
+    /// the warp's part ends. `cols` are the thread's columns relative to its first one, two in each matrix.
+    pub fn blocks(&self, cols: &[u32], layout: Layout) -> Vec<Range<usize>> {
+        let panel = |col: u32| if layout == Layout::Row { col / self.pitch.max(1) } else { 0 };
+        let (mut blocks, mut first) = (Vec::new(), 0);
+        while first < cols.len() {
+            let same = |next: &usize| *next < cols.len() && panel(cols[*next]) == panel(cols[first]);
+            let next = if same(&(first + 2)) { first + 4 } else { first + 2 };
+            blocks.push(first..next.min(cols.len()));
+            first = next;
+        }
+        blocks
     }
 
     /// Size in bytes for a tile with these lines.

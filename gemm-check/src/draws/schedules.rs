@@ -458,13 +458,15 @@ fn of_warp_groups() -> impl Strategy<Value = String> {
         maybe(60, of(&EPILOGUES)),
         maybe(15, of(&["batch(strided)", "batch(grouped)"])),
     );
-    (tile, staging, problem, others(), (maybe(30, of(&CLUSTERS)), emulated(30))).prop_map(
+    // Which divisors of the instructions along m and n are the numbers of warp groups.
+    let divided = maybe(40, (of(&[0, 1]), of(&[1, 0, 2])));
+    (tile, staging, problem, others(), (maybe(30, of(&CLUSTERS)), emulated(30), divided)).prop_map(
         |(
             (groups, columns, parts, depth),
-            (stages, roles, orders, pace),
+            (stages, mut roles, orders, pace),
             problem,
             mut others,
-            (clusters, emulated),
+            (clusters, emulated, divided),
         )| {
             let (types, layouts, epilogue, batch) = problem;
             let batch = batch_of(batch, emulated.is_some());
@@ -480,12 +482,22 @@ fn of_warp_groups() -> impl Strategy<Value = String> {
             }
             // A single warp group computes all rows of its tile.
             let groups = if pingpong && groups * n > most { 1 } else { groups };
+            let by = divided.map(|(m, n_of)| match pingpong {
+                true => (1, 1),
+                false => (divisor(groups, m), divisor(n / columns, n_of)),
+            });
+            let by = by.filter(|(m, by_n)| m * by_n <= 4 && groups / m * n / by_n <= most);
+            if let (Some(_), false, Some(roles)) = (by, pingpong, &mut roles) {
+                // The number of warp groups follows from `warp`.
+                *roles = roles.replace(", consumers = 1", "");
+            }
             let mut clauses = vec![
                 format!("types({types})"),
                 format!("tile({}, {n}, {depth})", 64 * groups),
                 format!("atom(wgmma(64, {columns}, 16))"),
                 format!("load(tma); stages({stages})"),
             ];
+            clauses.extend(by.map(|(m, by_n)| format!("warp({}, {})", 64 * groups / m, n / by_n)));
             clauses.extend(emulated.map(|(emulate, _)| emulate.to_string()));
             let epilogue = epilogue.map(|epilogue| format!("epilogue({epilogue})"));
             clauses.extend([roles, orders, pace, layouts, epilogue, batch.map(str::to_string)].into_iter().flatten());

@@ -24,7 +24,8 @@ pub(super) fn widest(bound: u32, dtype: DType, runs: &[u32]) -> u32 {
 }
 
 /// Rows of one TMA box of a K-tile, as many as possible up to `most`. Boxes have the same size and begin at legal TMA
-/// addresses; each issuing block gets an equal [`BoxShare`]. `None`: no such box exists.
+/// addresses; each issuing block gets an equal [`BoxShare`] if there are boxes with equal shares. `None`: no such box
+/// exists.
 pub(super) fn share_of_boxes(placement: &Placement, dtype: DType, sharers: u32, most: u32) -> Option<u32> {
     let (slow, panels) = (placement.slow_extent, placement.panels());
     let row_bytes = placement.pitch.min(placement.fast_extent) * dtype.bytes();
@@ -34,10 +35,11 @@ pub(super) fn share_of_boxes(placement: &Placement, dtype: DType, sharers: u32, 
     };
     // A single box needs no aligned end.
     let only = |rows: u32| rows == slow && panels == 1 && sharers <= 1;
-    (1..=slow.min(most)).rev().filter(|rows| slow.is_multiple_of(*rows)).find(|rows| {
-        BoxShare::of(panels, slow / rows, sharers.max(1)).is_some()
-            && (only(*rows) || (rows * row_bytes).is_multiple_of(align))
-    })
+    let whole = |rows: &u32| slow.is_multiple_of(*rows) && (only(*rows) || (rows * row_bytes).is_multiple_of(align));
+    let share = |rows: u32| BoxShare::of(panels, slow / rows, sharers);
+    let legal = || (1..=slow.min(most)).rev().filter(whole);
+    let equal = legal().find(|rows| share(*rows).is_some_and(|share| share.extra == 0));
+    equal.or_else(|| legal().find(|rows| share(*rows).is_some()))
 }
 
 /// Elements in 16 bytes: the TMA granularity of addresses, strides and box rows.

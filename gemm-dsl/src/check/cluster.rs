@@ -119,7 +119,7 @@ fn ring(settings: &Settings, findings: &mut Findings) {
         .remove("multicast", "leave multicast out");
 }
 
-/// Each block that shares an operand issues the same number of its boxes.
+/// Each block that shares an operand starts some of its boxes.
 fn boxes(settings: &Settings, input: &Input, findings: &mut Findings) {
     let sharers = settings.sharers(input.side);
     let Some(placement) = input.placement.filter(|_| sharers > 1) else { return };
@@ -128,7 +128,7 @@ fn boxes(settings: &Settings, input: &Input, findings: &mut Findings) {
     }
     let name = if input.side == Side::A { "A" } else { "B" };
     let message = format!(
-        "{}: {sharers} blocks cannot start equally many boxes of {name}'s tile of {} rows in {} panels",
+        "{}: {name}'s tile of {} rows in {} panels has fewer boxes than the {sharers} blocks that share it",
         settings.text(Key::Multicast, "multicast"),
         placement.slow_extent,
         placement.panels()

@@ -164,15 +164,14 @@ fn volatile_reads(settings: &Settings, findings: &mut Findings) {
 fn fma_only(settings: &Settings, findings: &mut Findings) {
     let fixed = [Key::Thread, Key::Fragment, Key::Lanes].map(|key| (key, "fixes what a thread computes"));
     let steps = [Key::Operands, Key::Unroll, Key::Order].map(|key| (key, "multiplies whole K-tiles by matrices"));
-    let read = [Key::Warp, Key::Prefetch]
-        .map(|key| (key, "multiplies tiles in shared memory, and reads no fragments"))
+    let read = [(Key::Prefetch, "multiplies tiles in shared memory, and reads no fragments")]
         .into_iter()
         .filter(|_| matches!(settings.atom, Atom::Wgmma(..)));
     for (key, why) in fixed.into_iter().chain(steps).chain(read) {
         if let Some(clause) = settings.get(key) {
             let name = clause.name();
             // `mma` multiplies fragments, too.
-            let atoms = if matches!(key, Key::Warp | Key::Prefetch) { "atom(fma) and atom(mma)" } else { "atom(fma)" };
+            let atoms = if key == Key::Prefetch { "atom(fma) and atom(mma)" } else { "atom(fma)" };
             let message = format!("{clause} is for {atoms}: atom({}) {why}", settings.atom);
             // The atom may be the mistake: the fix that leaves fewer errors wins.
             findings

@@ -34,7 +34,7 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
     }
     let share = |part: u32| total(geometry.thread) / u64::from(part);
     match (settings.atom, settings.warp, settings.tile) {
-        (Atom::Mma(..), Some(warp), _) => {
+        (Atom::Mma(..) | Atom::Wgmma(..), Some(warp), _) => {
             for (m, n) in [(1, 2), (2, 1), (2, 2), (4, 2), (4, 4)] {
                 let text = format!("warp({}, {})", warp.m / m, warp.n / n);
                 finding.set(&text, format!("{text} takes {}", share(m * n)));

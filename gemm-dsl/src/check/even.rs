@@ -66,9 +66,16 @@ fn obstacles(settings: &Settings) -> Vec<Obstacle> {
     }
     if let Some(tile) = settings.tile {
         if columns != tile.n {
-            let atom = Clause::Atom(Atom::Wgmma(rows, tile.n, depth)).to_string();
+            let mut atom = Clause::Atom(Atom::Wgmma(rows, tile.n, depth)).to_string();
+            if let Some(warp) = settings.warp.filter(|warp| warp.n != tile.n) {
+                // The same number of warp groups, along m, if there are as many rows.
+                let groups = (tile.n / warp.n.max(1)).max(1);
+                let m = if warp.m.is_multiple_of(rows.saturating_mul(groups)) { warp.m / groups } else { warp.m };
+                atom = format!("{atom}; {}", Clause::Warp(TileClause { m, n: tile.n, ..warp }));
+            }
             let why = format!("the instruction has {columns} of the tile's {} columns, and would need all", tile.n);
-            add(&[Key::Atom, Key::Tile], why, vec![(atom, "has all")]);
+            let has = if settings.warp.is_some() { "have all" } else { "has all" };
+            add(&[Key::Atom, Key::Tile, Key::Warp], why, vec![(atom, has)]);
         }
         let grain = least(settings);
         if !tile.n.is_multiple_of(grain) || tile.n <= grain {

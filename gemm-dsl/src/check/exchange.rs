@@ -85,7 +85,12 @@ fn registers(
         settings.text(Key::Registers, "registers")
     );
     findings
-        .error("exchange-registers", Key::Registers, &[Key::SplitK, Key::Specialize, Key::Tile, Key::Spills], message)
+        .error(
+            "exchange-registers",
+            Key::Registers,
+            &[Key::SplitK, Key::Specialize, Key::Tile, Key::Warp, Key::Spills],
+            message,
+        )
         .remove("registers", "leave registers out")
         .set(serial, format!("{serial} exchanges none"))
         .set("spills(allow)", "spills(allow) accepts that ptxas spills");

@@ -3,10 +3,10 @@
 use crate::check::finding::Findings;
 use crate::check::settings::Settings;
 use crate::check::tensor::WGMMA_COLUMNS;
-use crate::clause::{Atom, Clause, TileClause, WarpCount};
+use crate::clause::{Atom, Clause, SpecializeClause, TileClause, WarpCount};
 use crate::plan::Geometry;
 use crate::table::Key;
-use crate::target::MAX_THREADS;
+use crate::target::{MAX_THREADS, WARP, WARP_GROUP};
 use crate::terms::{Along, Extent2};
 
 /// Derives the geometry; `None` if a rule is broken.
@@ -64,19 +64,7 @@ fn warps(settings: &Settings, atom: Extent2, findings: &mut Findings) -> Option<
     }
     let warp2 = Extent2 { m: warp.m, n: warp.n };
     if !warp.m.is_multiple_of(atom.m) || !warp.n.is_multiple_of(atom.n) {
-        let message = format!(
-            "{} is not made of {} x {}, which {} computes at once",
-            settings.text(Key::Warp, ""),
-            atom.m,
-            atom.n,
-            settings.text(Key::Atom, "")
-        );
-        let finding = findings.error("atom-warp", Key::Warp, &[Key::Atom], message);
-        let near = warp.m.checked_next_multiple_of(atom.m).zip(warp.n.checked_next_multiple_of(atom.n));
-        for (m, n) in near.into_iter().chain([(64, 64), (32, 32), (16, 16), (16, 8)]) {
-            let text = format!("warp({m}, {n})");
-            finding.set(&text, format!("{text} is"));
-        }
+        not_of_atoms(settings, warp2, atom, findings);
     }
     divides(settings, (Key::Warp, warp2), (Key::Tile, Extent2 { m: tile.m, n: tile.n }), findings);
     warp_depth(settings, warp, tile, findings);
@@ -103,8 +91,48 @@ fn warps(settings: &Settings, atom: Extent2, findings: &mut Findings) -> Option<
     Some(by_matrix(tile, warp2))
 }
 
-/// Each warp group computes 64 rows of the tile by instructions of `columns` columns. With fewer consumers, each
-/// computes several blocks of 64 rows.
+/// The part of a warp or warp group must consist of whole instructions.
+fn not_of_atoms(settings: &Settings, part: Extent2, atom: Extent2, findings: &mut Findings) {
+    let message = format!(
+        "{} is not made of {} x {}, which {} computes at once",
+        settings.text(Key::Warp, ""),
+        atom.m,
+        atom.n,
+        settings.text(Key::Atom, "")
+    );
+    let finding = findings.error("atom-warp", Key::Warp, &[Key::Atom], message);
+    let near = part.m.checked_next_multiple_of(atom.m).zip(part.n.checked_next_multiple_of(atom.n));
+    let others = match (settings.atom, settings.tile) {
+        (Atom::Wgmma(..), Some(tile)) => nearest_group_parts(tile, atom, part),
+        _ => vec![(64, 64), (32, 32), (16, 16), (16, 8)],
+    };
+    for (m, n) in near.into_iter().chain(others) {
+        let text = format!("warp({m}, {n})");
+        finding.set(&text, format!("{text} is"));
+    }
+}
+
+/// The parts of a tile that a warp group can compute by instructions of the shape `atom`: it divides them, and they divide
+/// the tile.
+pub(super) fn group_parts(tile: TileClause, atom: Extent2) -> Vec<Extent2> {
+    // No block has more warp groups along one extent.
+    let most = MAX_THREADS / WARP_GROUP;
+    let parts = |whole: u32, atom: u32| {
+        let part = move |count: &u32| whole.is_multiple_of(*count) && (whole / count).is_multiple_of(atom.max(1));
+        (1..=most).filter(part).map(move |count| whole / count)
+    };
+    parts(tile.m, atom.m).flat_map(|m| parts(tile.n, atom.n).map(move |n| Extent2 { m, n })).collect()
+}
+
+/// The same, nearest to `part` first.
+fn nearest_group_parts(tile: TileClause, atom: Extent2, part: Extent2) -> Vec<(u32, u32)> {
+    let mut all = group_parts(tile, atom);
+    all.sort_by_key(|of| u64::from(of.m.abs_diff(part.m)) + u64::from(of.n.abs_diff(part.n)));
+    all.into_iter().map(|part| (part.m, part.n)).collect()
+}
+
+/// Each warp group computes what `warp` says; without it, 64 rows of the tile, or several blocks of 64 rows if there are
+/// fewer consumers. Its instructions have `columns` columns.
 fn warp_groups(settings: &Settings, columns: u32, findings: &mut Findings) -> Option<Geometry> {
     let before = findings.list.len();
     let tile = settings.tile.filter(|tile| tile.m > 0 && tile.n > 0)?;
@@ -139,30 +167,96 @@ fn warp_groups(settings: &Settings, columns: u32, findings: &mut Findings) -> Op
     if findings.list.len() > before {
         return None;
     }
-    let blocks = tile.m / GROUP_ROWS;
-    let each = match settings.specialize.and_then(|specialize| specialize.consumers).map(WarpCount::warps) {
-        // A ping-pong consumer computes all of them.
-        _ if settings.turns() > 1 => blocks,
-        // Another number is reported separately.
-        Some(warps) if warps > 0 && warps.is_multiple_of(4) && blocks.is_multiple_of(warps / 4) => blocks / (warps / 4),
-        _ => 1,
+    let group = match settings.warp {
+        Some(warp) => divided(settings, warp, tile, atom, findings)?,
+        None => Extent2 { m: tile.m / undivided(settings, tile.m / GROUP_ROWS), n: tile.n },
     };
-    let threads = u64::from(tile.m / (each * WARP_ROWS)) * u64::from(LANES.m * LANES.n);
+    let groups = u64::from(tile.m / group.m) * u64::from(tile.n / group.n);
+    let threads = groups * u64::from(WARP_GROUP);
     if threads > u64::from(MAX_THREADS) {
+        too_many_groups(settings, tile, groups, findings);
+        return None;
+    }
+    let warps = WARP_GROUP / WARP;
+    Some(by_matrix(tile, Extent2 { m: group.m / warps, n: group.n }))
+}
+
+/// The number of warp groups that share `blocks` blocks of 64 rows, in a schedule without `warp`.
+fn undivided(settings: &Settings, blocks: u32) -> u32 {
+    match settings.specialize.and_then(|specialize| specialize.consumers).map(WarpCount::warps) {
+        // A ping-pong consumer computes all of them.
+        _ if settings.turns() > 1 => 1,
+        // Another number is reported separately.
+        Some(warps) if warps > 0 && warps.is_multiple_of(4) && blocks.is_multiple_of(warps / 4) => warps / 4,
+        _ => blocks,
+    }
+}
+
+/// What each warp group computes according to `warp`.
+fn divided(
+    settings: &Settings,
+    warp: TileClause,
+    tile: TileClause,
+    atom: Extent2,
+    findings: &mut Findings,
+) -> Option<Extent2> {
+    let before = findings.list.len();
+    if warp.m == 0 || warp.n == 0 {
+        return None;
+    }
+    let (group, whole) = (Extent2 { m: warp.m, n: warp.n }, Extent2 { m: tile.m, n: tile.n });
+    if settings.turns() > 1 && group != whole {
         let message = format!(
-            "{} has {} groups of 64 rows, each of a warp group: {threads} threads, at most {MAX_THREADS}",
-            settings.text(Key::Tile, ""),
-            tile.m / GROUP_ROWS
+            "{} conflicts with {}: a consumer that takes turns computes a whole tile, {}",
+            settings.text(Key::Warp, ""),
+            settings.text(Key::Specialize, ""),
+            settings.text(Key::Tile, "")
         );
-        let finding = findings.error("threads", Key::Tile, &[Key::Atom], message);
-        let depth = tile.k.map_or(String::new(), |k| format!(", {k}"));
-        for m in [256, 192, 128] {
-            let text = format!("tile({m}, {}{depth})", tile.n);
-            finding.set(&text, format!("{text} takes {} threads", m * 2));
+        let finding = findings.error("pingpong-warp", Key::Warp, &[Key::Specialize, Key::Tile], message);
+        finding.remove("warp", "leave warp out");
+        if let Some(clause) = settings.specialize {
+            let together = Clause::Specialize(SpecializeClause { roles: None, ..clause });
+            finding.set(&together, format!("{together} computes each tile together"));
         }
         return None;
     }
-    Some(by_matrix(tile, Extent2 { m: each * WARP_ROWS, n: tile.n }))
+    if !group.m.is_multiple_of(atom.m) || !group.n.is_multiple_of(atom.n) {
+        not_of_atoms(settings, group, atom, findings);
+    } else {
+        divides(settings, (Key::Warp, group), (Key::Tile, whole), findings);
+    }
+    warp_depth(settings, warp, tile, findings);
+    (findings.list.len() == before).then_some(group)
+}
+
+/// More warp groups than a block can have.
+fn too_many_groups(settings: &Settings, tile: TileClause, groups: u64, findings: &mut Findings) {
+    let threads = groups * u64::from(WARP_GROUP);
+    let depth = tile.k.map_or(String::new(), |k| format!(", {k}"));
+    let (m, n) = settings.warp.map_or((GROUP_ROWS, tile.n), |warp| (warp.m, warp.n));
+    let message = match settings.warp {
+        Some(_) => format!(
+            "{} / {} = {groups} warp groups: {threads} threads, at most {MAX_THREADS}",
+            settings.text(Key::Tile, ""),
+            settings.text(Key::Warp, "")
+        ),
+        None => format!(
+            "{} has {groups} groups of 64 rows, each of a warp group: {threads} threads, at most {MAX_THREADS}",
+            settings.text(Key::Tile, "")
+        ),
+    };
+    let finding = findings.error("threads", Key::Tile, &[Key::Atom, Key::Warp], message);
+    if settings.warp.is_some() {
+        for (by_m, by_n) in [(2, 1), (1, 2), (2, 2), (4, 1), (4, 2), (4, 4)] {
+            let text = format!("warp({}, {})", m.saturating_mul(by_m), n.saturating_mul(by_n));
+            finding.set(&text, format!("{text} makes {} warp groups", groups / u64::from(by_m * by_n)));
+        }
+    }
+    for rows in [256_u32, 192, 128] {
+        let text = format!("tile({rows}, {}{depth})", tile.n);
+        let groups = u64::from(rows.div_ceil(m)) * u64::from(tile.n / n);
+        finding.set(&text, format!("{text} takes {} threads", groups * u64::from(WARP_GROUP)));
+    }
 }
 
 /// The geometry of `atom(fma)`.
@@ -255,6 +349,12 @@ fn divides(settings: &Settings, part: (Key, Extent2), whole: (Key, Extent2), fin
     );
     let finding = findings.error("divide", part_key, &[whole_key], message);
     let name = crate::table::of(part_key).name;
+    if let (Key::Warp, Atom::Wgmma(_, columns, _), Some(tile)) = (part_key, settings.atom, settings.tile) {
+        for (m, n) in nearest_group_parts(tile, Extent2 { m: GROUP_ROWS, n: columns }, part) {
+            let text = format!("{name}({m}, {n})");
+            finding.set(&text, format!("{text} does"));
+        }
+    }
     for m in divisors_near(whole.m, part.m) {
         for n in divisors_near(whole.n, part.n) {
             let text = format!("{name}({m}, {n})");

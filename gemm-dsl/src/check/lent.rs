@@ -54,7 +54,7 @@ pub(super) fn check(settings: &Settings, staging: Option<&Staging>, findings: &m
     }
     let (Some(tile), Some(staging)) = (settings.tile, staging) else { return };
     let (lines, dtype) = (Lines::of(settings, tile), settings.problem.types.d);
-    let depends = [Key::Tile, Key::Types, Key::Layout, Key::Stages, Key::Shared, Key::Emulate, Key::Promote];
+    let depends = [Key::Tile, Key::Warp, Key::Types, Key::Layout, Key::Stages, Key::Shared, Key::Emulate, Key::Promote];
     let slot = staging.stage_bytes;
     let message = match (lines.panel_bytes(dtype), lines.lent(dtype, slot)) {
         // TMA's own rule reports the reason.

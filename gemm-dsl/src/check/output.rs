@@ -1,7 +1,7 @@
 //! The tile of D in shared memory, staged for global memory.
 
 use crate::check::settings::Settings;
-use crate::clause::TileClause;
+use crate::clause::{Atom, TileClause};
 use crate::plan::LentSlots;
 use crate::target::{BOX_ALIGN, MAX_ACCESS_BYTES, MAX_BOX};
 use crate::terms::{Store, Swizzle};
@@ -16,6 +16,8 @@ pub(super) struct Lines {
     /// Elements of a line, and the number of lines.
     pub elements: u32,
     pub count: u32,
+    /// Elements of a line that one warp group computes, where `warp` says what that is.
+    part: Option<u32>,
 }
 
 /// Lines cut into panels, and the panels into boxes that TMA copies.
@@ -29,9 +31,15 @@ pub(super) struct Panels {
 
 impl Lines {
     pub fn of(settings: &Settings, tile: TileClause) -> Lines {
+        let part = match (settings.atom, settings.warp, settings.problem.layouts.d) {
+            (Atom::Wgmma(..), Some(warp), Layout::Row) => Some(warp.n),
+            // Rows are divided in multiples of 64, which every panel divides.
+            _ => None,
+        };
+        let part = part.filter(|part| *part > 0 && tile.n.is_multiple_of(*part));
         match settings.problem.layouts.d {
-            Layout::Row => Lines { elements: tile.n, count: tile.m },
-            Layout::Col => Lines { elements: tile.m, count: tile.n },
+            Layout::Row => Lines { elements: tile.n, count: tile.m, part },
+            Layout::Col => Lines { elements: tile.m, count: tile.n, part },
         }
     }
 
@@ -44,12 +52,23 @@ impl Lines {
 
     /// The panels for TMA: swizzled and as wide as the widest swizzle span that suits the tile, else whole lines.
     /// `None`: TMA cannot copy any box of this tile.
+    ///
+    /// Where `warp` says what a warp group computes, panels do not cross from one group's part into the next, so that
+    /// each group can write matrices. If the two wider swizzles do not suit the part, lines of an odd number of 16-byte
+    /// pieces are as free of bank conflicts, and boxes of 32 bytes are slow (docs/performance.md).
     pub fn panels(self, dtype: DType) -> Option<Panels> {
-        let spans = [128, 64, 32].map(|span| (span / dtype.bytes(), Swizzle::Bytes(span)));
-        spans.into_iter().chain([(self.elements, Swizzle::None)]).find_map(|(pitch, swizzle)| {
+        let span = |span: u32| (span / dtype.bytes(), Swizzle::Bytes(span));
+        let whole = self.part.unwrap_or(self.elements);
+        let odd = |pitch: &u32| {
             let bytes = pitch * dtype.bytes();
-            let whole =
-                self.elements.is_multiple_of(pitch) && pitch <= MAX_BOX && bytes.is_multiple_of(MAX_ACCESS_BYTES);
+            whole.is_multiple_of(*pitch) && bytes > 32 && bytes % (2 * MAX_ACCESS_BYTES) == MAX_ACCESS_BYTES
+        };
+        let widest = self.part.and_then(|part| (1..=part.min(MAX_BOX)).rev().find(odd));
+        let odd = widest.map(|pitch| (pitch, Swizzle::None));
+        let candidates = [Some(span(128)), Some(span(64)), odd, Some(span(32)), Some((whole, Swizzle::None))];
+        candidates.into_iter().flatten().find_map(|(pitch, swizzle)| {
+            let bytes = pitch * dtype.bytes();
+            let whole = whole.is_multiple_of(pitch) && pitch <= MAX_BOX && bytes.is_multiple_of(MAX_ACCESS_BYTES);
             let box_lines =
                 (1..=self.count.min(MAX_BOX)).rev().find(|lines| self.boxed(pitch, bytes, swizzle, *lines))?;
             whole.then_some(Panels { pitch, swizzle, box_lines })

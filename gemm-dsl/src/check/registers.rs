@@ -12,10 +12,10 @@ use crate::target::{MAX_REGISTERS, MAX_THREADS, WARP_GROUP, registers_per_thread
 use crate::terms::Extent2;
 
 /// The clauses that fix the limit and the accumulators.
-const DEPENDS: [Key; 6] = [Key::Thread, Key::Tile, Key::Types, Key::Spills, Key::Specialize, Key::Registers];
+const DEPENDS: [Key; 7] = [Key::Thread, Key::Tile, Key::Warp, Key::Types, Key::Spills, Key::Specialize, Key::Registers];
 
 /// The clauses that fix the registers of one instruction.
-const INSTRUCTION_DEPENDS: [Key; 5] = [Key::Atom, Key::Tile, Key::Types, Key::Specialize, Key::BlocksPerSm];
+const INSTRUCTION_DEPENDS: [Key; 6] = [Key::Atom, Key::Tile, Key::Warp, Key::Types, Key::Specialize, Key::BlocksPerSm];
 
 /// Accumulators and overhead registers ([`besides`]) must fit into a thread's limit, unless the schedule has
 /// `spills(allow)`. Those of one `wgmma` must fit in any case: ptxas cannot spill them.
@@ -58,7 +58,7 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
         let text = format!("thread({m}, {n})");
         finding.set(&text, format!("{text} keeps {}", m * n));
     }
-    if let (Atom::Mma(..), Some(warp)) = (settings.atom, settings.warp) {
+    if let (Atom::Mma(..) | Atom::Wgmma(..), Some(warp)) = (settings.atom, settings.warp) {
         for (m, n) in [(2, 1), (1, 2), (2, 2), (4, 2), (4, 4)] {
             let text = format!("warp({}, {})", warp.m / m, warp.n / n);
             finding.set(

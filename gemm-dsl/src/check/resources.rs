@@ -209,7 +209,7 @@ impl<'a> Needs<'a> {
         let Some(problem) = problem else { return };
         let message = format!("blocks_per_sm({blocks}) is not possible: {problem}");
         let finding = findings.error("occupancy", Key::BlocksPerSm, choice.depends(), message);
-        finding.depends.insert(Key::Thread);
+        [Key::Thread, Key::Warp].iter().for_each(|key| finding.depends.insert(*key));
         STAGE.iter().for_each(|key| finding.depends.insert(*key));
         if most > 1 {
             finding.set(format!("blocks_per_sm({most})"), format!("blocks_per_sm({most}) fits"));

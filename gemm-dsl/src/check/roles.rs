@@ -1,14 +1,14 @@
 //! The rules of `specialize`: producer warps, consumer warps, and their register budgets.
 
 use crate::check::finding::Findings;
-use crate::check::geometry::GROUP_ROWS;
+use crate::check::geometry::{GROUP_ROWS, group_parts};
 use crate::check::settings::Settings;
 use crate::clause::{Atom, Clause, Roles, SpecializeClause, WarpCount};
 use crate::plan::Geometry;
 use crate::suggest::count;
 use crate::table::Key;
 use crate::target::{MAX_THREADS, WARP, WARP_GROUP, registers_per_thread};
-use crate::terms::Load;
+use crate::terms::{Extent2, Load};
 
 /// Checks every rule about roles. `geometry` is `None` if it is unknown.
 pub(super) fn check(settings: &Settings, geometry: Option<&Geometry>, findings: &mut Findings) {
@@ -110,7 +110,7 @@ fn whole_warps(settings: &Settings, geometry: &Geometry, findings: &mut Findings
         settings.text(Key::Thread, ""),
         count(geometry.threads, "thread")
     );
-    let finding = findings.error("specialize-warps", Key::Specialize, &[Key::Tile, Key::Thread], message);
+    let finding = findings.error("specialize-warps", Key::Specialize, &[Key::Tile, Key::Thread, Key::Warp], message);
     for (m, n) in [(1, 2), (2, 1), (2, 2), (1, 4), (4, 1), (2, 4), (4, 2), (4, 4), (8, 8)] {
         if thread.m.is_multiple_of(m) && thread.n.is_multiple_of(n) {
             let smaller = format!("thread({}, {})", thread.m / m, thread.n / n);
@@ -146,15 +146,27 @@ fn consumers(settings: &Settings, clause: SpecializeClause, geometry: &Geometry,
         match settings.atom {
             Atom::Fma => settings.text(Key::Thread, ""),
             Atom::Mma(..) => settings.text(Key::Warp, ""),
-            Atom::Wgmma(..) => "64 rows a warp group".into(),
+            Atom::Wgmma(..) => settings.text(Key::Warp, "64 rows a warp group"),
         },
         count(geometry.threads, "thread")
     );
-    let finding =
-        findings.error("specialize-consumers", Key::Specialize, &[Key::Tile, Key::Thread, Key::Atom], message);
+    let finding = findings.error(
+        "specialize-consumers",
+        Key::Specialize,
+        &[Key::Tile, Key::Thread, Key::Warp, Key::Atom],
+        message,
+    );
     // Warp groups share the tile's rows, 64 at a time.
     let blocks = settings.tile.map_or(0, |tile| tile.m / GROUP_ROWS);
-    if let Atom::Wgmma(..) = settings.atom {
+    if let (Atom::Wgmma(_, columns, _), Some(tile), Some(_)) = (settings.atom, settings.tile, settings.warp) {
+        for group in group_parts(tile, Extent2 { m: GROUP_ROWS, n: columns }) {
+            let groups = (tile.m / group.m).saturating_mul(tile.n / group.n);
+            if groups.saturating_mul(4) == named {
+                let warp = format!("warp({}, {})", group.m, group.n);
+                finding.set(&warp, format!("{warp} makes {groups} warp groups"));
+            }
+        }
+    } else if let Atom::Wgmma(..) = settings.atom {
         for groups in (1..=blocks.min(7)).rev().filter(|groups| blocks.is_multiple_of(*groups)) {
             let shared = text(SpecializeClause { consumers: Some(WarpCount::Groups(groups)), ..clause });
             finding.set(&shared, format!("with {shared} each computes {} rows", blocks / groups * GROUP_ROWS));
@@ -176,7 +188,7 @@ fn block_size(settings: &Settings, clause: SpecializeClause, geometry: &Geometry
         multiply,
         threads - multiply
     );
-    let finding = findings.error("specialize-threads", Key::Specialize, &[Key::Tile, Key::Thread], message);
+    let finding = findings.error("specialize-threads", Key::Specialize, &[Key::Tile, Key::Thread, Key::Warp], message);
     let left = (MAX_THREADS - multiply.min(MAX_THREADS)) / WARP;
     // Offer all the warps that fit, and fewer: all threads share the registers.
     for warps in [left, left / 2, 8, 4, 2, 1].into_iter().filter(|warps| (1..=left).contains(warps)) {
@@ -215,7 +227,7 @@ fn budget(settings: &Settings, clause: SpecializeClause, geometry: Option<&Geome
             ..clause
         });
         findings
-            .error("warp-groups", Key::Registers, &[Key::Specialize, Key::Tile, Key::Thread], message)
+            .error("warp-groups", Key::Registers, &[Key::Specialize, Key::Tile, Key::Thread, Key::Warp], message)
             .set(&fixed, format!("{fixed} has groups"))
             .remove("registers", "leave registers out");
         return;
@@ -237,7 +249,7 @@ fn budget(settings: &Settings, clause: SpecializeClause, geometry: Option<&Geome
             .error(
                 "register-budget",
                 Key::Registers,
-                &[Key::Specialize, Key::Tile, Key::Thread, Key::BlocksPerSm],
+                &[Key::Specialize, Key::Tile, Key::Thread, Key::Warp, Key::BlocksPerSm],
                 message,
             )
             .set(&text, format!("{text} fits"));

@@ -86,7 +86,7 @@ fn stored(settings: &Settings, findings: &mut Findings) {
     };
     let (elements, bytes) = (lines.elements, dtype.bytes());
     let message = format!("a line of D's tile has {elements} elements of {bytes} B along {along}, and {why}");
-    let depends = [Key::Tile, Key::Layout, Key::Types, Key::Store];
+    let depends = [Key::Tile, Key::Warp, Key::Layout, Key::Types, Key::Store];
     let finding = findings.error("tma-line", Key::Store, &depends, message);
     finding.set("store(staged)", "store(staged) copies single elements");
     finding.set("store(direct)", "store(direct) stores single elements");

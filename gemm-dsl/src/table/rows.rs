@@ -97,10 +97,14 @@ clauses! {
     }
     /// What one warp computes: m x n elements of the tile, in one piece, so its lanes share fragments of A and B. It holds 32
     /// thread tiles and divides the tile. `atom(mma)` requires the clause; there it is a multiple of 16 x 8 instead.
+    ///
+    /// With `atom(wgmma)` it is what one warp group computes: a multiple of 64 rows and of the instruction's columns. So warp
+    /// groups can divide a tile along m, along n or both, and their number follows: `tile(192, 208, 64); warp(192, 104)` has
+    /// two, although 192 rows are three times 64. Ping-pong consumers compute whole tiles.
     warp Warp {
         syntax: "warp(m, n)",
         summary: "what one warp computes",
-        default: "warps are 32 threads in the order of `lanes`, over the whole tile",
+        default: "warps are 32 threads in the order of `lanes`, over the whole tile; with `atom(wgmma)` see there",
         arguments: [
             "m, n" in "warp({}, {})" => Values::Range(limits::EXTENT),
         ],
@@ -149,12 +153,12 @@ clauses! {
     /// thread (`thread`, `fragment`, `lanes`, `operands`, `unroll`, `order`) do not go with it.
     ///
     /// With `wgmma` the tensor cores read the tiles of A and B from shared memory themselves. Each warp group of four warps
-    /// computes 64 rows of the tile, or several times 64 with `specialize(consumers = n)`. So the tile's m is a multiple of
-    /// 64, its n of the instruction's n, and its k of the instruction's k; `transposed` serves a D of few rows. It needs
-    /// `load(tma)` and takes bf16 or f16, accumulated as with `mma`. Both operands are staged in their memory order and
-    /// swizzled, and packed where TMA cannot copy them, so `shared` and `pack` may be left out. `pace(free)` is the default.
-    /// Clauses about the work of one thread and about its fragments (`thread`, `fragment`, `lanes`, `warp`, `operands`,
-    /// `unroll`, `order`, `prefetch`) do not go with it.
+    /// computes 64 rows of the tile, or several times 64 with `specialize(consumers = n)`, or what `warp` says. So the
+    /// tile's m is a multiple of 64, its n of the instruction's n, and its k of the instruction's k; `transposed` serves a D
+    /// of few rows. It needs `load(tma)` and takes bf16 or f16, accumulated as with `mma`. Both operands are staged in their
+    /// memory order and swizzled, and packed where TMA cannot copy them, so `shared` and `pack` may be left out.
+    /// `pace(free)` is the default. Clauses about the work of one thread and about its fragments (`thread`, `fragment`,
+    /// `lanes`, `operands`, `unroll`, `order`, `prefetch`) do not go with it.
     atom Atom {
         syntax: "atom(fma | mma(m, n, k) | wgmma(m, n, k))",
         summary: "the multiply instruction",
@@ -387,8 +391,8 @@ clauses! {
         example: "cluster(2, 1)" in "target(sm_90a); tile(32, 32, 8); thread(4, 4); vector(4); load(tma); stages(3)",
     }
     /// One load of A, of B or of both for all blocks of a cluster that need the same tile: A for the blocks along n, B for
-    /// those along m. Each block loads a part of the tile into the shared memory of all. It needs `cluster`, `load(tma)`, and
-    /// a pipeline with mbarriers, from `specialize` or `pace(free)`.
+    /// those along m. Each block loads a part of the tile into the shared memory of all; parts need not be equal, but each has
+    /// at least one box. It needs `cluster`, `load(tma)`, and a pipeline with mbarriers, from `specialize` or `pace(free)`.
     multicast Multicast {
         syntax: "multicast(a, b)",
         summary: "one load for several blocks of a cluster",
@@ -400,6 +404,7 @@ clauses! {
     }
     /// Roles of warps: producers copy, consumers multiply. A count is in warp groups of four warps, or in `warps`. The
     /// consumers are the warps that `tile` and `thread` make, or the warp groups of `atom(wgmma)`, so they may be left out.
+    /// With `warp` their number follows from it.
     ///
     /// `cooperative` consumers compute each tile together. `pingpong` consumers compute one tile each: `tile` is then what
     /// one warp group computes, and while one consumer stores its tile, the next one uses the tensor cores. There are two

@@ -303,8 +303,16 @@ pub const WRONG: &[&str] = &[
     "types(bf16); atom(wgmma(64, 128, 16)); tile(128, 128, 64); load(tma); shared(a = mk + swizzle(64), b = kn + pad(8))",
     "types(bf16); atom(wgmma(64, 128, 16)); tile(128, 128, 16); load(tma); shared(a = mk + swizzle(128))",
     "types(bf16); atom(wgmma(64, 128, 16)); tile(128, 128, 64); load(tma); thread(8, 8); fragment(1, 2); lanes(along = n)",
-    "types(bf16); atom(wgmma(64, 128, 16)); tile(128, 128, 64); load(tma); warp(64, 64); operands(shared); unroll(16); \
-     order(snake); prefetch(1)",
+    "types(bf16); atom(wgmma(64, 128, 16)); tile(128, 128, 64); load(tma); operands(shared); unroll(16); order(snake); prefetch(1)",
+    "types(bf16); atom(wgmma(64, 128, 16)); tile(128, 128, 64); load(tma); warp(64, 64)",
+    "types(bf16); layout(b = col); atom(wgmma(64, 104, 16)); tile(192, 208, 64); load(tma); warp(96, 208)",
+    "types(bf16); layout(b = col); atom(wgmma(64, 64, 16)); tile(192, 192, 64); load(tma); warp(128, 64)",
+    "types(bf16); layout(b = col); atom(wgmma(64, 64, 16)); tile(192, 128, 64); load(tma); warp(64, 64, 48)",
+    "types(bf16); layout(b = col); atom(wgmma(64, 32, 16)); tile(384, 64, 64); load(tma); warp(64, 32)",
+    "types(bf16); layout(b = col); atom(wgmma(64, 64, 16)); tile(128, 128, 64); load(tma); warp(128, 64); specialize(producers = 1, consumers = 4)",
+    "types(bf16); layout(b = col); atom(wgmma(64, 128, 16)); tile(256, 256, 64); load(tma); warp(256, 128); specialize(producers = 1)",
+    "types(bf16); layout(b = col); atom(wgmma(64, 64, 16)); tile(128, 128, 64); load(tma); warp(128, 64); tail(even)",
+    "types(bf16); layout(b = col); atom(wgmma(64, 64, 16)); tile(128, 64, 64); load(tma); warp(64, 64); persistent; specialize(producers = 1, pingpong)",
     "types(bf16); atom(wgmma(64, 256, 16)); tile(64, 512, 32); load(tma)",
     "types(bf16); atom(wgmma(64, 256, 16)); tile(192, 256, 32); load(tma); specialize(producers = 1)",
     "types(bf16); atom(wgmma(64, 256, 16)); tile(192, 256, 32); load(tma); specialize(producers = 1); registers(producer = 32, consumer = 160)",
@@ -451,8 +459,8 @@ pub const WRONG: &[&str] = &[
     "target(sm_90a); tile(64, 64, 16); thread(8, 8); cluster(2, 1); stream_k; tail(none)",
     "target(sm_90a); tile(64, 64, 16); thread(8, 8); load(tma); stages(2); cluster(2, 1); persistent(33)",
     "target(sm_90a); tile(64, 64, 16); thread(8, 8); load(tma); stages(3); cluster(2, 1); multicast(a, b)",
-    "types(bf16); atom(wgmma(64, 64, 16)); tile(64, 64, 16); load(tma); stages(3); specialize(producers = 1); cluster(1, 3); \
-     multicast(a)",
+    "types(bf16); layout(b = col); atom(wgmma(64, 24, 16)); tile(64, 24, 64); load(tma); stages(3); specialize(producers = 1); \
+     cluster(4, 1); multicast(b)",
     "types(bf16); atom(wgmma(64, 64, 16)); tile(64, 64, 64); load(tma); cluster(2, 1); batch(grouped); stream_k",
     // The parts of k depend on the extents of one product.
     "tile(128, 128, 8); thread(8, 8); batch(grouped); split_k(4)",

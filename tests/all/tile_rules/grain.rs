@@ -4,6 +4,8 @@ const NARROW: &str = "types(bf16); transposed; tile(64, 128, 64); atom(wgmma(64,
                       specialize(producers = 1); store(tma); batch(grouped)";
 const MULTICAST: &str = "types(bf16); transposed; tile(64, 128, 64); atom(wgmma(64, 128, 16)); load(tma); stages(3); \
                          specialize(producers = 1); store(direct); cluster(2, 1); multicast(b); batch(grouped)";
+const UNEQUAL: &str = "types(bf16); transposed; tile(64, 128, 64); atom(wgmma(64, 128, 16)); load(tma); stages(3); \
+                       specialize(producers = 1); store(direct); cluster(3, 1); multicast(b); batch(grouped)";
 const HALVES: &str = "types(bf16); transposed; tile(64, 128, 64); atom(wgmma(64, 64, 16)); load(tma); stages(3); \
                       specialize(producers = 1); store(direct); batch(grouped)";
 const SHARED: &str = "types(bf16); transposed; tile(64, 128, 64); atom(wgmma(64, 128, 16)); load(tma); stages(3); \
@@ -42,6 +44,12 @@ pub(super) const ROWS: &[(&str, &str, &str, &str)] = &[
         "16 columns are not divided among 4 boxes of Bs, in multiples of 8 each",
     ),
     (MULTICAST, "grain 16", "grain 8", "8 columns are not divided among 2 boxes of Bs, in multiples of 8 each"),
+    (
+        UNEQUAL,
+        "wgmma n 128",
+        "wgmma n 128 grain 32",
+        "3 blocks cannot share 4 boxes of Bs equally, which narrower tiles need",
+    ),
     (HALVES, "wgmma n 64", "wgmma n 64 grain 16", "narrower products are of all columns of a tile at once"),
     (
         SHARED,

@@ -1,9 +1,11 @@
 //! A tile of D that warps write to its stage as matrices of 8 x 8 16-bit elements (`stmatrix`).
 //!
 //! Tensor cores leave a lane two adjacent columns of a row of each matrix, which is the layout that `stmatrix` takes.
-//! One instruction stores four matrices (16 rows, 16 columns), or two where a warp has an odd number of 8-column
-//! matrices. Lane `8 i + r` provides the address of line r of matrix i. Where the lines of D run along m, the matrices
+//! One instruction stores four matrices (16 rows, 16 columns), or two where a warp, or a panel of D, has an odd number of
+//! 8-column matrices. Lane `8 i + r` provides the address of line r of matrix i. Where the lines of D run along m, the matrices
 //! are transposed on the way.
+
+use std::ops::Range;
 
 use ptx_gemm_dsl::target::WARP;
 use ptx_gemm_dsl::types::Layout;
@@ -22,9 +24,8 @@ const COLUMNS: usize = 4;
 
 impl Axis {
     /// Some of the thread's elements.
-    fn part(&self, first: usize, count: usize) -> Axis {
-        let last = self.positions.len().min(first + count);
-        Axis { positions: self.positions[first..last].to_vec(), ..self.clone() }
+    fn part(&self, part: &Range<usize>) -> Axis {
+        Axis { positions: self.positions[part.clone()].to_vec(), ..self.clone() }
     }
 }
 
@@ -60,7 +61,9 @@ impl Lowering<'_> {
         let layout = self.program.problem.layouts.d;
         let by_rows = layout == Layout::Row;
         let (outer, inner) = if by_rows { (rows, cols) } else { (cols, rows) };
-        let (lines, elements) = if by_rows { (ROWS, COLUMNS) } else { (COLUMNS, ROWS) };
+        let of_rows: Vec<Range<usize>> = (0..rows.positions.len()).step_by(ROWS).map(|row| row..row + ROWS).collect();
+        let of_cols = self.the_stage()?.blocks(&cols.positions, layout);
+        let (lines, elements) = if by_rows { (&of_rows, &of_cols) } else { (&of_cols, &of_rows) };
         let addresses = self.matrix_addresses(rows, cols)?;
         let plane = match c {
             Some((SourceOfC::Global(plane), reads)) => Some((plane, reads)),
@@ -68,8 +71,8 @@ impl Lowering<'_> {
         };
         let mut c_line = plane.map(|(plane, _)| plane.base.clone());
         let mut last = 0;
-        for first in (0..outer.positions.len()).step_by(lines) {
-            let of_lines = outer.part(first, lines);
+        for line in lines {
+            let of_lines = outer.part(line);
             let mut at_c = Vec::new();
             for position in &of_lines.positions {
                 if let (Some((plane, _)), Some(at)) = (plane, &mut c_line) {
@@ -81,10 +84,10 @@ impl Lowering<'_> {
                 }
                 last = *position;
             }
-            for element in (0..inner.positions.len()).step_by(elements) {
-                let (row, col) = if by_rows { (first, element) } else { (element, first) };
+            for element in elements {
+                let (row, col) = if by_rows { (line.start, element) } else { (element.start, line) };
                 let address = self.matrix_address(&addresses, (rows, row), (cols, col), held)?;
-                let of_elements = inner.part(element, elements);
+                let of_elements = inner.part(element);
                 let edge = at_edge.then(|| self.edge(&of_elements));
                 // By line, then element.
                 let mut c_regs: Vec<Vec<Reg>> = Vec::new();
@@ -110,7 +113,7 @@ impl Lowering<'_> {
                     let in_global = c_regs.get(line).map(|line| line[element]);
                     in_global.or_else(|| staged.get(word(i, j) * 2 + j % 2).copied())
                 };
-                self.store_matrices(held, &address, (row, col), &vectors, of_c)?;
+                self.store_matrices(held, &address, (row, col.start), &vectors, of_c)?;
             }
         }
         Ok(())
@@ -134,18 +137,18 @@ impl Lowering<'_> {
         self.widen_c(raw, &held.note)
     }
 
-    /// The address of this lane's line in a block of matrices that begins at the thread's row `row` and column `col`.
+    /// The address of this lane's line in a block of matrices of the thread's row `row` and of the columns `block`.
     fn matrix_address(
         &mut self,
         (wide, narrow): &(Lines, Option<Lines>),
         (rows, row): (&Axis, usize),
-        (cols, col): (&Axis, usize),
+        (cols, block): (&Axis, &Range<usize>),
         held: &Held,
     ) -> Lowered<Block> {
-        let columns = COLUMNS.min(cols.positions.len() - col);
+        let columns = block.len();
         self.b.origin_at(Site::StagedTile, &held.note, "D's tile in shared memory");
         let lines = if columns == COLUMNS { wide } else { narrow.as_ref().unwrap_or(wide) };
-        let (panel, distance) = self.stage_distance(rows.positions[row], cols.positions[col])?;
+        let (panel, distance) = self.stage_distance(rows.positions[row], cols.positions[block.start])?;
         let (base, offset) = lines.address.at(distance)?;
         let base = lines.panels.get(panel as usize).map_or(base.clone(), |panel| self.b.set(base + panel.clone()));
         Ok(Block { columns, address: Address { base: self.b.set_reg(base), offset: i64::from(offset) } })
@@ -188,8 +191,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// The line addresses that this lane provides for the first four matrices of a warp, and for the last two if they
-    /// form a block of their own.
+    /// The line addresses that this lane provides for blocks of four matrices, and for blocks of two if there are any.
     fn matrix_addresses(&mut self, rows: &Axis, cols: &Axis) -> Lowered<(Lines, Option<Lines>)> {
         let (stage, note) = (self.the_stage()?.clone(), self.epilogue_note());
         self.b.origin_at(Site::LineOfMatrix, &note, "the line of a matrix of D that this lane points at");
@@ -197,13 +199,15 @@ impl Lowering<'_> {
         let lane = self.b.set(self.tid.clone() % WARP);
         let (line, below) = (lane.clone() % MATRIX, (lane.clone() / MATRIX) % 2u32);
         let right = lane / (2 * MATRIX);
-        let whole = cols.positions.len() / COLUMNS * COLUMNS;
-        let starts = |cols: &[u32]| -> Lowered<Vec<u32>> {
+        let all = stage.blocks(&cols.positions, self.program.problem.layouts.d);
+        let starts = |wide: bool| -> Lowered<Vec<u32>> {
+            let firsts = all.iter().filter(|block| (block.len() == COLUMNS) == wide).map(|block| block.start);
+            let firsts: Vec<u32> = firsts.map(|first| cols.positions[first]).collect();
             let pairs = rows.positions.iter().step_by(ROWS);
-            let blocks = pairs.flat_map(|row| cols.iter().step_by(COLUMNS).map(move |col| (*row, *col)));
+            let blocks = pairs.flat_map(|row| firsts.iter().map(move |col| (*row, *col)));
             blocks.map(|(row, col)| Ok(self.stage_distance(row, col)?.1)).collect()
         };
-        let (of_wide, of_narrow) = (starts(&cols.positions[..whole])?, starts(&cols.positions[whole..])?);
+        let (of_wide, of_narrow) = (starts(true)?, starts(false)?);
         let start = self.stage_start()?;
         let along = if self.program.problem.layouts.d == Layout::Row { cols } else { rows };
         let last = along.positions.last().map_or(0, |last| last / stage.pitch);

@@ -76,8 +76,8 @@ pub(super) fn check(program: &Program, role: &Role, index: usize, by: Mover, sit
     })
 }
 
-/// Boxes that the blocks of a cluster share: each block starts an equal [`BoxShare`], and learns from the mbarriers of
-/// a slot that all blocks have read it.
+/// Boxes that the blocks of a cluster share: each block starts a [`BoxShare`], and learns from the mbarriers of a slot that
+/// all blocks have read it. The boxes of narrow tiles have equal shares.
 fn shared(program: &Program, index: usize, rows: u32, site: Site) -> Check {
     let buffer = &program.buffers[index];
     let (name, sharers) = (&buffer.name, program.scheduler.alike(buffer.side));
@@ -90,6 +90,10 @@ fn shared(program: &Program, index: usize, rows: u32, site: Site) -> Check {
     let shares = BoxShare::of(buffer.panels(), per_panel, sharers);
     rule(shares.is_some(), at(), || {
         format!("{sharers} blocks cannot share {all} boxes of {name}, {per_panel} in each panel")
+    })?;
+    let equal = program.grain().is_none() || shares.is_some_and(|shares| shares.extra == 0);
+    rule(equal, at(), || {
+        format!("{sharers} blocks cannot share {all} boxes of {name} equally, which narrower tiles need")
     })?;
     let signalled = program.ring_of(index).is_some_and(|ring| {
         let ring = &program.rings[ring];

@@ -143,11 +143,12 @@ fn matrices(program: &Program, stage: &Stage, map: &Map, site: Site) -> Check {
     let line_of = |(m, n): (u32, u32)| if along_n { (m, n) } else { (n, m) };
     let distance = |at: (u32, u32)| stage.distance(program.lines(), element, line_of(at));
     let (rows, cols) = (map.rows(), map.cols());
+    let blocks = stage.blocks(&cols, program.problem.layouts.d);
     // The first elements of a warp's matrices, and those of the blocks of four that begin at the thread's elements.
     let adds_up = (0..map.threads() / WARP).all(|warp| {
         let (m, n) = map.first(warp * WARP);
         [0, MATRIX].iter().all(|right| {
-            let blocks = cols.chunks(4).filter(|block| block.len() == 4 || *right == 0).map(|block| block[0]);
+            let blocks = blocks.iter().filter(|block| block.len() == 4 || *right == 0).map(|block| cols[block.start]);
             blocks.into_iter().all(|col| {
                 rows.iter().step_by(2).all(|row| {
                     [0, MATRIX].iter().all(|below| {

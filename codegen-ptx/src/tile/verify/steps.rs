@@ -195,14 +195,9 @@ fn group(program: &Program, node: &Node<'_>, map: &Map, columns: u32, site: Site
     rule(role.per_tile().is_multiple_of(WARP_GROUP), at(), || {
         format!("`wgmma` is of warp groups of {WARP_GROUP} threads, and its role has {}", role.len())
     })?;
-    let atom = Map::m64(columns);
     let groups = role.per_tile() / WARP_GROUP;
-    // Columns before rows: the order in which the products are written.
-    let (parts, blocks) = (program.block.n / columns, program.block.m / groups.max(1) / WGMMA_ROWS);
-    let warp = vec![atom.warp[0], Digit::m(groups, blocks * WGMMA_ROWS)];
-    let mut element = atom.element;
-    element.extend([Digit::n(parts, columns), Digit::m(blocks, WGMMA_ROWS)]);
-    let held = *map == Map::new(atom.thread, warp, element);
+    // That the parts together are the tile is a rule of every map.
+    let held = map.warp_groups(columns).is_some_and(|(_, of)| of.m.checked_mul(of.n) == Some(groups));
     rule(held, at(), || {
         format!(
             "the accumulators are not held as `wgmma` with {columns} columns leaves them, in each of {groups} warp groups"
