@@ -22,8 +22,18 @@ macro_rules! files {
 }
 
 /// The files. Where two families contain the same schedule, it is of the first one.
-const FILES: [(&str, &str); 9] =
-    files!["wgmma", "wgmma_pingpong", "wgmma_rows", "wgmma_split", "planes", "mma", "simt_tma", "simt", "simt_async",];
+const FILES: [(&str, &str); 10] = files![
+    "wgmma",
+    "wgmma_divided",
+    "wgmma_pingpong",
+    "wgmma_rows",
+    "wgmma_split",
+    "planes",
+    "mma",
+    "simt_tma",
+    "simt",
+    "simt_async",
+];
 
 impl Family {
     /// All of them.

@@ -116,6 +116,8 @@ figures! {
     tensor_workspace,
     /// Bytes per cycle of such sums, written or read.
     tensor_workspace_bytes,
+    /// Cycles of each further block of `stream_k` that adds its sums to a tile.
+    tensor_sharer,
     /// Multiprocessors that clusters of three and more blocks leave idle, for each block of a cluster.
     tensor_cluster_loss,
     /// The length of runs that memory delivers at half its rate.

@@ -16,7 +16,7 @@ use crate::size::Size;
 
 /// The clauses that make a candidate different from those before it. An estimate says little about the others: whoever times the
 /// first few wants to see several of these.
-const KIND: [Key; 6] = [Key::Transposed, Key::Tile, Key::Cluster, Key::SplitK, Key::StreamK, Key::Specialize];
+const KIND: [Key; 6] = [Key::Transposed, Key::Tile, Key::Cluster, Key::SplitK, Key::StreamK, Key::Warp];
 
 /// The most candidates with the same clauses of [`KIND`] among those that come first.
 const ALIKE: usize = 2;
@@ -119,7 +119,7 @@ impl Pick<'_> {
             }
             let kind: Vec<String> =
                 KIND.iter().map(|key| schedule.get(*key).map_or(String::new(), ToString::to_string)).collect();
-            let alike = kinds.entry(kind).or_insert(0);
+            let alike = kinds.entry((number, kind)).or_insert(0);
             *alike += 1;
             let candidate = Candidate { family: family.name, schedule, estimate: one.estimate };
             if *alike <= ALIKE {

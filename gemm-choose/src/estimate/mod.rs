@@ -55,6 +55,8 @@ const BESIDES: f64 = 24.0;
 const CHAIN: f64 = 4.0;
 /// How the demands for resources add up: 1 would be their sum, infinity their maximum.
 const NORM: f64 = 16.0;
+/// The same for the time of all K-tiles and that of memory.
+const CLOSE: f64 = 6.0;
 /// The alignment in bytes of the rows of an operand that TMA copies.
 const TMA_BYTES: usize = 16;
 /// Bytes per cycle that a multiprocessor moves when its threads spill.
@@ -277,7 +279,10 @@ impl Model<'_> {
             bound.0 = Bound::Dram;
         }
         let waits = if matches!(plan.atom, Atom::Mma(..)) { gpu.mma_waits } else { 1.0 };
-        let ms = (waits * cycles).max(memory) / gpu.clock_ghz / 1e6;
+        // As in a K-tile, two bounds that are close interfere.
+        let together =
+            [waits * cycles, memory].map(|cycles| cycles.powf(CLOSE)).iter().sum::<f64>().powf(CLOSE.recip());
+        let ms = together / gpu.clock_ghz / 1e6;
         let per_fma = |figure: u64| figure as f64 / sample.fma.max(1) as f64;
         Estimate {
             ms: ms + packing(plan, *size, gpu) / gpu.clock_ghz / 1e6 + gpu.launch_us / 1e3,

@@ -101,10 +101,13 @@ impl Product<'_> {
         let through_workspace = gpu.tensor_workspace + 2.0 * elements * SUM / gpu.tensor_workspace_bytes;
         let waves = work / slots;
         let cycles = if plan.stream_k {
+            // Of few tiles, each is the work of many blocks, which add their sums one after the other.
+            let sharers = (slots / work).clamp(1.0, k_tiles);
             waves.max(1.0 / k_tiles) * k_tiles * interval
                 + gpu.tensor_prologue
                 + waves.ceil() * epilogue
                 + through_workspace
+                + (sharers - 1.0) * gpu.tensor_sharer
         } else if plan.persistent.is_some() {
             gpu.tensor_prologue
                 + full * (k_tiles * interval + resident * epilogue * overlapped)
