@@ -104,6 +104,51 @@ fn blocks_share_parts_of_every_panel() {
     }
 }
 
+/// Boxes that do not divide evenly: one block starts three of five, and three of four blocks start two of seven.
+#[test]
+fn blocks_share_boxes_unequally() {
+    for clauses in [
+        "tile(64, 200, 64); atom(wgmma(64, 200, 16)); cluster(2, 1); multicast(b)",
+        "tile(64, 56, 64); atom(wgmma(64, 56, 16)); cluster(4, 1); multicast(b); persistent",
+        "tile(192, 40, 128); warp(64, 40); atom(wgmma(64, 40, 16)); cluster(2, 2); multicast(a, b)",
+    ] {
+        let schedule =
+            format!("types(bf16); layout(b = col); load(tma); stages(2); specialize(producers = 1); {clauses}");
+        for order in [WarpOrder::Forward, WarpOrder::Late(3)] {
+            let gemm = CompiledGemm::new(&schedule.parse().unwrap(), &device(0, order)).unwrap();
+            for request in [Request::exact(130, 210, 136), Request::exact(1, 1, 1), Request::exact(400, 90, 200)] {
+                let outcome =
+                    check(&gemm, &request).unwrap_or_else(|e| panic!("{clauses}, {order:?}: {request:?}: {e}"));
+                assert!(outcome.is_right(), "{clauses}, {order:?}: {request:?}: {outcome:?}");
+            }
+        }
+    }
+}
+
+/// Warp groups that divide a tile along n or along both extents, in every way to store D and to divide k.
+#[test]
+fn warp_groups_divide_tiles_along_both_extents() {
+    for clauses in [
+        "tile(128, 48, 64); warp(128, 24); atom(wgmma(64, 24, 16)); store(tma, memory = ring); persistent",
+        "tile(128, 48, 64); warp(64, 24); atom(wgmma(64, 8, 16)); stream_k; store(staged)",
+        "tile(64, 64, 32); warp(64, 32); atom(wgmma(64, 16, 16)); split_k(2, reduce = workspace)",
+        "tile(64, 64, 32); warp(64, 32); atom(wgmma(64, 32, 16)); split_k(2, reduce = cluster)",
+        "tile(64, 64, 64); warp(64, 32); atom(wgmma(64, 32, 16)); transposed; cluster(1, 2); multicast(a); store(tma)",
+        "tile(64, 272, 32); warp(64, 272); atom(wgmma(64, 136, 16)); store(tma)",
+    ] {
+        let schedule =
+            format!("types(bf16); layout(b = col); load(tma); stages(3); specialize(producers = 1); {clauses}");
+        for order in [WarpOrder::Forward, WarpOrder::Late(3)] {
+            let gemm = CompiledGemm::new(&schedule.parse().unwrap(), &device(0, order)).unwrap();
+            for request in [Request::exact(130, 304, 136), Request::exact(1, 1, 1), Request::exact(64, 90, 200)] {
+                let outcome =
+                    check(&gemm, &request).unwrap_or_else(|e| panic!("{clauses}, {order:?}: {request:?}: {e}"));
+                assert!(outcome.is_right(), "{clauses}, {order:?}: {request:?}: {outcome:?}");
+            }
+        }
+    }
+}
+
 /// Where copies reach along both extents of a cluster, a block's second arrival never counts as that of the block between.
 #[test]
 fn a_slot_that_a_block_across_the_cluster_returns_is_not_free_for_its_neighbours() {

@@ -58,8 +58,8 @@ pub enum Mover {
     Tma {
         /// Rows of a box, along the dimension of the buffer that is not contiguous.
         rows: u32,
-        /// Whether the blocks of the cluster that need the same tile share its boxes: each block starts an equal
-        /// number, into the shared memory of all.
+        /// Whether the blocks of the cluster that need the same tile share its boxes: each block starts some of them, into
+        /// the shared memory of all.
         multicast: bool,
     },
 }

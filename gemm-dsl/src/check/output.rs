@@ -4,7 +4,7 @@ use crate::check::settings::Settings;
 use crate::clause::{Atom, TileClause};
 use crate::plan::LentSlots;
 use crate::target::{BOX_ALIGN, MAX_ACCESS_BYTES, MAX_BOX};
-use crate::terms::{Store, Swizzle};
+use crate::terms::{Side, Store, Swizzle};
 use crate::types::{DType, Layout};
 
 /// Lines after which a swizzle repeats.
@@ -18,6 +18,8 @@ pub(super) struct Lines {
     pub count: u32,
     /// Elements of a line that one warp group computes, where `warp` says what that is.
     part: Option<u32>,
+    /// Bytes of a slot at least, if the tile of D is in slots of the ring.
+    slot: Option<u64>,
 }
 
 /// Lines cut into panels, and the panels into boxes that TMA copies.
@@ -37,10 +39,16 @@ impl Lines {
             _ => None,
         };
         let part = part.filter(|part| *part > 0 && tile.n.is_multiple_of(*part));
-        match settings.problem.layouts.d {
-            Layout::Row => Lines { elements: tile.n, count: tile.m, part },
-            Layout::Col => Lines { elements: tile.m, count: tile.n, part },
-        }
+        let slot = tile.k.filter(|_| settings.lends()).map(|depth| {
+            let [a, b] = [(Side::A, tile.m), (Side::B, tile.n)]
+                .map(|(side, extent)| u64::from(extent) * u64::from(settings.factor(side).bytes()));
+            (a + b) * u64::from(depth) * u64::from(settings.planes_in_slot(depth))
+        });
+        let (elements, count) = match settings.problem.layouts.d {
+            Layout::Row => (tile.n, tile.m),
+            Layout::Col => (tile.m, tile.n),
+        };
+        Lines { elements, count, part, slot }
     }
 
     /// The pitch of a line in elements if the threads copy the tile. A pad of 16 bytes puts adjacent lines in different
@@ -55,20 +63,25 @@ impl Lines {
     ///
     /// Where `warp` says what a warp group computes, panels do not cross from one group's part into the next, so that
     /// each group can write matrices. If the two wider swizzles do not suit the part, lines of an odd number of 16-byte
-    /// pieces are as free of bank conflicts, and boxes of 32 bytes are slow (docs/performance.md).
+    /// pieces are as free of bank conflicts, and boxes of 32 bytes are slow (docs/performance.md). If no panel suits the
+    /// part, threads write their elements.
     pub fn panels(self, dtype: DType) -> Option<Panels> {
-        let span = |span: u32| (span / dtype.bytes(), Swizzle::Bytes(span));
         let whole = self.part.unwrap_or(self.elements);
         let odd = |pitch: &u32| {
             let bytes = pitch * dtype.bytes();
-            whole.is_multiple_of(*pitch) && bytes > 32 && bytes % (2 * MAX_ACCESS_BYTES) == MAX_ACCESS_BYTES
+            let fits = self.slot.is_none_or(|slot| u64::from(bytes) * u64::from(self.count) <= slot);
+            let odd = bytes % (2 * MAX_ACCESS_BYTES) == MAX_ACCESS_BYTES;
+            whole.is_multiple_of(*pitch) && bytes > 32 && odd && fits
         };
         let widest = self.part.and_then(|part| (1..=part.min(MAX_BOX)).rev().find(odd));
-        let odd = widest.map(|pitch| (pitch, Swizzle::None));
-        let candidates = [Some(span(128)), Some(span(64)), odd, Some(span(32)), Some((whole, Swizzle::None))];
-        candidates.into_iter().flatten().find_map(|(pitch, swizzle)| {
+        let span = |of: u32, span: u32| Some((of, span / dtype.bytes(), Swizzle::Bytes(span)));
+        let of_part =
+            [span(whole, 128), span(whole, 64), widest.map(|pitch| (whole, pitch, Swizzle::None)), span(whole, 32)];
+        let all = self.elements;
+        let of_lines = [span(all, 128), span(all, 64), span(all, 32), Some((all, all, Swizzle::None))];
+        of_part.into_iter().chain(of_lines).flatten().find_map(|(of, pitch, swizzle)| {
             let bytes = pitch * dtype.bytes();
-            let whole = whole.is_multiple_of(pitch) && pitch <= MAX_BOX && bytes.is_multiple_of(MAX_ACCESS_BYTES);
+            let whole = of.is_multiple_of(pitch) && pitch <= MAX_BOX && bytes.is_multiple_of(MAX_ACCESS_BYTES);
             let box_lines =
                 (1..=self.count.min(MAX_BOX)).rev().find(|lines| self.boxed(pitch, bytes, swizzle, *lines))?;
             whole.then_some(Panels { pitch, swizzle, box_lines })
