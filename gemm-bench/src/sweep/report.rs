@@ -45,7 +45,7 @@ pub fn table(candidates: &[Candidate], size: Size) -> String {
 /// long as the longest schedule.
 fn heading() -> String {
     format!(
-        "{:>4} {:>10} {:>7} {:>10} {:>7} {:>6} {:<7} {:>3} {:>6} {:>5}  schedule",
+        "{:>4} {:>10} {:>7} {:>10} {:>7} {:>6} {:<12} {:>3} {:>6} {:>5}  schedule",
         "", "est. ms", "TFLOP/s", "ms", "TFLOP/s", "ratio", "bound", "r", "waves", "ld/f"
     )
 }
@@ -57,15 +57,15 @@ fn line(rank: usize, candidate: &Candidate, size: Size) -> String {
     let ms = measured.map_or_else(dash, |measured| format!("{:.4}", measured.ms));
     let speed = measured.map_or_else(dash, |measured| format!("{:.2}", tflops(size, measured.ms)));
     let ratio = measured.and_then(|measured| measured.ratio).map_or_else(dash, |ratio| format!("{ratio:.3}"));
+    let bound = format!("{} {:.0}%", estimate.bound, 100.0 * estimate.share);
     let failed = match &candidate.timed {
         Some(Err(failed)) => format!("  {:?}: {}", failed.how, failed.what).to_lowercase(),
         _ => String::new(),
     };
     format!(
-        "{rank:>4} {:>10.4} {:>7.2} {ms:>10} {speed:>7} {ratio:>6} {:<7} {:>3} {:>6.2} {:>5.3}  {}{failed}",
+        "{rank:>4} {:>10.4} {:>7.2} {ms:>10} {speed:>7} {ratio:>6} {bound:<12} {:>3} {:>6.2} {:>5.3}  {}{failed}",
         estimate.ms,
         tflops(size, estimate.ms),
-        estimate.bound,
         estimate.resident_blocks,
         estimate.waves,
         estimate.loads_per_fma,

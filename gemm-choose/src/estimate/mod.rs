@@ -69,6 +69,8 @@ pub struct Estimate {
     pub ms: f64,
     /// The resource that limits it.
     pub bound: Bound,
+    /// The share of the time that this resource alone takes: 1 if nothing else matters.
+    pub share: f64,
     /// Blocks that a multiprocessor holds at once.
     pub resident_blocks: u32,
     /// Waves of blocks; the last one may be partial.
@@ -284,8 +286,15 @@ impl Model<'_> {
             [waits * cycles, memory].map(|cycles| cycles.powf(CLOSE)).iter().sum::<f64>().powf(CLOSE.recip());
         let ms = together / gpu.clock_ghz / 1e6;
         let per_fma = |figure: u64| figure as f64 / sample.fma.max(1) as f64;
+        let whole = ms + packing(plan, *size, gpu) / gpu.clock_ghz / 1e6 + gpu.launch_us / 1e3;
+        let others = [(Bound::Dram, memory / k_tiles), (Bound::Latency, demand.latency)];
+        let demand = demand.list.iter().chain(&others);
+        let alone = demand.filter(|(of, _)| *of == bound.0).map(|(_, cycles)| cycles).sum::<f64>();
+        let at_once = if bound.0 == Bound::Dram { 1.0 } else { (blocks / f64::from(gpu.processors)).max(1.0) };
+        let alone = alone * k_tiles * at_once / gpu.clock_ghz / 1e6;
         Estimate {
-            ms: ms + packing(plan, *size, gpu) / gpu.clock_ghz / 1e6 + gpu.launch_us / 1e3,
+            share: (alone / whole).min(1.0),
+            ms: whole,
             bound: bound.0,
             resident_blocks: resident,
             waves: blocks / per_wave,

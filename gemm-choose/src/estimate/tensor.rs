@@ -29,9 +29,11 @@ const SUM: f64 = 4.0;
 /// Estimates a product; `size` has the extents that the program computes, transposed or not.
 pub(super) fn estimate(plan: &Plan, variant: &Variant, size: Size, gpu: &Gpu) -> Estimate {
     let product = Product { plan, variant, size, planes: planes(plan), gpu };
-    let (ms, bound, waves) = product.time();
+    let (ms, (bound, alone), waves) = product.time();
+    let whole = ms + packing(plan, size, gpu) / gpu.clock_ghz / 1e6 + gpu.tensor_launch_us / 1e3;
     Estimate {
-        ms: ms + packing(plan, size, gpu) / gpu.clock_ghz / 1e6 + gpu.tensor_launch_us / 1e3,
+        ms: whole,
+        share: (alone / whole).min(1.0),
         bound,
         resident_blocks: plan.resident_blocks(variant),
         waves,
@@ -69,8 +71,8 @@ impl Round {
 }
 
 impl Product<'_> {
-    /// Milliseconds without the launch, what bounds them, and the waves.
-    fn time(&self) -> (f64, Bound, f64) {
+    /// Milliseconds without the launch, what bounds them and how long that takes alone, and the waves.
+    fn time(&self) -> (f64, (Bound, f64), f64) {
         let Product { plan, variant, gpu, .. } = self;
         let (tiles, width) = self.tiles();
         let parts = f64::from(plan.split_k.map_or(1, |split| split.parts.max(1)));
@@ -129,8 +131,15 @@ impl Product<'_> {
         // A schedule that is close to a bound is slowed down by it.
         let norm = gpu.tensor_norm.max(1.0);
         let together = all.iter().map(|(ms, _)| ms.powf(norm)).sum::<f64>().powf(norm.recip());
-        let bound = all.into_iter().max_by(|x, y| x.0.total_cmp(&y.0)).map_or(bound, |(_, bound)| bound);
-        (together, bound, waves)
+        let (most, bound) = all.into_iter().max_by(|x, y| x.0.total_cmp(&y.0)).unwrap_or((ms, bound));
+        let of_round = |found: f64| found * k_tiles * (work / processors).max(1.0) / gpu.tensor_clock_ghz / 1e6;
+        let alone = match round.list.iter().find(|(of, _)| *of == bound) {
+            // A bound of K-tiles, and not one of the whole product that has the same name.
+            Some((_, cycles)) if most == ms => of_round(*cycles),
+            None if bound == Bound::Latency => of_round(round.latency / resident),
+            _ => most,
+        };
+        (together, (bound, alone), waves)
     }
 
     /// Work tiles, including those that only fill up a cluster, and the columns of each.

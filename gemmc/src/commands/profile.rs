@@ -13,6 +13,7 @@ use ptx_gemm_bench::timing::{Timed, Untimed, time};
 use ptx_gemm_check::figures::{Assembler, Figures, How};
 use ptx_gemm_check::ladder::Timing;
 use ptx_gemm_check::{Size as Extents, dram_bytes, formula_bytes, sample_size};
+use ptx_gemm_choose::{Estimate, Gpu, estimate};
 use serde_json::{Value, json};
 
 use crate::cli::{Compile, DeviceName, Plain, Profile, Source};
@@ -64,7 +65,15 @@ pub(crate) fn run(args: &Profile) -> Result<Reply, Failure> {
             "\nnote: counted on whole tiles; the interpreter would take minutes for the product that was asked for\n",
         );
     }
+    let estimated = estimated(args, &loaded);
+    if let Some((size, Estimate { ms, bound, share, .. })) = &estimated {
+        text.push_str(&format!(
+            "\nestimate: {ms:.4} ms for {size} on an H200; {bound} alone takes {:.0}% of that\n",
+            100.0 * share
+        ));
+    }
     let mut json = serde_json::to_value(&figures).map_err(|error| Failure::refused("json", error.to_string()))?;
+    json["estimate"] = json!(estimated.map(|(_, estimate)| estimate));
     json["name"] = loaded.name().into();
     json["assembler"] = assembler.as_ref().map(Assembler::version).into();
     let mut status = Status::from(figures.verdict);
@@ -75,6 +84,14 @@ pub(crate) fn run(args: &Profile) -> Result<Reply, Failure> {
         status = status.worse(there);
     }
     Ok(Reply { text, json, status })
+}
+
+/// The estimate of a schedule, for the product that was asked for.
+fn estimated(args: &Profile, loaded: &Loaded) -> Option<(Size, Estimate)> {
+    let Loaded::Schedule { plan, .. } = loaded else { return None };
+    let [m, n, k] = [args.m, args.n, args.k].map(|extent| extent.unwrap_or(EXTENT));
+    let size = Size { m, n, k, batch: 1 };
+    Some((size, estimate(plan, size, Gpu::h200()).ok()?))
 }
 
 /// The assembler, unless the time to wait for it is 0.
