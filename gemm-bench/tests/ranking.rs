@@ -4,7 +4,7 @@ use ptx_gemm_bench::calibrate::{halves, read};
 use ptx_gemm_bench::report;
 use ptx_gemm_bench::sweep::Gpu;
 use ptx_gemm_bench::sweep::ranking::Ranking;
-use ptx_gemm_choose::{Quality, quality};
+use ptx_gemm_choose::{Quality, Timed, quality};
 use ptx_gemm_dsl::clause::Atom;
 
 fn ranking(suite: &str) -> Ranking {
@@ -14,28 +14,31 @@ fn ranking(suite: &str) -> Ranking {
     Ranking::of(&rows, "", Gpu::h200())
 }
 
-/// The products that no figure was fitted to.
+/// Products that no figure was fitted to. Few have several schedules by planes, and one figure is theirs.
 #[test]
 fn what_is_picked_is_fast() {
     let rows = read(include_str!("../../bench/results/rows.json"), Gpu::h200()).expect("rows");
-    let (_, kept_back) = halves(rows);
-    for (name, mean, of_first) in
-        [("wgmma", 0.05, 0.01), ("planes", 0.08, 0.02), ("fma", 0.08, 0.02), ("all", 0.08, 0.02)]
+    let (fitted, kept_back) = halves(rows);
+    let is_tensor = |row: &&Timed| matches!(row.plan.atom, Atom::Wgmma(..)) && row.plan.emulate.is_none();
+    let of_tensor: Vec<Timed> = kept_back.iter().filter(is_tensor).cloned().collect();
+    let of_threads: Vec<Timed> = kept_back.iter().filter(|row| row.plan.atom == Atom::Fma).cloned().collect();
+    let of_planes = fitted.iter().chain(&kept_back).filter(|row| row.plan.emulate.is_some()).cloned().collect();
+    for (name, rows, least) in
+        [("wgmma", of_tensor, 200), ("fma", of_threads, 30), ("planes", of_planes, 2), ("all", kept_back.clone(), 250)]
     {
-        let of_kind = kept_back.iter().filter(|row| match name {
-            "wgmma" => matches!(row.plan.atom, Atom::Wgmma(..)) && row.plan.emulate.is_none(),
-            "planes" => row.plan.emulate.is_some(),
-            "fma" => row.plan.atom == Atom::Fma,
-            _ => true,
-        });
-        let of_kind: Vec<_> = of_kind.cloned().collect();
-        let found = quality(Gpu::h200(), &of_kind);
+        let found = quality(Gpu::h200(), &rows);
         let Quality { products, regret, regret_of_first, .. } = found;
-        assert!(products > 10 && regret < mean && regret_of_first < of_first, "{name}: {found:?}");
-        // The test can fail: with the order turned round, the pick is slow.
-        let backwards = Gpu { tensor_latency: -1e9, clock_ghz: -1.0, tensor_clock_ghz: -1.0, ..Gpu::h200().clone() };
-        assert!(quality(&backwards, &of_kind).regret > mean, "{name}");
+        assert!(products >= least && regret < 0.05 && regret_of_first < 0.01, "{name}: {found:?}");
     }
+    // The test can fail: without the costs around the K-tiles of a work tile, small products get large tiles.
+    let blind = Gpu {
+        tensor_prologue: 0.0,
+        tensor_epilogue: 0.0,
+        tensor_sharer: 0.0,
+        tensor_latency: 0.0,
+        ..Gpu::h200().clone()
+    };
+    assert!(quality(&blind, &kept_back).regret > 0.05);
 }
 
 #[test]

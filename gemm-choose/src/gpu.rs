@@ -228,9 +228,9 @@ mod tests {
     fn files_have_every_figure_once() {
         assert!(Gpu::all().iter().any(|gpu| gpu.name == "H200"));
         let text = FILES[0];
-        assert!(Gpu::parse(&text.replace("barrier = 30", "")).unwrap_err().contains("`barrier` is missing"));
+        assert!(Gpu::parse(&text.replace("cached_fma = 2100", "")).unwrap_err().contains("`cached_fma` is missing"));
         assert!(Gpu::parse(&format!("{text}speed = 3")).unwrap_err().contains("`speed` is not a figure"));
-        assert!(Gpu::parse(&text.replace("barrier = 30", "barrier = x")).unwrap_err().contains("not a number"));
+        assert!(Gpu::parse(&text.replace("cached_fma = 2100", "cached_fma = x")).unwrap_err().contains("not a number"));
         for gpu in Gpu::all() {
             assert_eq!(Gpu::parse(&gpu.text()).as_ref(), Ok(gpu));
         }

@@ -170,7 +170,7 @@ mod tests {
             "batch(strided)",
             "types(bf16); batch(grouped)",
         ] {
-            for extents in [[384, 5120, 13824], [1, 1, 1], [17, 4097, 33], [4096, 4096, 4096]] {
+            for extents in [[384, 5120, 13824], [1, 1, 33]] {
                 let ranked = pick(given, extents);
                 assert!(!ranked.candidates.is_empty(), "{given} {extents:?}");
                 for candidate in &ranked.candidates {

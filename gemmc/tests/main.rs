@@ -11,6 +11,7 @@ mod language;
 mod large;
 mod mutants;
 mod new;
+mod pick;
 mod profile;
 mod sweep;
 mod tile;

@@ -1,0 +1,98 @@
+//! `gemmc pick` and `gemmc calibrate` without a GPU.
+
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use ptx_gemm::Schedule;
+use serde_json::Value;
+
+fn gemmc(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_gemmc")).args(args).output().expect("gemmc starts")
+}
+
+#[track_caller]
+fn stdout(args: &[&str]) -> String {
+    let output = gemmc(args);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// What a refused command says.
+#[track_caller]
+fn failed(args: &[&str]) -> String {
+    let output = gemmc(args);
+    assert!(!output.status.success(), "{args:?}");
+    String::from_utf8(output.stderr).expect("text")
+}
+
+fn json(args: &[&str]) -> Value {
+    serde_json::from_str(&stdout(&[args, &["--json"]].concat())).expect("an object")
+}
+
+#[test]
+fn a_product_gets_a_schedule_at_once() {
+    let begun = Instant::now();
+    let picked = json(&["pick", "-m", "384", "-n", "5120", "-k", "13824", "--types", "bf16", "--layouts", "nt"]);
+    // A second where it is optimised.
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    let best = picked["best"]["schedule"].as_str().expect("clauses");
+    let schedule: Schedule = best.parse().unwrap_or_else(|errors| panic!("{best}: {errors}"));
+    schedule.check().unwrap_or_else(|errors| panic!("{best}: {errors}"));
+    assert!(best.contains("types(bf16)") && best.contains("b = col"), "{best}");
+    let candidates = picked["candidates"].as_array().expect("a list");
+    assert_eq!(candidates.len(), 8);
+    let times: Vec<f64> = candidates.iter().map(|one| one["estimate"]["ms"].as_f64().expect("ms")).collect();
+    // An H200 has 989 TFLOP/s: 0.055 ms.
+    assert!(times[0] > 0.055 && times[0] < 0.15 && times[0] == picked["best"]["estimate"]["ms"], "{times:?}");
+    assert!(candidates.iter().all(|one| one["family"].is_string() && one["estimate"]["bound"].is_string()));
+}
+
+#[test]
+fn what_is_given_is_kept() {
+    let picked = json(&["pick", "--types", "f32", "-e", "emulate(bf16x6)", "--epilogue", "|acc, c| relu(acc + c)"]);
+    let best = picked["best"]["schedule"].as_str().expect("clauses");
+    assert!(best.contains("emulate(bf16x6)") && best.contains("relu"), "{best}");
+    let text = stdout(&["pick", "-m", "64", "--batch", "100", "--top", "1"]);
+    assert!(text.contains("batch(strided)") && text.contains("the best, of the family"), "{text}");
+    let none = gemmc(&["pick", "--types", "bf16", "-e", "emulate(bf16x6)"]);
+    assert!(String::from_utf8_lossy(&none.stdout).contains("no family computes this product"));
+    assert_eq!(none.status.code(), Some(1));
+}
+
+#[test]
+fn many_products_come_from_a_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (shapes, csv) = (folder.path().join("shapes"), folder.path().join("all.csv"));
+    std::fs::write(&shapes, "# m x n x k\n100x200x300 f16 nt\n\n64\n").expect("written");
+    let (shapes, csv) = (shapes.to_str().expect("a path"), csv.to_str().expect("a path"));
+    let picked = json(&["pick", "--shapes", shapes, "--top", "2", "--csv", csv]);
+    let products = picked["products"].as_array().expect("a list");
+    assert_eq!(products.len(), 2);
+    assert!(products[0]["given"].as_str().is_some_and(|given| given.contains("f16")) && products[1]["m"] == 64);
+    let lines = std::fs::read_to_string(csv).expect("a table");
+    assert_eq!(lines.lines().count(), 5, "{lines}");
+    std::fs::write(shapes, "100x200 f16\n").expect("written");
+    assert!(failed(&["pick", "--shapes", shapes]).contains("line 1: one of M, MxNxK"));
+    std::fs::write(shapes, "100x200x300 f17\n").expect("written");
+    assert!(failed(&["pick", "--shapes", shapes]).contains("line 1: `f17` is neither a type"));
+}
+
+#[test]
+fn times_need_a_gpu() {
+    assert!(failed(&["pick", "--device", "interp"]).contains("cuda:N"));
+    assert!(failed(&["pick", "--seconds", "3"]).contains("--device"));
+}
+
+/// The figures that are in use rank the rows that are there.
+#[test]
+fn figures_are_judged() {
+    let rows = concat!(env!("CARGO_MANIFEST_DIR"), "/../bench/results/rows.json");
+    let judged = json(&["calibrate", "--rows", rows, "--judge"]);
+    let all = judged["quality"].as_array().expect("a list");
+    let kept = all.iter().find(|one| one["products"] == "kept back" && one["multiply"] == "all").expect("a line");
+    assert!(kept["regret"].as_f64().is_some_and(|regret| regret < 0.08), "{kept}");
+    assert!(
+        failed(&["calibrate", "--rows", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")]).contains("Cargo.toml")
+    );
+    assert!(failed(&["calibrate"]).contains("--rows"));
+}
