@@ -3,23 +3,28 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicBool;
 
-use ptx_gemm_dsl::Schedule;
 use ptx_gemm_dsl::clause::{BatchKind, TypesClause};
 use ptx_gemm_dsl::table::Key;
 use ptx_gemm_dsl::types::{Batch, Problem, Types};
+use ptx_gemm_dsl::{Plan, Schedule};
 
 use crate::estimate::Estimate;
 use crate::family::Family;
 use crate::gpu::Gpu;
-use crate::search::Search;
+use crate::search::{Search, target};
 use crate::size::Size;
 
 /// The clauses that make a candidate different from those before it. An estimate says little about the others: whoever times the
 /// first few wants to see several of these.
 const KIND: [Key; 6] = [Key::Transposed, Key::Tile, Key::Cluster, Key::SplitK, Key::StreamK, Key::Warp];
-
-/// The most candidates with the same clauses of [`KIND`] among those that come first.
+/// The most candidates of a family with the same clauses of [`KIND`] among those that come first.
 const ALIKE: usize = 2;
+
+/// How many candidates are timed at first, and the most of them that divide the work among blocks in one way: if the estimate is wrong about
+/// that way, the others are there. A way that is estimated to be slower than the best one by more than this factor does not count.
+const FIRST: usize = 8;
+const SAME_WAY: usize = 5;
+const SLOWER: f64 = 1.2;
 
 /// The eight schedules with the best estimates for a product of this size on a GPU; none where no family computes it.
 ///
@@ -35,7 +40,7 @@ const ALIKE: usize = 2;
 /// # Ok::<(), ptx_gemm_dsl::Diagnostics>(())
 /// ```
 pub fn pick(problem: &Problem, size: Size, gpu: &Gpu) -> Ranked {
-    Pick { given: &clauses(&problem.asked()), size, gpu }.run(8)
+    Pick { given: &clauses(&problem.asked()), size, gpu }.run(FIRST)
 }
 
 /// The clauses that state a problem.
@@ -60,6 +65,30 @@ pub struct Pick<'a> {
     pub size: Size,
     /// The GPU.
     pub gpu: &'a Gpu,
+}
+
+/// How the work is divided among blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Way {
+    /// A tile for each.
+    Tiles,
+    /// Parts of k, with sums in a cluster.
+    Cluster,
+    /// Parts of k, with sums through the workspace.
+    Workspace,
+    /// Equal shares of k.
+    Stream,
+}
+
+impl Way {
+    fn of(plan: &Plan) -> Way {
+        match (plan.stream_k, plan.split_k, plan.exchange) {
+            (true, ..) => Way::Stream,
+            (_, None, _) => Way::Tiles,
+            (_, Some(_), Some(_)) => Way::Cluster,
+            (_, Some(_), None) => Way::Workspace,
+        }
+    }
 }
 
 /// A schedule that was chosen.
@@ -103,7 +132,8 @@ impl Pick<'_> {
         legal.sort_by(|(x_family, x), (y_family, y)| {
             x.estimate.ms.total_cmp(&y.estimate.ms).then((x_family, x.index).cmp(&(y_family, y.index)))
         });
-        let (mut kinds, mut seen, mut later) = (HashMap::new(), HashSet::new(), Vec::new());
+        let best = legal.first().map_or(0.0, |(_, one)| one.estimate.ms);
+        let (mut kinds, mut ways, mut seen, mut later) = (HashMap::new(), HashMap::new(), HashSet::new(), Vec::new());
         for (number, one) in legal {
             if ranked.candidates.len() >= count {
                 break;
@@ -117,12 +147,16 @@ impl Pick<'_> {
             if !seen.insert(schedule.to_string()) {
                 continue;
             }
-            let kind: Vec<String> =
-                KIND.iter().map(|key| schedule.get(*key).map_or(String::new(), ToString::to_string)).collect();
+            let text = |key: &Key| schedule.get(*key).map_or(String::new(), ToString::to_string);
+            let kind: Vec<String> = KIND.iter().map(text).collect();
             let alike = kinds.entry((number, kind)).or_insert(0);
             *alike += 1;
+            let way = schedule.plan_or_conflicts(target(&schedule, self.gpu)).ok().map(|plan| Way::of(&plan));
+            let same_way = ways.entry(way).or_insert(0);
+            let crowded = ranked.candidates.len() < FIRST && *same_way >= SAME_WAY && one.estimate.ms < SLOWER * best;
             let candidate = Candidate { family: family.name, schedule, estimate: one.estimate };
-            if *alike <= ALIKE {
+            if *alike <= ALIKE && !crowded {
+                *same_way += 1;
                 ranked.candidates.push(candidate);
             } else if later.len() < count {
                 later.push(candidate);
@@ -130,6 +164,8 @@ impl Pick<'_> {
         }
         let missing = count - ranked.candidates.len();
         ranked.candidates.extend(later.into_iter().take(missing));
+        let first = FIRST.min(ranked.candidates.len());
+        ranked.candidates[..first].sort_by(|x, y| x.estimate.ms.total_cmp(&y.estimate.ms));
         ranked
     }
 
@@ -140,9 +176,12 @@ impl Pick<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Pick, Ranked};
+    use std::collections::BTreeSet;
+
+    use super::{Pick, Ranked, Way};
     use crate::family::Family;
     use crate::gpu::Gpu;
+    use crate::search::target;
     use crate::size::Size;
 
     fn pick(given: &str, extents: [usize; 3]) -> Ranked {
@@ -176,8 +215,22 @@ mod tests {
                 for candidate in &ranked.candidates {
                     candidate.schedule.check().unwrap_or_else(|errors| panic!("{given}: {errors}"));
                 }
-                assert!(ranked.candidates[0].estimate.ms <= ranked.candidates[1].estimate.ms);
+                assert!(ranked.candidates.is_sorted_by(|x, y| x.estimate.ms <= y.estimate.ms), "{given} {extents:?}");
             }
         }
+    }
+
+    /// The estimate may be wrong about one way to divide a long sum.
+    #[test]
+    fn the_first_candidates_divide_the_work_in_several_ways() {
+        let ranked = pick("types(f16); layout(b = col)", [63, 1216, 11480]);
+        let ways: BTreeSet<String> = ranked
+            .candidates
+            .iter()
+            .map(|one| {
+                format!("{:?}", Way::of(&one.schedule.plan_or_conflicts(target(&one.schedule, Gpu::h200())).unwrap()))
+            })
+            .collect();
+        assert!(ranked.candidates.len() == 8 && ways.len() >= 2, "{ways:?}");
     }
 }
