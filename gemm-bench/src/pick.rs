@@ -9,14 +9,13 @@ use std::io;
 use std::time::Instant;
 
 use ptx_gemm::Schedule;
-use ptx_gemm_choose::Ranked;
+use ptx_gemm_choose::{FIRST, Ranked};
 use ptx_gemm_dsl::table::Key;
 
 use crate::sweep::timing::{Timed, Timing, time};
 use crate::sweep::{Candidate, Kept};
 
-/// Candidates that are timed first; and as many where their estimates are close.
-const FIRST: usize = 8;
+/// Candidates that are timed before any others, in place of [`FIRST`], where their estimates are close.
 const CLOSE: usize = 16;
 /// How close the last of [`CLOSE`] is to the first one, as a ratio.
 const NEAR: f64 = 1.1;

@@ -20,9 +20,10 @@ const KIND: [Key; 6] = [Key::Transposed, Key::Tile, Key::Cluster, Key::SplitK, K
 /// The most candidates of a family with the same clauses of [`KIND`] among those that come first.
 const ALIKE: usize = 2;
 
-/// How many candidates are timed at first, and the most of them that divide the work among blocks in one way: if the estimate is wrong about
-/// that way, the others are there. A way that is estimated to be slower than the best one by more than this factor does not count.
-const FIRST: usize = 8;
+/// How many candidates are worth timing first.
+pub const FIRST: usize = 8;
+/// The most of them that divide the work among blocks in one way: if the estimate is wrong about that way, the others are there. Only
+/// ways that are estimated to be slower than the best one by less than a factor count.
 const SAME_WAY: usize = 5;
 const SLOWER: f64 = 1.2;
 
