@@ -84,7 +84,7 @@ pub const MAX_BOX: u32 = 256;
 /// Granularity in columns of a group's narrower tiles. Instructions allow multiples of 8 (PTX ISA, "wgmma.mma_async"),
 /// but twice as many loops left the time of two groups unchanged on an H200, within 1%.
 pub const GRAIN: u32 = 16;
-/// Rows after which a swizzle repeats; a box of a swizzled tile begins at a multiple of it.
+/// Rows after which a swizzle repeats; a swizzled tile begins at a multiple of it.
 pub const SWIZZLED_ROWS: u32 = 8;
 
 /// Registers of one multiprocessor, and the maximum of one block, on every target.

@@ -264,7 +264,7 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     (BOXED, "-> Bs by tma rows 8", "-> Bs by cp_async width 4 piece 4", "filled by tma, and by threads as well"),
     (BOXED, "Bs by tma rows 8", "Bs by tma rows 3", "has 8 rows, which are not whole boxes of 3"),
     (BOXED, "[k 8][m 32] pitch 32", "[m 32][k 8] pitch 8", "tma does not transpose"),
-    (BOXED, "depth 3 slot 2048 B", "depth 2 slot 2112 B", "slots of 2112 B apart, not multiples of 128 B"),
+    (BOXED, "depth 3 slot 2048 B", "depth 2 slot 2112 B", "with slots of 2112 B, not multiples of 128 B"),
     (BOXED, "params map_a", "params a", "the parameter `map_a` is given 0 times"),
     (BOXED, "module sm_90", "module sm_80", "sm_80 has no tensor memory accelerator"),
     (BOXED, "            sync", "            ; sync", "K-tile 0 is read, but As holds K-tile 3"),

@@ -29,13 +29,10 @@ pub(super) fn widest(bound: u32, dtype: DType, runs: &[u32]) -> u32 {
 pub(super) fn share_of_boxes(placement: &Placement, dtype: DType, sharers: u32, most: u32) -> Option<u32> {
     let (slow, panels) = (placement.slow_extent, placement.panels());
     let row_bytes = placement.pitch.min(placement.fast_extent) * dtype.bytes();
-    let align = match placement.swizzle {
-        Swizzle::None => BOX_ALIGN,
-        Swizzle::Bytes(span) => 8 * span,
-    };
-    // A single box needs no aligned end.
+    // A swizzle needs no more: it depends on bits of the address alone. A single box needs no aligned end.
     let only = |rows: u32| rows == slow && panels == 1 && sharers <= 1;
-    let whole = |rows: &u32| slow.is_multiple_of(*rows) && (only(*rows) || (rows * row_bytes).is_multiple_of(align));
+    let whole =
+        |rows: &u32| slow.is_multiple_of(*rows) && (only(*rows) || (rows * row_bytes).is_multiple_of(BOX_ALIGN));
     let share = |rows: u32| BoxShare::of(panels, slow / rows, sharers);
     let legal = || (1..=slow.min(most)).rev().filter(whole);
     let equal = legal().find(|rows| share(*rows).is_some_and(|share| share.extra == 0));

@@ -5,7 +5,7 @@ use crate::check::finding::Findings;
 use crate::check::settings::Settings;
 use crate::clause::{Atom, Clause, LayoutClause, Roles, SpecializeClause, TileClause};
 use crate::table::Key;
-use crate::target::{GRAIN, SWIZZLED_ROWS};
+use crate::target::{BOX_ALIGN, GRAIN, SWIZZLED_ROWS};
 use crate::terms::{Edges, Extent2, Fast, Load, Side, Store};
 use crate::types::{Batch, Layout, Orientation};
 
@@ -42,10 +42,14 @@ pub(super) fn grain(settings: &Settings) -> Option<u32> {
     (narrow && obstacles(settings).is_empty()).then(|| least(settings))
 }
 
-/// Granularity of a narrower tile, in columns. Blocks of a cluster that share B copy equal parts of it.
+/// Granularity of a narrower tile, in columns. Blocks of a cluster that share B copy equal parts of it, in whole lines of
+/// [`BOX_ALIGN`] bytes.
 fn least(settings: &Settings) -> u32 {
     let columns = if settings.edges == Edges::Even { SWIZZLED_ROWS } else { GRAIN };
-    columns.max(SWIZZLED_ROWS * settings.sharers(Side::B))
+    let depth = settings.tile.and_then(|tile| tile.k).unwrap_or(0);
+    let lines = BOX_ALIGN.div_ceil((depth * settings.factor(Side::B).bytes()).max(1));
+    let least = lines * settings.sharers(Side::B);
+    (columns..).step_by(columns as usize).find(|columns| columns.is_multiple_of(least)).unwrap_or(least)
 }
 
 /// The reasons that edge tiles keep all columns.

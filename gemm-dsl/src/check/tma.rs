@@ -52,9 +52,8 @@ fn rows(settings: &Settings, input: &Input, order: StagedOrder, findings: &mut F
         return;
     }
     let (name, rows) = (letter(input.side), placement.slow_extent);
-    let align = if let Skew::Swizzle(span) = order.skew { 8 * span } else { BOX_ALIGN };
     let message = format!(
-        "{name}'s tile has {rows} rows of {} B, which are not boxes of at most {MAX_BOX} rows that begin at multiples of {align} B",
+        "{name}'s tile has {rows} rows of {} B, which are not boxes of at most {MAX_BOX} rows that begin at multiples of {BOX_ALIGN} B",
         row_bytes(input, order)
     );
     let finding = findings.error("tma-box", Key::Tile, &DEPENDS, message).about(&name.to_lowercase());

@@ -445,7 +445,7 @@ pub const WRONG: &[&str] = &[
     "types(bf16); layout(b = col); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(cp_async); tail(even)",
     "types(bf16); layout(b = col); tile(64, 64, 64); atom(wgmma(64, 32, 16)); load(tma); tail(even)",
     "types(bf16); layout(b = col); tile(64, 8, 64); atom(wgmma(64, 8, 16)); load(tma); tail(even)",
-    "types(bf16); layout(b = col); tile(64, 24, 64); atom(wgmma(64, 24, 16)); load(tma); cluster(2, 1); multicast(b); tail(even)",
+    "types(bf16); layout(b = col); tile(64, 24, 64); atom(wgmma(64, 24, 16)); load(tma); cluster(5, 1); multicast(b); tail(even)",
     "types(bf16); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); tail(even)",
     "types(bf16); layout(a = col); transposed; tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); tail(even)",
     "types(bf16); layout(b = col); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); store(tma); tail(even)",
@@ -459,8 +459,8 @@ pub const WRONG: &[&str] = &[
     "target(sm_90a); tile(64, 64, 16); thread(8, 8); cluster(2, 1); stream_k; tail(none)",
     "target(sm_90a); tile(64, 64, 16); thread(8, 8); load(tma); stages(2); cluster(2, 1); persistent(33)",
     "target(sm_90a); tile(64, 64, 16); thread(8, 8); load(tma); stages(3); cluster(2, 1); multicast(a, b)",
-    "types(bf16); layout(b = col); atom(wgmma(64, 24, 16)); tile(64, 24, 64); load(tma); stages(3); specialize(producers = 1); \
-     cluster(4, 1); multicast(b)",
+    "types(bf16); layout(b = col); atom(wgmma(64, 24, 16)); tile(64, 24, 16); load(tma); stages(3); specialize(producers = 1); \
+     cluster(8, 1); multicast(b)",
     "types(bf16); atom(wgmma(64, 64, 16)); tile(64, 64, 64); load(tma); cluster(2, 1); batch(grouped); stream_k",
     // The parts of k depend on the extents of one product.
     "tile(128, 128, 8); thread(8, 8); batch(grouped); split_k(4)",

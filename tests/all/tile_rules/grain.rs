@@ -40,10 +40,10 @@ pub(super) const ROWS: &[(&str, &str, &str, &str)] = &[
     (
         NARROW,
         "Bs by tma rows 128",
-        "Bs by tma rows 32",
-        "16 columns are not divided among 4 boxes of Bs, in multiples of 8 each",
+        "Bs by tma rows 4",
+        "16 columns are not divided among 32 boxes of Bs, in multiples of 128 B each",
     ),
-    (MULTICAST, "grain 16", "grain 8", "8 columns are not divided among 2 boxes of Bs, in multiples of 8 each"),
+    (MULTICAST, "grain 16", "grain 8", ""),
     (
         UNEQUAL,
         "wgmma n 128",

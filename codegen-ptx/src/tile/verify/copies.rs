@@ -1,9 +1,9 @@
 //! Copies: widths that the layouts in both memories allow.
 
-use ptx_gemm_dsl::target::{BOX_ALIGN, MAX_ACCESS_BYTES, MAX_BOX, SWIZZLED_ROWS};
+use ptx_gemm_dsl::target::{BOX_ALIGN, MAX_ACCESS_BYTES, MAX_BOX};
 use ptx_gemm_dsl::terms::{BoxShare, Fast, Side, Swizzle};
 
-use super::limits::vector;
+use super::limits::{alignment, vector};
 use super::{Check, rule};
 use crate::tile::{Empty, Full, Mover, Op, Program, Role, TMA_BYTES};
 use crate::violation::Site;
@@ -130,26 +130,23 @@ fn boxes(program: &Program, index: usize, rows: u32, site: Site) -> Check {
     }
     let divides = (1..=MAX_BOX).contains(&rows) && count.is_multiple_of(rows);
     rule(divides, at(), || format!("{name} has {count} rows, which are not whole boxes of {rows}, at most {MAX_BOX}"))?;
-    let align = match buffer.swizzle {
-        Swizzle::None => BOX_ALIGN,
-        Swizzle::Bytes(span) => 8 * span,
-    };
     if let (Side::B, Some(grain)) = (buffer.side, program.grain()) {
         let parts = count / rows;
-        rule(grain.is_multiple_of(SWIZZLED_ROWS * parts), at(), || {
-            format!(
-                "{grain} columns are not divided among {parts} boxes of {name}, in multiples of {SWIZZLED_ROWS} each"
-            )
+        rule(grain.is_multiple_of(parts) && (grain / parts * bytes).is_multiple_of(BOX_ALIGN), at(), || {
+            format!("{grain} columns are not divided among {parts} boxes of {name}, in multiples of {BOX_ALIGN} B each")
         })?;
     }
     let slot = program.ring_of(index).map_or(0, |ring| program.rings[ring].slot_bytes);
-    // A single box need not end where another could begin.
-    let next = if rows < count || buffer.panels() > 1 { rows * bytes } else { 0 };
-    let aligned = [buffer.offset_bytes, slot, next].iter().all(|bytes| bytes.is_multiple_of(align));
-    rule(aligned, at(), || {
+    let align = alignment(buffer.swizzle).max(BOX_ALIGN);
+    rule([buffer.offset_bytes, slot].iter().all(|bytes| bytes.is_multiple_of(align)), at(), || {
         format!(
-            "the boxes of {name} begin at {} B, {next} B and slots of {slot} B apart, not multiples of {align} B",
+            "the first box of {name} begins at {} B, with slots of {slot} B, not multiples of {align} B",
             buffer.offset_bytes
         )
+    })?;
+    // A single box need not end where another could begin. The bits of an address decide how a box is swizzled.
+    let next = if rows < count || buffer.panels() > 1 { rows * bytes } else { 0 };
+    rule(next.is_multiple_of(BOX_ALIGN), at(), || {
+        format!("the boxes of {name} are {next} B apart, not a multiple of {BOX_ALIGN} B")
     })
 }
