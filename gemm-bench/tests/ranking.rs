@@ -31,13 +31,8 @@ fn what_is_picked_is_fast() {
         assert!(products >= least && regret < 0.05 && regret_of_first < 0.01, "{name}: {found:?}");
     }
     // The test can fail: without the costs around the K-tiles of a work tile, small products get large tiles.
-    let blind = Gpu {
-        tensor_prologue: 0.0,
-        tensor_epilogue: 0.0,
-        tensor_sharer: 0.0,
-        tensor_latency: 0.0,
-        ..Gpu::h200().clone()
-    };
+    let blind =
+        Gpu { tensor_prologue: 0.0, tensor_epilogue: 0.0, sharer: 0.0, tensor_latency: 0.0, ..Gpu::h200().clone() };
     assert!(quality(&blind, &kept_back).regret > 0.05);
 }
 

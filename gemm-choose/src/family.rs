@@ -22,7 +22,7 @@ macro_rules! files {
 }
 
 /// The files. Where two families contain the same schedule, it is of the first one.
-const FILES: [(&str, &str); 10] = files![
+const FILES: [(&str, &str); 11] = files![
     "wgmma",
     "wgmma_divided",
     "wgmma_pingpong",
@@ -30,6 +30,7 @@ const FILES: [(&str, &str); 10] = files![
     "wgmma_split",
     "planes",
     "mma",
+    "simt_rows",
     "simt_tma",
     "simt",
     "simt_async",

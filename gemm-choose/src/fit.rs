@@ -59,14 +59,14 @@ const MOST: f64 = 1.0;
 /// The fewest schedules of a product that is judged by its regret.
 const FEWEST: usize = 4;
 
-/// The rows of each product.
-fn products(rows: &[Timed]) -> Vec<Vec<usize>> {
+/// The rows of each product that has at least `fewest`.
+fn products(rows: &[Timed], fewest: usize) -> Vec<Vec<usize>> {
     let mut products: BTreeMap<([usize; 4], &str), Vec<usize>> = BTreeMap::new();
     for (index, row) in rows.iter().enumerate() {
         let Size { m, n, k, batch } = row.size;
         products.entry(([m, n, k, batch], &row.problem)).or_default().push(index);
     }
-    products.into_values().filter(|rows| rows.len() >= FEWEST).collect()
+    products.into_values().filter(|rows| rows.len() >= fewest).collect()
 }
 
 fn estimates(gpu: &Gpu, rows: &[Timed]) -> Vec<f64> {
@@ -75,7 +75,7 @@ fn estimates(gpu: &Gpu, rows: &[Timed]) -> Vec<f64> {
 
 /// How well the estimates for a GPU rank these rows.
 pub fn quality(gpu: &Gpu, rows: &[Timed]) -> Quality {
-    judged(&estimates(gpu, rows), rows, &products(rows))
+    judged(&estimates(gpu, rows), rows, &products(rows, FEWEST))
 }
 
 /// A product whose pick is slow.
@@ -100,7 +100,7 @@ pub fn misses(gpu: &Gpu, rows: &[Timed], count: usize) -> Vec<Miss> {
         let regret = rows[picked].ms / rows[fastest].ms - 1.0;
         Miss { picked: (picked, estimates[picked]), fastest: (fastest, estimates[fastest]), regret }
     };
-    let mut all: Vec<Miss> = products(rows).into_iter().map(miss).collect();
+    let mut all: Vec<Miss> = products(rows, FEWEST).into_iter().map(miss).collect();
     all.sort_by(|x, y| y.regret.total_cmp(&x.regret));
     all.truncate(count);
     all
@@ -138,10 +138,13 @@ fn judged(estimates: &[f64], rows: &[Timed], products: &[Vec<usize>]) -> Quality
 
 /// The GPU with the named figures changed so that its estimates rank the rows best.
 pub fn fit(gpu: &Gpu, rows: &[Timed], figures: &[&str]) -> Gpu {
-    let products = products(rows);
+    // An instruction that one schedule uses is not ranked, but its time is known.
+    let (products, every) = (products(rows, FEWEST), products(rows, 1));
     let start = gpu.clone();
     let cost = |gpu: &Gpu| {
-        let Quality { capped, regret_of_first, error, .. } = judged(&estimates(gpu, rows), rows, &products);
+        let estimates = estimates(gpu, rows);
+        let Quality { capped, regret_of_first, .. } = judged(&estimates, rows, &products);
+        let Quality { error, .. } = judged(&estimates, rows, &every);
         let (mut now, mut before) = (gpu.clone(), start.clone());
         let moved = figures.iter().filter_map(|name| Some((*now.figure(name)? / *before.figure(name)?).ln().powi(2)));
         capped + regret_of_first + ERROR * error + STAY * moved.sum::<f64>()

@@ -92,6 +92,8 @@ figures! {
     tensor_l2_bytes,
     /// Bytes per cycle beyond the edge of an operand that TMA fills in.
     tensor_filled_bytes,
+    /// How much longer the copies of an operand take whose rows do not all begin at a sector of 32 bytes.
+    tensor_off_sector,
     /// Cycles from the request for a K-tile until it has arrived and its stage is free again.
     tensor_latency,
     /// How the demands of a K-tile add up: 1 would be their sum, infinity their maximum.
@@ -117,7 +119,7 @@ figures! {
     /// Bytes per cycle of such sums, written or read.
     tensor_workspace_bytes,
     /// Cycles of each further block of `stream_k` that adds its sums to a tile.
-    tensor_sharer,
+    sharer,
     /// Multiprocessors that clusters of three and more blocks leave idle, for each block of a cluster.
     tensor_cluster_loss,
     /// The length of runs that memory delivers at half its rate.

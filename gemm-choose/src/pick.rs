@@ -8,7 +8,7 @@ use ptx_gemm_dsl::table::Key;
 use ptx_gemm_dsl::types::{Batch, Problem, Types};
 use ptx_gemm_dsl::{Plan, Schedule};
 
-use crate::estimate::Estimate;
+use crate::estimate::{Estimate, least_of_threads};
 use crate::family::Family;
 use crate::gpu::Gpu;
 use crate::search::{Search, target};
@@ -19,6 +19,10 @@ use crate::size::Size;
 const KIND: [Key; 6] = [Key::Transposed, Key::Tile, Key::Cluster, Key::SplitK, Key::StreamK, Key::Warp];
 /// The most candidates of a family with the same clauses of [`KIND`] among those that come first.
 const ALIKE: usize = 2;
+
+/// A family without tensor cores is passed over if its multiply-adds alone take this many times as long as the best schedule so far:
+/// most combinations are those of threads, and for 16-bit types they rarely win.
+const HOPELESS: f64 = 1.5;
 
 /// How many candidates are worth timing first.
 pub const FIRST: usize = 8;
@@ -124,16 +128,20 @@ impl Pick<'_> {
     pub fn until(&self, count: usize, interrupt: &AtomicBool) -> Ranked {
         let mut ranked = Ranked::default();
         let mut legal = Vec::new();
+        let mut fastest = f64::INFINITY;
         for (number, family) in Family::all().iter().enumerate() {
-            let found = self.search(family).run(interrupt, &|_| ());
             ranked.combinations += family.space.len();
+            if self.threads_need(family).is_some_and(|least| least > HOPELESS * fastest) {
+                continue;
+            }
+            let found = self.search(family).run(interrupt, &|_| ());
+            fastest = found.legal.iter().map(|one| one.estimate.ms).fold(fastest, f64::min);
             legal.extend(found.legal.into_iter().map(|one| (number, one)));
         }
         ranked.legal = legal.len();
         legal.sort_by(|(x_family, x), (y_family, y)| {
             x.estimate.ms.total_cmp(&y.estimate.ms).then((x_family, x.index).cmp(&(y_family, y.index)))
         });
-        let best = legal.first().map_or(0.0, |(_, one)| one.estimate.ms);
         let (mut kinds, mut ways, mut seen, mut later) = (HashMap::new(), HashMap::new(), HashSet::new(), Vec::new());
         for (number, one) in legal {
             if ranked.candidates.len() >= count {
@@ -154,7 +162,8 @@ impl Pick<'_> {
             *alike += 1;
             let way = schedule.plan_or_conflicts(target(&schedule, self.gpu)).ok().map(|plan| Way::of(&plan));
             let same_way = ways.entry(way).or_insert(0);
-            let crowded = ranked.candidates.len() < FIRST && *same_way >= SAME_WAY && one.estimate.ms < SLOWER * best;
+            let crowded =
+                ranked.candidates.len() < FIRST && *same_way >= SAME_WAY && one.estimate.ms < SLOWER * fastest;
             let candidate = Candidate { family: family.name, schedule, estimate: one.estimate };
             if *alike <= ALIKE && !crowded {
                 *same_way += 1;
@@ -168,6 +177,14 @@ impl Pick<'_> {
         let first = FIRST.min(ranked.candidates.len());
         ranked.candidates[..first].sort_by(|x, y| x.estimate.ms.total_cmp(&y.estimate.ms));
         ranked
+    }
+
+    /// The fewest milliseconds of the multiply-adds of a family without tensor cores.
+    fn threads_need(&self, family: &Family) -> Option<f64> {
+        let schedule = self.search(family).schedule(&family.space.combination(0)?).ok()?;
+        let by_threads = schedule.get(Key::Atom).is_none();
+        let types = schedule.problem().ok()?.types;
+        by_threads.then(|| least_of_threads(types, self.size, self.gpu))
     }
 
     fn search<'s>(&'s self, family: &'s Family) -> Search<'s> {

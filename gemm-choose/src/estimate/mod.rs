@@ -38,7 +38,7 @@ use ptx_gemm_dsl::clause::Atom;
 use ptx_gemm_dsl::plan::{OperandPlan, Plan, STREAM_DEPTH, Variant};
 use ptx_gemm_dsl::sample::{SAMPLE_TILES, Sample};
 use ptx_gemm_dsl::terms::{Fast, Operands, Reduce, Tail};
-use ptx_gemm_dsl::types::{DType, Orientation};
+use ptx_gemm_dsl::types::{DType, Orientation, Types};
 use serde::{Deserialize, Serialize};
 
 use crate::gpu::Gpu;
@@ -156,6 +156,12 @@ pub fn estimate(plan: &Plan, size: Size, gpu: &Gpu) -> Result<Estimate, Unsuited
     Ok(Model { plan, variant, sample: plan.sample(variant), size, gpu }.estimate())
 }
 
+/// Milliseconds that the multiply-adds of a product take at least if threads compute them.
+pub(crate) fn least_of_threads(types: Types, size: Size, gpu: &Gpu) -> f64 {
+    let lanes = gpu.fma_of(types.acc) * WARP * f64::from(gpu.processors);
+    size.operations() / 2.0 / lanes / gpu.clock_ghz / 1e6
+}
+
 /// The plan as optimised by NVIDIA's assembler: repeated reads are merged, and contiguous reads are combined.
 ///
 /// On an H200 at 4096 `registers` reads its fragments one by one and takes 4.1 ms; `vectorized`, by fours, 3.7 ms. The
@@ -269,7 +275,9 @@ impl Model<'_> {
             if waves > 0.0 && on_each > 0.0 && share > 0.0 {
                 let (why, interval) = demand.interval(on_each);
                 let divided = plan.split_k.is_some() || share < 1.0;
-                let time = waves * ((k_tiles * share).ceil() * interval + self.around(on_each, divided));
+                // Few tiles with stream-K: many blocks add their sums to one of them, one after the other.
+                let chain = (share.recip() - 1.0) * gpu.sharer;
+                let time = waves * ((k_tiles * share).ceil() * interval + self.around(on_each, divided) + chain);
                 if time > bound.1 {
                     bound = (why, time);
                 }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | its instructions | n / 2 each, for m64nNk16 of 16-bit elements, and not less than a fixed number |
 //! | shared memory | each instruction reads 64 rows of A and n columns of B, 16 of k; this bounds narrow n |
-//! | copies | the bytes of both operands, over the blocks of a cluster that share them |
+//! | copies | the bytes of both operands, over the blocks of a cluster that share them; more if rows begin within a sector |
 //! | latency | that of a round through the pipeline, over its stages |
 //!
 //! Blocks that share a multiprocessor add up, except for latency. Work tiles run in waves over all resident blocks; `stream_k`
@@ -14,7 +14,7 @@
 
 use ptx_gemm_dsl::clause::Atom;
 use ptx_gemm_dsl::plan::{OperandPlan, Plan, Variant};
-use ptx_gemm_dsl::terms::Fast;
+use ptx_gemm_dsl::terms::{Along, Fast};
 
 use super::{Bound, Estimate, PlaneWork, packing, planes};
 use crate::gpu::Gpu;
@@ -23,6 +23,10 @@ use crate::size::Size;
 /// Rows and k of a `wgmma` of 16-bit elements.
 const ROWS: f64 = 64.0;
 const DEPTH: f64 = 16.0;
+/// Bytes of a sector of the second-level cache.
+const SECTOR: usize = 32;
+/// Consecutive work tiles that run close to each other, on the multiprocessors of one group (GPC).
+const NEIGHBOURS: f64 = 16.0;
 /// Bytes of a partial sum.
 const SUM: f64 = 4.0;
 
@@ -109,7 +113,7 @@ impl Product<'_> {
                 + gpu.tensor_prologue
                 + waves.ceil() * epilogue
                 + through_workspace
-                + (sharers - 1.0) * gpu.tensor_sharer
+                + (sharers - 1.0) * gpu.sharer
         } else if plan.persistent.is_some() {
             gpu.tensor_prologue
                 + full * (k_tiles * interval + resident * epilogue * overlapped)
@@ -127,7 +131,7 @@ impl Product<'_> {
             (_, None) => through_workspace * waves.ceil(),
         };
         let ms = (cycles + sums) / gpu.tensor_clock_ghz / 1e6;
-        let all = [(ms, bound), self.memory(slots / parts), self.copies(tiles, width), self.power()];
+        let all = [(ms, bound), self.memory(tiles, slots / parts), self.copies(tiles, width), self.power()];
         // A schedule that is close to a bound is slowed down by it.
         let norm = gpu.tensor_norm.max(1.0);
         let together = all.iter().map(|(ms, _)| ms.powf(norm)).sum::<f64>().powf(norm.recip());
@@ -171,15 +175,29 @@ impl Product<'_> {
         [shared(plan.multicast[0], plan.cluster.n), shared(plan.multicast[1], plan.cluster.m)]
     }
 
-    /// Bytes that a block fetches for each k, and those beyond the edge of its operands, which TMA fills in.
+    /// How much longer copies of A and of B take because rows begin within a sector.
+    fn off_sector(&self) -> [f64; 2] {
+        let Product { plan, size, gpu, .. } = self;
+        let longer = |operand: &OperandPlan, own: usize| {
+            let pitch = operand.dtype.bytes() as usize * if operand.global_fast == Fast::K { size.k } else { own };
+            let whole = plan.pack.contains(&operand.side) || pitch.is_multiple_of(SECTOR);
+            if whole { 1.0 } else { gpu.tensor_off_sector.max(1.0) }
+        };
+        [longer(&plan.a, size.m), longer(&plan.b, size.n)]
+    }
+
+    /// Bytes that a block fetches for each k, and those beyond the edge of its operands, which TMA fills in. Rows that begin within a
+    /// sector count as more bytes.
     fn fetched(&self, width: f64) -> [f64; 2] {
         let Product { plan, size, .. } = self;
+        let off = self.off_sector();
         let [a, b] = self.sharers();
         let inside = |extent: usize, tile: f64| extent as f64 / (extent as f64 / tile).ceil().max(1.0);
         let height = f64::from(plan.block.m);
         let rows = inside(size.m, height);
         let columns = inside(size.n, f64::from(plan.block.n)).min(width);
-        [rows / a + columns / b, (height - rows) / a + (width - columns) / b].map(|extent| extent * self.copied())
+        let read = off[0] * rows / a + off[1] * columns / b;
+        [read, (height - rows) / a + (width - columns) / b].map(|extent| extent * self.copied())
     }
 
     /// How much longer memory takes to deliver short runs of bytes: an operand that is contiguous along its rows or columns has runs as
@@ -227,18 +245,11 @@ impl Product<'_> {
     }
 
     /// Milliseconds to read both operands from memory and to write D, with this many work tiles at once.
-    fn memory(&self, at_once: f64) -> (f64, Bound) {
+    fn memory(&self, tiles: f64, at_once: f64) -> (f64, Bound) {
         let Product { plan, size, gpu, .. } = self;
         let once = size.bytes(plan.problem.types) as f64;
-        let (down, across) =
-            ((size.m as f64 / f64::from(plan.block.m)).ceil(), (size.n as f64 / f64::from(plan.block.n)).ceil());
-        // A wave covers bands of the raster's height, and the columns that are left.
-        let band = f64::from(plan.raster.group.max(1)).min(down);
-        let columns = (at_once / band).clamp(1.0, across);
-        let rows = (at_once / columns).min(down);
-        let waves = (down * across / at_once).max(1.0);
-        let of_wave =
-            (rows * f64::from(plan.block.m) + columns * f64::from(plan.block.n)) * size.k as f64 * self.copied();
+        let waves = (tiles / at_once).max(1.0);
+        let of_wave = self.touched(at_once).iter().sum::<f64>() * size.k as f64 * self.copied();
         let operands = once - (size.m * size.n * size.batch) as f64 * f64::from(plan.problem.types.d.bytes());
         // What the cache holds is read once.
         let again = (waves * of_wave * size.batch as f64 - operands).max(0.0);
@@ -246,10 +257,31 @@ impl Product<'_> {
         ((once + again * beyond) * self.scattered() / gpu.tensor_dram_tb / 1e9, Bound::Dram)
     }
 
-    /// Milliseconds to read all copies from the second-level cache.
+    /// Rows of A and columns of B that this many consecutive work tiles need in the order of the raster.
+    fn touched(&self, tiles: f64) -> [f64; 2] {
+        let Product { plan, size, .. } = self;
+        let unit =
+            [plan.cluster.m * plan.block.m, plan.cluster.n * plan.block.n].map(|extent| f64::from(extent.max(1)));
+        let [down, across] = [size.m as f64 / unit[0], size.n as f64 / unit[1]].map(|count| count.ceil().max(1.0));
+        let units = (tiles / f64::from((plan.cluster.m * plan.cluster.n).max(1))).max(1.0);
+        // Within a band, tiles follow each other across it.
+        let along_n = plan.raster.along == Along::N;
+        let (width, length) = if along_n { (down, across) } else { (across, down) };
+        let band = f64::from(plan.raster.group.max(1)).min(width);
+        let length = (units / band).clamp(1.0, length);
+        let width = (units / length).min(width);
+        let [rows, columns] = if along_n { [width, length] } else { [length, width] };
+        [rows * unit[0], columns * unit[1]]
+    }
+
+    /// Milliseconds to read all copies from the second-level cache, which answers requests of neighbours for the same lines at once.
     fn copies(&self, tiles: f64, width: f64) -> (f64, Bound) {
-        let all = tiles * self.size.batch as f64 * self.size.k as f64 * self.planes.rounds * self.fetched(width)[0];
-        (all / self.gpu.tensor_l2_tb / 1e9, Bound::L2)
+        let Product { plan, size, gpu, .. } = self;
+        let [a, b] = self.off_sector();
+        let [rows, columns] = self.touched(NEIGHBOURS);
+        let of_neighbours = a * rows + b * columns * width / f64::from(plan.block.n.max(1));
+        let all = tiles / NEIGHBOURS * size.batch as f64 * size.k as f64 * self.planes.rounds * of_neighbours;
+        (all * self.copied() / gpu.tensor_l2_tb / 1e9, Bound::L2)
     }
 
     /// Milliseconds of the operations at the rate that the power limit allows.
