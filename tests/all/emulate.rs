@@ -28,17 +28,19 @@ fn gemms(mode: &str) -> [CompiledGemm; 4] {
     })
 }
 
-/// Every mode with one tile, another from part to part, and its planes; with every tile where all parts run.
-fn all() -> impl Iterator<Item = (&'static str, usize, CompiledGemm)> {
+/// A mode's kernels of this run's part: one tile, another from mode to mode and from part to part, or all.
+fn in_turn(mode: &'static str, turn: usize) -> impl Iterator<Item = CompiledGemm> {
     let part = Part::of_this_run();
+    // Four tiles in ten parts.
+    let tried = move |tile: usize| (0..3).any(|round| part.has((tile + turn) % TILES.len() + TILES.len() * round));
+    gemms(mode).into_iter().enumerate().filter(move |(tile, _)| tried(*tile)).map(|(_, gemm)| gemm)
+}
+
+/// Every mode, and its planes.
+fn all() -> impl Iterator<Item = (&'static str, usize, CompiledGemm)> {
     let modes = [("bf16x3", 2), ("bf16x6", 3), ("bf16x9", 4), ("f16x3", 2)];
-    modes.into_iter().enumerate().flat_map(move |(turn, (mode, planes))| {
-        let gemms = gemms(mode).into_iter().enumerate();
-        // Four tiles in ten parts: the first two have one part more.
-        let tried = gemms
-            .filter(move |(tile, _)| (0..3).any(|round| part.has((tile + turn) % TILES.len() + TILES.len() * round)));
-        tried.map(move |(_, gemm)| (mode, planes, gemm))
-    })
+    let all = modes.into_iter().enumerate();
+    all.flat_map(|(turn, (mode, planes))| in_turn(mode, turn).map(move |gemm| (mode, planes, gemm)))
 }
 
 /// One tile of D, which the product does not fill, and several K-tiles, of which the last is not whole.
@@ -91,7 +93,7 @@ fn the_largest_element_decides_on_the_scale() {
     // With this many rows and columns, each lane reads a peak.
     let peaks = Request::peaks(128, 128, 1012);
     let mut packings = BTreeSet::new();
-    for gemm in gemms("f16x3") {
+    for gemm in in_turn("f16x3", 0) {
         for request in [peaks.clone().aligned(), peaks.clone().padded(gemm.problem(), 1)] {
             let outcome = check(&gemm, &request).unwrap();
             assert!(outcome.is_right(), "{outcome:?}");
