@@ -122,7 +122,7 @@ fn attributed(subject: &Subject, svg: &str) -> usize {
 /// One pass over the cases of this run's part, each of which is run once: that is what takes the time.
 #[test]
 fn every_case_draws() {
-    let cases = Part::of_this_run().of_cases(cases().chain(tuned()));
+    let cases = Part::of_this_run().of(cases().chain(tuned()));
     let subjects = cases.map(|case| subject(&case)).chain([two_sums()]).collect::<Vec<_>>();
     let with_conflicts = subjects.par_iter().map(|subject| {
         let picture = drawn(subject, &What::ALL);

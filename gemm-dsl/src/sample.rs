@@ -471,7 +471,7 @@ impl Matrix {
     fn of(plan: &Plan, operand: &OperandPlan) -> Matrix {
         let (own, k) = (SAMPLE_TILES * operand.extent, SAMPLE_DEPTH * operand.depth);
         let ld = if operand.global_fast == Fast::K { k } else { own };
-        debug_assert_eq!(operand.depth, plan.block.k);
+        assert_eq!(operand.depth, plan.block.k);
         Matrix {
             fast: operand.global_fast,
             bytes: operand.dtype.bytes().into(),
@@ -566,7 +566,7 @@ fn passes(lanes: impl Iterator<Item = (usize, u32)>, bytes: u32) -> Passes {
 
 /// The number of distinct sectors of some accesses that do not cross sector boundaries.
 fn touched(addresses: impl Iterator<Item = u64>, bytes: u32) -> u64 {
-    debug_assert!(u64::from(bytes) <= SECTOR);
+    assert!(u64::from(bytes) <= SECTOR);
     let mut sectors: Vec<u64> = addresses.map(|address| address / SECTOR).collect();
     sectors.sort_unstable();
     sectors.dedup();

@@ -554,7 +554,7 @@ fn fuzz_draws_and_says_what_it_drew() {
     gemmc(&["fuzz", "--seconds", "0"]).exits(3).says("NOT COMPARED: no draw led to a product");
     // Products without elements do not count as right.
     assert!(called["empty"].as_u64() > Some(0), "{called}");
-    let with = gemmc(&["fuzz", "--count", "6", "--with", "emulate", "--json"]).exits(0).json();
+    let with = gemmc(&["fuzz", "--count", "3", "--with", "emulate", "--json"]).exits(0).json();
     let (draws, seeds) = (with["draws"].as_u64(), with["last_seed"].as_u64());
     assert!(draws < seeds && with["command"].as_str().is_some_and(|text| text.contains("--with emulate")), "{with}");
     refused(&["fuzz", "--with", "emul"], "usage", "3000 random schedules in a row lack `emul`");

@@ -9,6 +9,7 @@ use std::process::{Command, Output};
 
 use ptx_gemm_bench::rows::Rows;
 use ptx_gemm_bench::suites::Size;
+use ptx_gemm_check::part::Part;
 use serde_json::json;
 
 const GEMMC: &str = env!("CARGO_BIN_EXE_gemmc");
@@ -135,20 +136,25 @@ fn every_session_is_what_gemmc_says() {
     assert!(shows("a\nc", "a\nb\nc").is_err() && shows("b\n...", "a\nb").is_err() && shows("a", "a\nb").is_err());
     assert!(shows("...\nc\n...\na", "a\nb\nc").is_err());
     let mut wrong = Vec::new();
-    let mut count = 0;
+    let (part, mut count) = (Part::of_this_run(), 0);
     for (path, text) in documents() {
         // The sessions of a page share a folder, as for its reader.
         let folder = workplace();
         for session in blocks(&text, "console") {
             for step in format!("\n{session}").split("\n$ ").skip(1) {
                 let (line, shown) = step.split_once('\n').unwrap_or((step, ""));
+                count += 1;
+                // What a page only shows is shown again in this run's part.
+                let shows_cases = ["gemmc diff ", "gemmc profile "].iter().any(|command| line.starts_with(command));
+                if shows_cases && !line.contains('.') && !part.has(count) {
+                    continue;
+                }
                 let output = shell(line, folder.path());
                 let said =
                     [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
                 if let Err(why) = shows(shown, &said) {
                     wrong.push(format!("{}: {line}\n{why}", path.display()));
                 }
-                count += 1;
             }
         }
     }

@@ -40,7 +40,7 @@ fn run(body: &str, options: Options) -> Result<Vec<u32>, Violation> {
 fn everywhere(mut f: impl FnMut(Options)) {
     for order in ORDERS {
         for blocks in BLOCK_ORDERS {
-            f(Options { order, blocks, threads: Some(2), max_instructions: Some(1 << 20), ..Options::default() });
+            f(Options { order, blocks, threads: Some(2), max_instructions: Some(1 << 17), ..Options::default() });
         }
     }
 }

@@ -218,6 +218,8 @@ fn write_once() {
     };
     let body = "mul.wide.u32 %rd0, %t, 4;\nadd.u64 %rd1, %out, %rd0;\nst.global.u32 [%rd1], %t; //@ tile(8, 8): D";
     check_on("written_twice", kind, case!("", 2, 32, body), once);
+    let body = "setp.eq.u32 %p0, %t, 37;\n@%p0 st.global.u32 [%out], 1;\n@%p0 st.global.u32 [%out], 2;";
+    assert_eq!(run(&case!("", 1, 64, body), once).site.threads, [[37, 0, 0]]);
 }
 
 #[test]

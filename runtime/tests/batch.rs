@@ -29,7 +29,9 @@ fn a_batch_is_its_products() {
             assert_eq!(d.get(product, row, col), expected.get(row, col), "product {product}, D[{row}, {col}]");
         }
     }
-    assert_eq!(d.get(3, 0, 0), None);
+    let [rows, cols] = [20, 18];
+    assert!(d.get(2, rows - 1, cols - 1).is_some());
+    assert_eq!([d.get(3, 0, 0), d.get(0, rows, 0), d.get(0, 0, cols)], [None; 3]);
 }
 
 #[test]

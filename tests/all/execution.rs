@@ -2,6 +2,9 @@
 //! agree bit for bit, random data within the error bound, and NaN and infinities must appear where they are expected
 //! and nowhere else. All checks of the interpreter are on. Some of the sizes also run in other orders of warps.
 
+use std::collections::BTreeSet;
+
+use ptx_gemm_check::mechanisms::MECHANISMS;
 use ptx_gemm_check::part::Part;
 use ptx_gemm_check::{
     Case, Data, Request, Size, Verdict, cases, check, edge_requests, edge_sizes, quick_requests, quick_sizes, tuned,
@@ -11,8 +14,9 @@ use ptx_gemm_interp::{Checks, Options, WarpOrder};
 use ptx_gemm_runtime::{CompiledGemm, Device, InterpreterOptions, Kernel};
 use rayon::prelude::*;
 
-/// The budget of a case's products, in multiply-adds.
+/// The budget of a case's products, in multiply-adds: of a case of this run's part, and of a mechanism that every run tries.
 const BUDGET: usize = 40_000_000;
+const SMALL_BUDGET: usize = 10_000_000;
 
 /// Sizes that each case runs at least.
 const SEVERAL: usize = 8;
@@ -34,33 +38,58 @@ fn run(case: &Case, gemm: &CompiledGemm, request: &Request) -> Option<String> {
 }
 
 /// All sizes if they fit the budget, else a few: evenly spread from the smallest to the largest of which several fit.
-fn affordable(kernel: &Kernel) -> Vec<Size> {
+fn affordable(kernel: &Kernel, budget: usize) -> Vec<Size> {
     let mut sizes: Vec<(usize, Size)> =
         edge_sizes(kernel).into_iter().map(|size| (work(kernel, &size), size)).collect();
     sizes.sort_by_key(|(work, _)| *work);
-    let several = sizes.partition_point(|(work, _)| SEVERAL * work <= BUDGET);
+    let several = sizes.partition_point(|(work, _)| SEVERAL * work <= budget);
     sizes.truncate(several.max(SEVERAL));
     let all: usize = sizes.iter().map(|(work, _)| work).sum();
-    let step = if several < SEVERAL { 1 } else { all.div_ceil(BUDGET).max(1) };
+    let step = if several < SEVERAL { 1 } else { all.div_ceil(budget).max(1) };
     sizes.into_iter().map(|(_, size)| size).step_by(step).collect()
 }
 
 #[test]
 fn every_case_is_right_on_every_edge() {
     // Most products have few blocks: case by case, one core would be busy for minutes.
-    all_cases().par_iter().for_each(right_on_every_edge);
+    let part = Part::of_this_run();
+    let own: BTreeSet<&str> = part.of(cases().chain(tuned())).map(|case| case.name).collect();
+    all_cases().par_iter().for_each(|case| {
+        if own.contains(case.name) {
+            right_on_every_edge(case, BUDGET);
+        } else if Tried::of(part, case) == Tried::OnEdges {
+            right_on_every_edge(case, SMALL_BUDGET);
+        }
+    });
+}
+
+/// What a run tries with a mechanism outside its part: the one in half of the parts, the other in the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tried {
+    OnEdges,
+    InOrders,
+}
+
+impl Tried {
+    fn of(part: Part, case: &Case) -> Tried {
+        let index = MECHANISMS.iter().position(|mechanism| mechanism.case == case.name).unwrap_or(0);
+        match part {
+            Part::Tenth(number) if !(number + index).is_multiple_of(2) => Tried::InOrders,
+            _ => Tried::OnEdges,
+        }
+    }
 }
 
 fn all_cases() -> Vec<Case> {
     Part::of_this_run().of_cases(cases().chain(tuned())).collect()
 }
 
-fn right_on_every_edge(case: &Case) {
+fn right_on_every_edge(case: &Case, budget: usize) {
     let schedule = case.schedule().unwrap_or_else(|e| panic!("{}: {e}", case.name));
     let (aligned, unaligned) = (device(0, WarpOrder::RunToBarrier), device(1, WarpOrder::RunToBarrier));
     let gemm = CompiledGemm::new(&schedule, &aligned).unwrap_or_else(|e| panic!("{}: {e}", case.name));
     let scalar = CompiledGemm::new(&schedule, &unaligned).unwrap_or_else(|e| panic!("{}: {e}", case.name));
-    let sizes = affordable(gemm.kernel());
+    let sizes = affordable(gemm.kernel(), budget);
     assert!(sizes.len() >= SEVERAL, "{}: only {} sizes", case.name, sizes.len());
     let mut left: Vec<_> = gemm.interface().entries.iter().map(|entry| Some(entry.name.clone())).collect();
     for (i, size) in sizes.into_iter().enumerate() {
@@ -216,8 +245,13 @@ fn the_blocks_of_a_cluster_exchange_sums() {
         format!("{groups}; stages(2); split_k(5, reduce = cluster)"),
         format!("{groups}; stages(3); specialize(producers = 1); transposed; tail(even); layout(b = col); split_k(3, reduce = cluster)"),
     ];
-    for text in schedules {
-        for order in [WarpOrder::Forward, WarpOrder::Seeded(5), WarpOrder::Late(3)] {
+    let part = Part::of_this_run();
+    for (index, text) in schedules.into_iter().enumerate() {
+        for (turn, order) in [WarpOrder::Forward, WarpOrder::Seeded(5), WarpOrder::Late(3)].into_iter().enumerate() {
+            // Each schedule in one order, and in the others in its part.
+            if turn != index % 3 && !part.has(3 * index + turn) {
+                continue;
+            }
             let schedule = text.parse().unwrap_or_else(|e| panic!("{text}: {e}"));
             let gemm = CompiledGemm::new(&schedule, &device(0, order)).unwrap();
             let sizes = [(1, 1, 0), (1, 7, 3), (70, 60, 64), (33, 64, 400), (64, 128, 700)];
@@ -236,7 +270,12 @@ fn the_blocks_of_a_cluster_exchange_sums() {
 /// data in two orders; and one size with K-tiles that fill every stage three times, in both orders.
 #[test]
 fn every_case_is_right_in_every_order_of_warps() {
-    all_cases().par_iter().enumerate().for_each(|(index, case)| {
+    let part = Part::of_this_run();
+    let own: BTreeSet<&str> = part.of(cases().chain(tuned())).map(|case| case.name).collect();
+    let cases: Vec<(usize, Case)> = all_cases().into_iter().enumerate().collect();
+    let tried = |(_, case): &&(usize, Case)| own.contains(case.name) || Tried::of(part, case) == Tried::InOrders;
+    cases.par_iter().filter(tried).for_each(|(index, case)| {
+        let index = *index;
         let schedule = case.schedule().unwrap_or_else(|e| panic!("{}: {e}", case.name));
         let [one, other] = [WarpOrder::Backward, WarpOrder::Seeded(index as u64)].map(|order| {
             CompiledGemm::new(&schedule, &device(0, order)).unwrap_or_else(|e| panic!("{}: {e}", case.name))

@@ -1,14 +1,16 @@
 //! Random legal schedules at random sizes, executed and compared. A schedule may only be rejected with a reason.
 //!
 //! A failure shrinks towards few clauses, small tiles and small matrices. Draws are reproducible: `PTX_GEMM_SEED`
-//! selects another sequence than the default one, and `PTX_GEMM_DRAWS` its length.
+//! selects another sequence than that of this run's part, and `PTX_GEMM_DRAWS` its length.
 
 use std::cell::RefCell;
 
 use ptx_gemm_check::draws::{self, Fate, Tally};
+use ptx_gemm_check::part::Part;
 
-/// Default number of draws.
+/// Draws of a run of everything, from the seed 1, and of another run, from a seed of its part.
 const DRAWS: u32 = 300;
+const FEWER_DRAWS: u32 = 100;
 
 /// Properties that some accepted schedule must have after that many draws: a generator that no longer produces one of
 /// them tests less than it claims.
@@ -67,8 +69,12 @@ fn number(variable: &str) -> Option<u64> {
 
 #[test]
 fn random_schedules_are_right_at_random_sizes() {
-    let draws = number("PTX_GEMM_DRAWS").map_or(DRAWS, |n| u32::try_from(n).unwrap());
-    let seed = number("PTX_GEMM_SEED").unwrap_or(1);
+    let (draws, seed) = match Part::of_this_run() {
+        Part::All => (DRAWS, 1),
+        Part::Tenth(number) => (FEWER_DRAWS, number as u64 + 1),
+    };
+    let draws = number("PTX_GEMM_DRAWS").map_or(draws, |n| u32::try_from(n).unwrap());
+    let seed = number("PTX_GEMM_SEED").unwrap_or(seed);
     let (tally, accepted) = (RefCell::new(Tally::default()), RefCell::new(Vec::new()));
     let run = |draw: &draws::Draw| {
         let fate = draws::execute(draw, draws::Runs::AsDrawn)?;

@@ -56,6 +56,9 @@ fn every_clause_has_a_method() {
         .expect(Metric::LoadsPerFma, Relation::AtMost, 0.5)
         .expect(Metric::OccupancyPercent, Relation::AtLeast, 25);
     insta::assert_snapshot!(built);
+    // Methods that set the same clause in other ways.
+    let deep = Schedule::new().tile(128, 128, 8).warp_deep(32, 64, 4).thread(8, 8);
+    assert_eq!(deep, "tile(128, 128, 8); warp(32, 64, 4); thread(8, 8)".parse().unwrap());
 }
 
 #[test]

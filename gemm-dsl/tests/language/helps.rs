@@ -26,6 +26,13 @@ fn repaired(text: &str, words: &str, changed: &str) {
     legal(changed);
 }
 
+/// On tensor cores fewer rows are tried first: the tile keeps the columns that its atom has.
+#[test]
+fn a_tile_with_too_many_accumulators_loses_rows() {
+    let of = |m: u32| format!("types(bf16); tile({m}, 128, 16); warp(128, 32); atom(mma(16, 8, 16)); stages(2)");
+    repaired(&of(512), "tile(256, 128, 16) takes 256 threads", &of(256));
+}
+
 #[test]
 fn brackets_around_a_schedule_hide_nothing() {
     let advice = "write the clauses alone";

@@ -2,17 +2,20 @@
 
 use std::time::{Duration, Instant};
 
-use ptx_gemm_dsl::Schedule;
+use ptx_gemm_dsl::{Diagnostics, Schedule};
 
-fn answer(text: &str) -> String {
+fn diagnostics(text: &str) -> Diagnostics {
     let start = Instant::now();
     let said = match Schedule::parse(text).and_then(|schedule| schedule.check()) {
         Ok(said) | Err(said) => said,
     };
-    let shown = said.to_string();
     // Far more than an answer takes while other tests run, and less than quadratic time.
     assert!(start.elapsed() < Duration::from_secs(20), "{:?} for {}", start.elapsed(), &text[..40.min(text.len())]);
-    shown
+    said
+}
+
+fn answer(text: &str) -> String {
+    diagnostics(text).to_string()
 }
 
 #[test]
@@ -25,16 +28,16 @@ fn long_text_is_refused_and_the_longest_is_read() {
     assert!(answer(&"tile(0,0,0);".repeat(5000)).contains("m = 0, at least 1"));
 }
 
-/// Only the beginning of a 60 KB word is shown, wherever it occurs.
+/// Only the beginning of a 20 KB word is shown, wherever it occurs.
 #[test]
 fn long_words_are_abridged() {
-    let word = "x".repeat(60_000);
+    let word = "x".repeat(20_000);
     for text in [
         format!("{word};"),
         format!("{word}(3);"),
         format!("{word}!"),
         format!("tile({word}, 8, 8);"),
-        format!("tile(8, 8, {});", "9".repeat(60_000)),
+        format!("tile(8, 8, {});", "9".repeat(20_000)),
         format!("tile(8, 8, 8); tile({word} = 8);"),
         format!("types({word});"),
         format!("atom({word});"),
@@ -43,18 +46,15 @@ fn long_words_are_abridged() {
         format!("epilogue(|acc| {word}(acc))"),
         format!("epilogue(|acc, {word}| {word}[n] * {word})"),
         format!("epilogue(|acc| acc {word})"),
-        format!("epilogue(|acc| {})", "9".repeat(60_000)),
+        format!("epilogue(|acc| {})", "9".repeat(20_000)),
         format!("tile(8, 8, 8); thread(1, 1); epilogue(|acc, {word}| acc)"),
     ] {
-        let said = match Schedule::parse(&text).and_then(|schedule| schedule.check()) {
-            Ok(said) | Err(said) => said,
-        };
+        let said = diagnostics(&text);
         assert!(!said.is_empty(), "{}", &text[..60]);
         for diagnostic in &said {
             let length = diagnostic.to_string().len() + diagnostic.clause.len();
             assert!(length < 400, "{length} bytes about {}: {}", &text[..60], &diagnostic.message[..100]);
         }
-        answer(&text);
     }
 }
 

@@ -197,7 +197,7 @@ fn errors_about_single_clauses_come_with_a_fix() {
 
 /// The number of schedules per property: `PROPTEST_CASES`, or a default for daily use.
 fn cases() -> u32 {
-    if std::env::var_os("PROPTEST_CASES").is_some() { ProptestConfig::default().cases } else { 512 }
+    if std::env::var_os("PROPTEST_CASES").is_some() { ProptestConfig::default().cases } else { 256 }
 }
 
 proptest! {

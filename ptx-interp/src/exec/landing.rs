@@ -368,7 +368,7 @@ pub(crate) fn unfinished(block: &BlockMemory, env: &Env, rank: usize) -> Option<
     let start = started(block, pending);
     fault.timeline = timeline(block, env, &start, pending.thread, start.actor);
     fault.timeline.pop();
-    debug_assert!((usize::from(pending.thread) / LANES) < env.all_warps());
+    assert!((usize::from(pending.thread) / LANES) < env.all_warps());
     Some(fault)
 }
 

@@ -98,7 +98,7 @@ pub(super) fn events(role: &Role, nodes: &[Node<'_>], tiles: Tiles, k_tiles: u32
     let passes = nodes.iter().map(|node| matches!(node.op, Op::Pass { .. })).collect();
     let mut unroller = Unroller { passes, tiles, k_tiles, chunk, part: tiles.first, next: 0, events };
     unroller.body(&role.body, None);
-    debug_assert_eq!(unroller.next, nodes.len());
+    assert_eq!(unroller.next, nodes.len());
     unroller.events
 }
 

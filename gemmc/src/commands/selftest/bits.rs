@@ -82,6 +82,7 @@ mod tests {
     use std::cell::Cell;
 
     use ptx_gemm::{Device, InterpreterOptions};
+    use ptx_gemm_check::part::Part;
 
     use super::compared;
     use crate::commands::selftest::claims::Trouble;
@@ -91,9 +92,8 @@ mod tests {
     #[test]
     fn another_interpreter_has_the_same_bits() {
         let device = Device::interpreter_with(InterpreterOptions { misalign: 1, ..InterpreterOptions::default() });
-        let turn = Cell::new(0);
-        let is_next = || turn.replace((turn.get() + 1) % 4) == 0;
-        let words = match compared(&device, |_| is_next()) {
+        let (part, turn) = (Part::of_this_run(), Cell::new(0));
+        let words = match compared(&device, |_| part.has(turn.replace(turn.get() + 1))) {
             Ok(words) | Err(Trouble::Skipped(words)) => words,
             Err(Trouble::Wrong(words)) => panic!("{words}"),
         };

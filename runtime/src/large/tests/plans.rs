@@ -60,6 +60,19 @@ pub(super) fn requests() -> Vec<Request> {
     ]
 }
 
+/// A product has a slab of each operand in each round; slots beyond these would only take memory from blocks.
+#[test]
+fn a_ring_has_no_slot_without_a_slab() {
+    let long = Tuning { ring: Some(40), ..request(0, 0, 0, 1).tuning };
+    for request in requests().into_iter().map(|of| Request { tuning: long, ..of }) {
+        let Ok(plan) = Plan::new(request, &|_, _, _| 0) else { continue };
+        let (ring, slabs, rounds) = (plan.geometry.ring, plan.geometry.slabs, plan.geometry.rounds);
+        assert!(ring == 40 || ring == slabs * rounds[0] * rounds[1], "{ring} slots of {slabs} slabs in {rounds:?}");
+    }
+    let geometry = plan(Request { tuning: long, ..request(70, 90, 30, 2) }).geometry;
+    assert_eq!((geometry.slabs, geometry.rounds, geometry.ring), (4, [1, 1], 4));
+}
+
 #[test]
 fn every_term_of_every_element_is_summed_once() {
     for request in requests() {
