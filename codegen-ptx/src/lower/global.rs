@@ -10,7 +10,7 @@
 use ptx_gemm_dsl::terms::{Fast, Param, Side, Tail};
 
 use super::extent::register;
-use super::multiplier::Multiplier;
+use super::outer::OuterProducts;
 use super::stream::{Fragments, GlobalSource, Stream};
 use super::{Lowered, Lowering, WorkTile, broken, letter, misplaced};
 use crate::kernel::{Dim, Expr, Guard, Op as KernelOp, Reach as Extent};
@@ -64,7 +64,7 @@ impl<'a> Lowering<'a> {
             return Err(misplaced(statement));
         };
         let note = &statement.note;
-        let multiplier = Multiplier::of(self, multiply, multiply_note)?;
+        let products = OuterProducts::of(self, multiply, multiply_note)?;
         let mut streams = fetches
             .iter()
             .map(|(fetch, own)| self.global_stream(work_tile, *fetch, own, note, *unroll, reach))
@@ -72,7 +72,7 @@ impl<'a> Lowering<'a> {
         self.b.origin(note, "K left");
         let left = self.b.variable(work_tile.k.clone(), work_tile.k.bound());
         if *unroll > 1 {
-            self.rounds(&multiplier, &mut streams, &left, note, *unroll)?;
+            self.rounds(&products, &mut streams, &left, note, *unroll)?;
         }
         for stream in &mut streams {
             // The remainder of k is read element by element, into the same registers.
@@ -81,13 +81,13 @@ impl<'a> Lowering<'a> {
             }
             stream.ahead = 0;
         }
-        self.rounds(&multiplier, &mut streams, &left, note, 1)
+        self.rounds(&products, &mut streams, &left, note, 1)
     }
 
     /// Runs whole rounds of `steps` steps while enough are left.
     fn rounds(
         &mut self,
-        multiplier: &Multiplier,
+        products: &OuterProducts,
         streams: &mut [Stream],
         left: &Expr,
         note: &Note,
@@ -100,7 +100,7 @@ impl<'a> Lowering<'a> {
             let ahead = stream.ahead;
             self.begin(stream)?;
             (global(stream)?.left, global(stream)?.before) = (Some(register(left)?), 0);
-            self.first_groups(multiplier, stream, 0)?;
+            self.first_groups(products, stream, 0)?;
             self.step_on(stream, ahead)?;
         }
         self.b.open();
@@ -111,7 +111,7 @@ impl<'a> Lowering<'a> {
             self.begin(stream)?;
             global(stream)?.before = steps;
         }
-        self.step_loop(multiplier, streams, 0..steps, Some(again))?;
+        self.step_loop(products, streams, 0..steps, Some(again))?;
         streams.iter_mut().try_for_each(|stream| self.step_on(stream, steps))?;
         let body = self.b.close();
         self.b.origin_at(Site::Rounds, note, &format!("{steps} K-steps per round"));

@@ -24,7 +24,7 @@ mod global;
 mod group;
 mod grouped;
 mod lent;
-mod multiplier;
+mod outer;
 mod output;
 pub(crate) mod pack;
 mod pipeline;

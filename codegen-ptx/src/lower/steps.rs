@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use ptx_gemm_dsl::terms::Side;
 
-use super::multiplier::Multiplier;
+use super::outer::OuterProducts;
 use super::pipeline::Pipeline;
 use super::stream::Stream;
 use super::{Lowered, Lowering, broken, index, misplaced};
@@ -50,7 +50,7 @@ impl<'a> Lowering<'a> {
         if let Instruction::Mma { depth } = multiply.by {
             return self.warp_steps(pipeline, (fetches, multiply_note), (multiply.acc, depth), range);
         }
-        let multiplier = Multiplier::of(self, multiply, multiply_note)?;
+        let products = OuterProducts::of(self, multiply, multiply_note)?;
         let mut bases = Vec::new();
         let mut streams = Vec::new();
         for (fetch, note) in fetches {
@@ -66,7 +66,7 @@ impl<'a> Lowering<'a> {
                 let address = base.address.in_slot(&mut self.b, &read);
                 all.push(self.slot_stream(buffer, fetch, note, address, *unroll)?);
             }
-            return self.step_loop(&multiplier, &mut all, range.clone(), None);
+            return self.step_loop(&products, &mut all, range.clone(), None);
         }
         let note = &statement.note;
         let steps = range.end - range.start;
@@ -86,7 +86,7 @@ impl<'a> Lowering<'a> {
             let address = self.moved_base(buffer, &base, distance, *unroll)?.in_slot(&mut self.b, &read);
             all.push(self.slot_stream(buffer, fetch, fetch_note, address, *unroll)?);
         }
-        self.step_loop(&multiplier, &mut all, 0..*unroll, None)?;
+        self.step_loop(&products, &mut all, 0..*unroll, None)?;
         self.b.origin_at(Site::NextSteps, note, "advance to the next steps");
         for (distance, step) in moved {
             self.b.assign(&distance, distance.clone() + step);
@@ -99,9 +99,9 @@ impl<'a> Lowering<'a> {
     }
 
     /// Reads the groups that are needed before the loop.
-    pub(super) fn first_groups(&mut self, multiplier: &Multiplier, stream: &mut Stream, first: u32) -> Lowered<()> {
+    pub(super) fn first_groups(&mut self, products: &OuterProducts, stream: &mut Stream, first: u32) -> Lowered<()> {
         for step in (first..first + stream.ahead).step_by(stream.group as usize) {
-            multiplier.fetch(self, stream, (step, step), None)?;
+            products.fetch(self, stream, (step, step), None)?;
         }
         Ok(())
     }
@@ -110,16 +110,16 @@ impl<'a> Lowering<'a> {
     /// past its end belong to the next round, if there is one, and the groups of its first steps were already read.
     pub(super) fn step_loop(
         &mut self,
-        multiplier: &Multiplier,
+        products: &OuterProducts,
         streams: &mut [Stream],
         range: Range<u32>,
         again: Option<Reg>,
     ) -> Lowered<()> {
         if streams.iter().any(|stream| stream.hold == Hold::EachProduct) {
-            return range.into_iter().try_for_each(|step| multiplier.multiply_reloading(self, streams, step));
+            return range.into_iter().try_for_each(|step| products.multiply_reloading(self, streams, step));
         }
         if again.is_none() {
-            streams.iter_mut().try_for_each(|stream| self.first_groups(multiplier, stream, range.start))?;
+            streams.iter_mut().try_for_each(|stream| self.first_groups(products, stream, range.start))?;
         }
         for step in range.clone() {
             for stream in streams.iter_mut() {
@@ -127,14 +127,14 @@ impl<'a> Lowering<'a> {
                 if !step.is_multiple_of(stream.group) {
                     // An earlier step has read this group.
                 } else if first < range.end {
-                    multiplier.fetch(self, stream, (step, first), None)?;
+                    products.fetch(self, stream, (step, first), None)?;
                 } else if let Some(pred) = again {
                     let next = first % (range.end - range.start);
-                    multiplier.fetch(self, stream, (step, next), Some(Guard { pred, expect: true }))?;
+                    products.fetch(self, stream, (step, next), Some(Guard { pred, expect: true }))?;
                 }
                 self.convert_step(stream, step);
             }
-            multiplier.multiply(self, streams, step)?;
+            products.multiply(self, streams, step)?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The multiply instruction, and how its fragments are loaded into registers.
+//! Multiply-adds of threads: an outer product for each step, and how its fragments come into registers.
 
 use ptx_gemm_dsl::terms::{FmaOrder, Side};
 
@@ -8,25 +8,26 @@ use crate::kernel::{Guard, Math, Op, Reg, Value, outer_order};
 use crate::origin::Site;
 use crate::tile::{Instruction, Multiply, Note};
 
-/// A multiply instruction and the accumulators that it updates.
-pub(super) enum Multiplier {
-    /// Fused multiply-adds of a thread: one outer product per step.
-    Fma { acc: Vec<Reg>, order: FmaOrder, note: Note },
+/// The outer products of a statement, and the accumulators that they update.
+pub(super) struct OuterProducts {
+    acc: Vec<Reg>,
+    order: FmaOrder,
+    note: Note,
 }
 
-impl Multiplier {
-    /// The multiplier of a statement.
+impl OuterProducts {
+    /// Those of a statement.
     ///
     /// # Errors
     /// Warps and warp groups multiply matrices, without steps of a thread: see [`super::warp`] and [`super::group`].
-    pub(super) fn of(lowering: &Lowering<'_>, multiply: &Multiply, note: &Note) -> Lowered<Multiplier> {
+    pub(super) fn of(lowering: &Lowering<'_>, multiply: &Multiply, note: &Note) -> Lowered<OuterProducts> {
         match multiply.by {
             Instruction::Fma { order } => {
                 // Fragments are ordered by rows and by columns, whatever the order of the accumulators.
                 let (held, map) = (&lowering.acc[multiply.acc], &lowering.program.accumulators[multiply.acc].map);
                 let acc = map.row_major().iter().map(|register| held.get(*register as usize).copied()).collect();
                 let acc = Option::<Vec<Reg>>::ok_or(acc, broken("a map has more registers than there are"))?;
-                Ok(Multiplier::Fma { acc, order, note: note.clone() })
+                Ok(OuterProducts { acc, order, note: note.clone() })
             }
             Instruction::Mma { .. } | Instruction::Wgmma { .. } => {
                 Err(broken("a matrix instruction has no steps of a thread"))
@@ -42,42 +43,32 @@ impl Multiplier {
         (step, of): (u32, u32),
         guard: Option<Guard>,
     ) -> Lowered<()> {
-        match self {
-            Multiplier::Fma { .. } => match &stream.from {
-                Fragments::Slot(_) if guard.is_some() => Err(broken("a slot does not hold steps of the next round")),
-                Fragments::Slot(_) => lowering.fetch_slot(stream, of),
-                Fragments::Global(_) => lowering.fetch_global(stream, (step, of), guard),
-            },
+        match &stream.from {
+            Fragments::Slot(_) if guard.is_some() => Err(broken("a slot does not hold steps of the next round")),
+            Fragments::Slot(_) => lowering.fetch_slot(stream, of),
+            Fragments::Global(_) => lowering.fetch_global(stream, (step, of), guard),
         }
     }
 
     /// Multiplies the fragments of one step.
     pub(super) fn multiply(&self, lowering: &mut Lowering<'_>, streams: &[Stream], step: u32) -> Lowered<()> {
         let (a, b) = sides(streams)?;
-        match self {
-            Multiplier::Fma { acc, order, note } => {
-                lowering.b.origin_at(product(a, b), note, &format!("multiply, step {step}"));
-                let (a, b) = (a.at(step), b.at(step));
-                lowering.b.push(Op::Outer { acc: acc.clone(), a, b, order: *order });
-            }
-        }
+        lowering.b.origin_at(product(a, b), &self.note, &format!("multiply, step {step}"));
+        let (a, b) = (a.at(step), b.at(step));
+        lowering.b.push(Op::Outer { acc: self.acc.clone(), a, b, order: self.order });
         Ok(())
     }
 
     /// Multiplies one step. Each product reads its two operands again.
     pub(super) fn multiply_reloading(&self, lowering: &mut Lowering<'_>, streams: &[Stream], step: u32) -> Lowered<()> {
         let (a, b) = sides(streams)?;
-        match self {
-            Multiplier::Fma { acc, order, .. } => {
-                let (rows, columns) = (a.positions.len(), b.positions.len());
-                for (i, j) in outer_order(rows, columns, *order) {
-                    let a_reg = lowering.reload(a, i, step)?;
-                    let b_reg = lowering.reload(b, j, step)?;
-                    lowering.b.origin_at(product(a, b), &b.note, &format!("multiply, step {step}"));
-                    let acc = vec![acc[i * columns + j]];
-                    lowering.b.push(Op::Outer { acc, a: vec![a_reg], b: vec![b_reg], order: *order });
-                }
-            }
+        let (rows, columns) = (a.positions.len(), b.positions.len());
+        for (i, j) in outer_order(rows, columns, self.order) {
+            let a_reg = lowering.reload(a, i, step)?;
+            let b_reg = lowering.reload(b, j, step)?;
+            lowering.b.origin_at(product(a, b), &b.note, &format!("multiply, step {step}"));
+            let acc = vec![self.acc[i * columns + j]];
+            lowering.b.push(Op::Outer { acc, a: vec![a_reg], b: vec![b_reg], order: self.order });
         }
         Ok(())
     }
