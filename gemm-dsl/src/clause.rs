@@ -162,8 +162,9 @@ pub struct TileClause {
 }
 
 /// The multiply instruction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Atom {
+    #[default]
     /// One scalar fused multiply-add.
     Fma,
     /// A warp's `mma.sync` of m x n x k.
@@ -387,6 +388,9 @@ pub enum Emulation {
 }
 
 impl Emulation {
+    /// The type of the elements that are divided into planes, and of their sums.
+    pub const OF: DType = DType::F32;
+
     /// The type of the planes.
     pub fn factor(self) -> DType {
         match self {
@@ -397,7 +401,7 @@ impl Emulation {
 
     /// Whether the planes hold rows of A and columns of B scaled by powers of two: f16 has a small exponent range.
     pub fn scales(self) -> bool {
-        self.factor() == DType::F16
+        self.factor().is_scaled()
     }
 
     /// Planes of each operand in memory. With nine products the last plane is stored twice, see [`pairs`].

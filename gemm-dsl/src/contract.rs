@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use crate::clause::{Atom, Emulation, Expectation, Knower, Metric};
+use crate::clause::{Emulation, Expectation, Knower, Metric};
 use crate::diagnostic::Diagnostic;
 use crate::diagnostics::Diagnostics;
 use crate::figure::Figure;
@@ -171,9 +171,9 @@ impl Plan {
                 None => format!("{thread}, {} and {}", clauses.unroll, clauses.prefetch),
             },
             Metric::Shared => shared.clone(),
-            Metric::MaxError => match (self.emulate, self.atom) {
+            Metric::MaxError => match (self.emulate, self.atom.tensor()) {
                 (Some(emulate), _) => self.more_exact(emulate),
-                (None, Atom::Fma) => clauses.types.clone(),
+                (None, None) => clauses.types.clone(),
                 (None, _) => format!("{} and {thread}", clauses.types),
             },
         }

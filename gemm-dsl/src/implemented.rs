@@ -24,8 +24,8 @@ pub(crate) struct Missing {
 
 /// Whether a word of the language works in every position. Words that do not are never suggested.
 pub(crate) fn works(word: &dyn Any) -> bool {
-    if let Some(dtype) = word.downcast_ref() {
-        return matches!(dtype, DType::F64 | DType::F32 | DType::F16 | DType::Bf16 | DType::I32);
+    if let Some(dtype) = word.downcast_ref::<DType>() {
+        return dtype.element().works;
     }
     true
 }
@@ -65,7 +65,7 @@ pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
             _ => false,
         })
     };
-    let (mut atom, mut tile, mut warp) = (Atom::Fma, None, None);
+    let (mut atom, mut tile, mut warp) = (Atom::default(), None, None);
     for &clause in clauses {
         match clause {
             Clause::Atom(clause) => atom = *clause,
@@ -74,6 +74,7 @@ pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
             _ => {}
         }
     }
+    let unknown = |atom: &Atom, dtype: DType| dtype.element().works && atom.row(dtype).is_some_and(|row| !row.works);
     let by_threads = || instead::by_threads(warp).into_iter();
     let mut list = Vec::new();
     for &clause in clauses {
@@ -89,7 +90,7 @@ pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
                 // The natural accumulators of threads and the narrowest types of tensor cores; otherwise threads
                 // multiply.
                 let integers = [t.all, t.a, t.b].iter().flatten().all(|dtype| dtype.is_integer());
-                let natural = integers.then_some(DType::I32);
+                let natural = integers.then(|| DType::I32.natural_accumulator());
                 let types = natural.into_iter().chain([DType::F32, DType::Bf16, DType::F16]);
                 let types = types.flat_map(|dtype| instead::with_type(dtype, atom, tile));
                 let plain = by_threads().map(|text| format!("types(f32); {text}"));
@@ -107,8 +108,10 @@ pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
                 let flat = format!("warp({}, {})", warp.m, warp.n);
                 lacks(format!("the depth of {whole}"), vec![flat]);
             }
-            // The f64 shape; `mma(8, 8, 4)` of unsupported types is refused with the types.
-            Clause::Atom(Atom::Mma(8, 8, 4)) if multiplies(DType::F64) => lacks(whole, by_threads().collect()),
+            // Those of types that the compiler does not know are refused with the types.
+            Clause::Atom(atom) if DType::ALL.into_iter().any(|dtype| unknown(atom, dtype) && multiplies(dtype)) => {
+                lacks(whole, by_threads().collect())
+            }
             clause if !has(clause.key()) => lacks(whole, Vec::new()),
             _ => {}
         }

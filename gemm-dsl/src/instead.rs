@@ -1,5 +1,6 @@
 //! Clauses to propose in place of an atom or of types that do not go together.
 
+use crate::atoms::{Multiply, Unit, WGMMA_COLUMNS};
 use crate::clause::{Atom, Clause, TileClause};
 use crate::terms::Extent2;
 use crate::types::DType;
@@ -7,9 +8,8 @@ use crate::types::DType;
 /// Arrangements of 32 lanes, squarest first.
 const LANES: [(u32, u32); 6] = [(4, 8), (8, 4), (2, 16), (16, 2), (1, 32), (32, 1)];
 
-/// Columns of 16-bit elements in the narrowest swizzle, and the maximum columns of a `wgmma`.
+/// Columns of 16-bit elements in the narrowest swizzle.
 const SWIZZLED: u32 = 16;
-const MOST_COLUMNS: u32 = 256;
 
 /// Alternatives with `atom(fma)`, best first: the schedule's own thread tile; thread tiles that fit its warp tile;
 /// other thread tiles; and another load, which can reorder an operand.
@@ -39,15 +39,19 @@ pub(crate) fn with_type(dtype: DType, atom: Atom, tile: Option<TileClause>) -> V
         std::iter::once(atom).chain(both)
     };
     let mut all = vec![types.clone()];
-    match atom {
-        Atom::Fma => {}
-        Atom::Mma(..) if dtype == DType::F64 => all.extend(with(Atom::Mma(8, 8, 4), 4, 1)),
-        Atom::Mma(..) => all.extend(with(Atom::Mma(16, 8, dtype.mma_depth()), dtype.mma_depth(), 1)),
-        Atom::Wgmma(m, n, _) => {
-            let depth = 32 / dtype.bytes();
-            let swizzled = n.clamp(SWIZZLED, MOST_COLUMNS).next_multiple_of(SWIZZLED);
-            all.extend(with(Atom::Wgmma(m, n, depth), depth, 1));
-            all.extend(with(Atom::Wgmma(m, swizzled, depth), depth, swizzled));
+    match atom.tensor() {
+        None => {}
+        Some((Unit::Warp, _)) => {
+            if let Some(row) = Multiply::of(Unit::Warp, dtype).next() {
+                all.extend(with(row.atom(), row.depth, 1));
+            }
+        }
+        Some((unit @ Unit::WarpGroup, (m, n, _))) => {
+            if let Some(depth) = Multiply::of(Unit::WarpGroup, dtype).next().map(|row| row.depth) {
+                let swizzled = n.clamp(SWIZZLED, *WGMMA_COLUMNS.end()).next_multiple_of(SWIZZLED);
+                all.extend(with(unit.atom((m, n, depth)), depth, 1));
+                all.extend(with(unit.atom((m, swizzled, depth)), depth, swizzled));
+            }
         }
     }
     all

@@ -9,10 +9,12 @@
 //! A user writes a [`Schedule`], and the compiler reads a [`Plan`]. One set of rules leads from one to the other, and
 //! [`Diagnostics`] report every broken rule.
 
+pub mod atoms;
 pub mod clause;
 pub mod contract;
 pub mod diagnostic;
 pub mod diagnostics;
+pub mod elements;
 pub mod epilogue;
 pub mod figure;
 pub mod format;

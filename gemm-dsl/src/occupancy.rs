@@ -14,10 +14,7 @@ use crate::terms::{Fast, Load, Operands};
 /// named cases. For `wgmma` this is exactly what the assembler demands: with fewer, ptxas (13.0, 12.9) refuses the
 /// instruction, for every n from 16 to 256.
 pub(crate) fn besides(atom: Atom) -> u32 {
-    match atom {
-        Atom::Fma | Atom::Mma(..) => 16,
-        Atom::Wgmma(..) => 26,
-    }
+    if atom.of_group().is_some() { 26 } else { 16 }
 }
 
 /// The resource of a multiprocessor that runs out first.
@@ -91,7 +88,7 @@ impl Plan {
         // A second block is worth a few spilled registers: `double_buffered` on an H200 at 4096 reaches 38.2 TFLOP/s
         // with two blocks, although the assembler spills one register per thread, and 36.5 with one. Before sm_90 it
         // spills more. The registers that `wgmma` demands cannot spill.
-        let spills = blocks == 2 && self.target.capability >= 90 && !matches!(self.atom, Atom::Wgmma(..));
+        let spills = blocks == 2 && self.target.capability >= 90 && self.atom.of_group().is_none();
         let slack = if spills { given / 10 } else { 0 };
         live <= given + slack
     }
@@ -100,10 +97,10 @@ impl Plan {
     pub(crate) fn live_registers(&self, variant: &Variant) -> u32 {
         let words = |operand: &OperandPlan, elements: u32| elements * operand.dtype.bytes().div_ceil(4);
         let fragments = match self.operands {
-            _ if matches!(self.atom, Atom::Wgmma(..)) => 0,
+            _ if self.atom.of_group().is_some() => 0,
             // An 8 x 8 matrix takes one register of each lane.
-            _ if matches!(self.atom, Atom::Mma(..)) => {
-                let depth = if let Atom::Mma(_, _, depth) = self.atom { depth } else { 0 };
+            _ if self.atom.of_warp().is_some() => {
+                let depth = if let Some((_, _, depth)) = self.atom.of_warp() { depth } else { 0 };
                 let matrices = (self.geometry.region.m / 8 + self.geometry.region.n / 8) * (depth / 8);
                 matrices * (1 + self.prefetch.min(1))
             }

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use crate::clause::{ALL_PRODUCTS, Atom, size};
+use crate::clause::{ALL_PRODUCTS, size};
 use crate::epilogue::Axis;
 use crate::plan::{CopyPlan, Emulate, Exchange, Geometry, LentSlots, OperandPlan, Placement, Plan, Variant};
 use crate::suggest::count;
@@ -169,10 +169,10 @@ impl Plan {
             let rounding = if compensated { ", rounding errors as well" } else { "" };
             table.row("promoted", format!("every {every} of k, {chunk}{rounding}"));
         }
-        match self.atom {
-            Atom::Fma | Atom::Mma(..) => self.steps_rows(table),
+        match self.atom.of_group() {
+            None => self.steps_rows(table),
             // Tensor cores read shared memory; threads read no fragments.
-            Atom::Wgmma(_, columns, depth) => {
+            Some((_, columns, depth)) => {
                 let of_planes = if self.planes_in_slot > 1 { self.pairs() as u32 } else { 1 };
                 let Geometry { region, regions, .. } = self.geometry;
                 // A region is what one of the four warps of a group computes.

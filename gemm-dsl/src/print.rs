@@ -207,10 +207,9 @@ impl Display for WarpCount {
 
 impl Display for Atom {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Atom::Fma => f.write_str("fma"),
-            Atom::Mma(m, n, k) => write!(f, "mma({m}, {n}, {k})"),
-            Atom::Wgmma(m, n, k) => write!(f, "wgmma({m}, {n}, {k})"),
+        match self.tensor() {
+            None => f.write_str("fma"),
+            Some((unit, (m, n, k))) => write!(f, "{}({m}, {n}, {k})", unit.name()),
         }
     }
 }

@@ -71,7 +71,7 @@ impl Promise {
     /// The bound for `planes` planes in memory and the `products` largest products of planes.
     pub fn of(dtype: DType, planes: u32, products: u32) -> Promise {
         let planes = size(planes.saturating_sub(1)) + 1;
-        let scaled = dtype == DType::F16;
+        let scaled = dtype.is_scaled();
         let unit = if scaled { -11 } else { -8 };
         let with_sum = |sum: u32| (0..planes).filter(|a| sum >= *a && sum - a < planes).count() as u32;
         let (mut counted, mut sum) = (0, 0);

@@ -189,9 +189,9 @@ argument   = [ name \"=\" ] value
 ```
 
 `//` begins a comment, `/*` and `*/` enclose one. Numbers are whole and decimal; `_` may separate digits. In `gemm!`,
-`{expression}` takes a number from the surrounding Rust code, or a word as a value of its type (`DType::F16`, `Layout::Col`,
-`Target::SM_90A`, and those in `ptx_gemm::builder`, such as `FmaOrder::Snake`; not a string). `..base` takes the clauses that are
-not given from another schedule. Every schedule needs a `tile`, and with `atom(fma)` a `thread`.
+`{expression}` takes a number from the surrounding Rust code, or a word as a value of its type (`Layout::Col`, `Target::SM_90A`,
+and those in `ptx_gemm::builder`, such as `FmaOrder::Snake`; not a string). `..base` takes the clauses that are not given from
+another schedule. Every schedule needs a `tile`, and with `atom(fma)` a `thread`.
 
 ";
 

@@ -10,7 +10,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::clause::Atom;
 use crate::figure::Figure;
 use crate::plan::{CopyPlan, Exchange, Geometry, OperandPlan, Placement, Plan, StagedTile, Variant};
 use crate::target::WARP;
@@ -106,7 +105,7 @@ impl Plan {
                 Some(placement) => {
                     let slot = Slot { operand, placement };
                     // `wgmma` reads the tiles itself.
-                    if !matches!(self.atom, Atom::Wgmma(..)) {
+                    if self.atom.of_group().is_none() {
                         sample.reads += self.reads(slot).times(k_tiles);
                     }
                     // TMA accesses memory without warp instructions.
@@ -153,7 +152,7 @@ impl Plan {
 
     /// The fragment reads of all warps for one K-tile.
     fn reads(&self, slot: Slot<'_>) -> Passes {
-        if let Atom::Mma(_, _, depth) = self.atom {
+        if let Some((_, _, depth)) = self.atom.of_warp() {
             return self.matrix_reads(slot, depth);
         }
         let operand = slot.operand;

@@ -4,10 +4,11 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::elements::ELEMENTS;
 use crate::epilogue::Epilogue;
 use crate::terms::{Extent3, Fast, Operand, Param, Side};
 
-/// The type of a matrix element or of an accumulator.
+/// The type of a matrix element or of an accumulator; [`crate::elements`] says what each is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DType {
@@ -34,69 +35,19 @@ pub enum DType {
 }
 
 impl DType {
+    /// The number of types.
+    pub(crate) const COUNT: usize = DType::I32 as usize + 1;
+
     /// Every type, in the order that the documentation lists them.
-    pub const ALL: [DType; 10] = [
-        DType::F64,
-        DType::F32,
-        DType::Tf32,
-        DType::F16,
-        DType::Bf16,
-        DType::E4m3,
-        DType::E5m2,
-        DType::I8,
-        DType::U8,
-        DType::I32,
-    ];
-
-    /// The type's name in the language.
-    pub const fn name(self) -> &'static str {
-        match self {
-            DType::F64 => "f64",
-            DType::F32 => "f32",
-            DType::Tf32 => "tf32",
-            DType::F16 => "f16",
-            DType::Bf16 => "bf16",
-            DType::E4m3 => "e4m3",
-            DType::E5m2 => "e5m2",
-            DType::I8 => "i8",
-            DType::U8 => "u8",
-            DType::I32 => "i32",
+    pub const ALL: [DType; DType::COUNT] = {
+        let mut all = [DType::F64; DType::COUNT];
+        let mut index = 0;
+        while index < all.len() {
+            all[index] = ELEMENTS[index].dtype;
+            index += 1;
         }
-    }
-
-    /// Bytes of one element in memory.
-    pub fn bytes(self) -> u32 {
-        match self {
-            DType::F64 => 8,
-            DType::F32 | DType::Tf32 | DType::I32 => 4,
-            DType::F16 | DType::Bf16 => 2,
-            DType::E4m3 | DType::E5m2 | DType::I8 | DType::U8 => 1,
-        }
-    }
-
-    /// True for the integer types.
-    pub fn is_integer(self) -> bool {
-        matches!(self, DType::I8 | DType::U8 | DType::I32)
-    }
-
-    /// The k of the largest `mma.sync` that multiplies the type (PTX ISA, matrix shapes).
-    pub(crate) fn mma_depth(self) -> u32 {
-        match self {
-            DType::Tf32 | DType::F32 => 8,
-            DType::F64 => 4,
-            DType::F16 | DType::Bf16 => 16,
-            DType::E4m3 | DType::E5m2 | DType::I8 | DType::U8 | DType::I32 => 32,
-        }
-    }
-
-    /// The default accumulator of `types(T)`: f64 for f64, i32 for integers, else f32.
-    pub fn natural_accumulator(self) -> DType {
-        match self {
-            DType::F64 => DType::F64,
-            DType::I8 | DType::U8 | DType::I32 => DType::I32,
-            _ => DType::F32,
-        }
-    }
+        all
+    };
 }
 
 impl fmt::Display for DType {
@@ -123,7 +74,17 @@ pub struct Types {
 impl Types {
     /// The type of the epilogue's computation, scalars and vectors: the accumulator's, or f32 if that is f16.
     pub fn epilogue(&self) -> DType {
-        if self.acc == DType::F16 { DType::F32 } else { self.acc }
+        if self.narrow_sums() { DType::F32 } else { self.acc }
+    }
+
+    /// Whether the epilogue computes in f32, from which `stmatrix` stores 16-bit elements.
+    pub fn in_singles(&self) -> bool {
+        self.epilogue() == DType::F32
+    }
+
+    /// Whether sums are of 16 bits, two in a register.
+    pub fn narrow_sums(&self) -> bool {
+        self.acc.element().bits < 32
     }
 
     /// The element type of one matrix.

@@ -1,6 +1,7 @@
 //! The closed word lists of the language. The grammar, the printer and the suggestions share one table per list.
 
 use crate::clause::{BatchKind, Emulation, Metric, Relation, Roles, Spills};
+use crate::elements::ELEMENTS;
 use crate::epilogue::{Axis, Function};
 use crate::target::Target;
 use crate::terms::{
@@ -36,20 +37,19 @@ macro_rules! names {
     };
 }
 
-names!(
-    DType,
-    "a type",
-    DType::F64,
-    DType::F32,
-    DType::Tf32,
-    DType::F16,
-    DType::Bf16,
-    DType::E4m3,
-    DType::E5m2,
-    DType::I8,
-    DType::U8,
-    DType::I32
-);
+impl Word for DType {
+    const WHAT: &'static str = "a type";
+    const TABLE: &'static [(&'static str, DType)] = &{
+        let mut table = [("", ELEMENTS[0].dtype); ELEMENTS.len()];
+        let mut index = 0;
+        while index < table.len() {
+            table[index] = (ELEMENTS[index].name, ELEMENTS[index].dtype);
+            index += 1;
+        }
+        table
+    };
+}
+
 names!(Layout, "a layout", Layout::Row, Layout::Col);
 words!(Target, "a target",
     "sm_75" => Target::SM_75, "sm_80" => Target::SM_80, "sm_86" => Target::SM_86, "sm_89" => Target::SM_89,

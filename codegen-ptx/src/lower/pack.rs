@@ -16,7 +16,7 @@
 mod around;
 
 use ptx_gemm_dsl::terms::{Fast, Param, Reads};
-use ptx_gemm_dsl::types::{Batch, DType};
+use ptx_gemm_dsl::types::Batch;
 
 use super::arguments;
 use super::extent::{self, register};
@@ -35,14 +35,7 @@ use crate::tile::{Pack, Planes, Program, VECTOR_BYTES};
 /// Vectors of a cache line: a warp's access to a tile that is transposed covers this many adjacent vectors.
 const LINE_VECTORS: u32 = 128 / VECTOR_BYTES;
 
-/// The largest number of bf16.
-const LARGEST_BF16: f64 = 3.389_531_389_251_535_5e38;
-
-/// The smallest numbers of bf16 and f16, 2^-133 and 2^-24.
-const SMALLEST_BF16: f64 = 9.183_549_615_799_121e-41;
-const SMALLEST_F16: f64 = 5.960_464_477_539_063e-8;
-
-/// 2^127: multiplied by it, the smallest number of f32 exceeds both.
+/// 2^127: multiplied by it, the smallest number of f32 exceeds those of f16 and of bf16.
 const LARGEST_POWER: f64 = 1.701_411_834_604_692_3e38;
 
 /// Lowers the kernel that copies an operand, for a verified program.
@@ -334,7 +327,7 @@ impl Packing<'_> {
     /// subtracts it again, so that infinity times the number is infinity. Scaling may have made the value 0, so the
     /// test for 0 uses the element itself.
     fn split(&mut self, element: Reg, value: Reg, family: kernel::Family, Planes { dtype, count }: Planes) -> Vec<Reg> {
-        let (least, most) = if dtype == DType::F16 { (SMALLEST_F16, 65504.0) } else { (SMALLEST_BF16, LARGEST_BF16) };
+        let (least, most) = (dtype.least(), dtype.most());
         self.b.origin(&self.pack.note, "planes of an element");
         let [difference, high, size, low, magnitude, bounded] = [(); 6].map(|()| self.b.fresh(self.values));
         self.b.math(Math::Sub, difference, vec![Value::Reg(value), Value::Reg(value)]);

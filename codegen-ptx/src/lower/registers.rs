@@ -44,7 +44,7 @@ impl Types {
             c: register_type(types.c)?,
             d: register_type(types.d)?,
             acc: register_type(types.epilogue())?,
-            sums: if types.acc == DType::F16 { Type::Pair } else { register_type(types.acc)? },
+            sums: if types.narrow_sums() { Type::Pair } else { register_type(types.acc)? },
         })
     }
 

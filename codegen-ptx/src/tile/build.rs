@@ -19,7 +19,7 @@ mod roles;
 
 use std::sync::Arc;
 
-use ptx_gemm_dsl::clause::Atom;
+use ptx_gemm_dsl::atoms::Unit;
 use ptx_gemm_dsl::plan::{CopyPlan, Emulate, Geometry, OperandPlan, Plan, Variant};
 use ptx_gemm_dsl::target::{WARP, WARP_GROUP};
 use ptx_gemm_dsl::terms::{Along, Extent2, Fast, Load, Operands, Pace, Reads, Reduce, Side, SplitK};
@@ -49,15 +49,15 @@ fn problem(plan: &Plan) -> Problem {
 
 /// The map of a plan's accumulators: row by row of the thread tile, or in the order of the matrix instruction.
 pub fn map(plan: &Plan) -> Map {
-    match plan.atom {
-        Atom::Fma => thread_map(&plan.geometry),
-        Atom::Mma(rows, columns, _) => {
+    match plan.atom.tensor() {
+        None => thread_map(&plan.geometry),
+        Some((Unit::Warp, (rows, columns, _))) => {
             let (mut map, Geometry { regions, region, .. }) = (Map::m16n8(), plan.geometry);
             map.warp = vec![Digit::n(regions.n, region.n), Digit::m(regions.m, region.m)];
             map.element.extend([Digit::n(region.n / columns, columns), Digit::m(region.m / rows, rows)]);
             Map::new(map.thread, map.warp, map.element)
         }
-        Atom::Wgmma(_, columns, _) => {
+        Some((Unit::WarpGroup, (_, columns, _))) => {
             let Geometry { regions, region, .. } = plan.geometry;
             // A region is what one of the four warps of a group computes.
             let warps = WARP_GROUP / WARP;
@@ -200,7 +200,7 @@ impl<'p> Builder<'p> {
 
     /// Whether the multiply instruction is asynchronous.
     fn multiplies_asynchronously(&self) -> bool {
-        matches!(self.plan.atom, Atom::Wgmma(..))
+        self.plan.atom.of_group().is_some()
     }
 
     /// Waits for products in flight, if any, except those of the newest `steps`.
@@ -508,7 +508,7 @@ impl<'p> Builder<'p> {
             let fetches = vec![fetch(Side::A, a), fetch(Side::B, b)];
             return self.steps_of(Span::Tile(0..plan.block.k), plan.unroll, fetches);
         }
-        if let Atom::Mma(_, _, depth) = plan.atom {
+        if let Some((_, _, depth)) = plan.atom.of_warp() {
             let ahead = (plan.prefetch * depth).min(plan.unroll - depth).min(depth);
             let fetch = |side, buffer| {
                 let from = Source::Buffer(buffer);
@@ -558,10 +558,12 @@ impl<'p> Builder<'p> {
     }
 
     fn steps_of(&self, span: Span, unroll: u32, fetches: Vec<(Fetch, Note)>) -> Statement {
-        let by = match self.plan.atom {
-            Atom::Fma => Instruction::Fma { order: self.plan.order },
-            Atom::Mma(_, _, depth) => Instruction::Mma { depth },
-            Atom::Wgmma(_, columns, _) => Instruction::Wgmma { columns, grain: self.plan.grain.unwrap_or(columns) },
+        let by = match self.plan.atom.tensor() {
+            None => Instruction::Fma { order: self.plan.order },
+            Some((Unit::Warp, (_, _, depth))) => Instruction::Mma { depth },
+            Some((Unit::WarpGroup, (_, columns, _))) => {
+                Instruction::Wgmma { columns, grain: self.plan.grain.unwrap_or(columns) }
+            }
         };
         let multiply = Multiply { acc: self.summed(), by };
         let multiply_note = note(&self.plan.clauses.thread);

@@ -39,7 +39,7 @@ impl Planes {
     /// scale puts the largest element between 2^14 and 2^15, where f16 has the most exponents below; storing D undoes
     /// it.
     pub fn scaled(self) -> bool {
-        self.dtype == DType::F16
+        self.dtype.is_scaled()
     }
 }
 

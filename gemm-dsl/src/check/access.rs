@@ -5,7 +5,6 @@ use crate::check::geometry::WARP_ROWS;
 use crate::check::output::Lines;
 use crate::check::settings::Settings;
 use crate::check::staging::{Staging, clamp};
-use crate::clause::Atom;
 use crate::plan::{CopyPlan, Geometry, OperandPlan, Placement, StagedTile, Variant};
 use crate::target::{BOX_ALIGN, LEAST_ASYNC_BYTES, MAX_ACCESS_BYTES, MAX_BOX, Target};
 use crate::terms::{BoxShare, Extent3, Fast, Load, Side, Store, Swizzle};
@@ -215,10 +214,10 @@ fn staged_tile(
     let width = widest(tma_width(types.d), types.d, &[d_run(layouts, geometry), pitch]);
     let offset_bytes = clamp(staging.d_offset(settings.stages));
     let box_lines = panels.filter(|_| by_tma).map(|panels| panels.box_lines);
-    let matrices = settings.atom != Atom::Fma
+    let matrices = !settings.atom.by_threads()
         && target.capability >= STMATRIX
         && types.d.bytes() == 2
-        && types.epilogue() == DType::F32
+        && types.in_singles()
         && matrices_add_up(settings, geometry, lines, pitch);
     let holds_c = by_tma && settings.loads_c();
     let tile = StagedTile { offset_bytes, lent, pitch, swizzle, width, matrices, holds_c, box_lines };
@@ -227,10 +226,10 @@ fn staged_tile(
 
 /// Whether panels never split a warp's matrices: each matrix then has the same offset from the first one in every warp.
 fn matrices_add_up(settings: &Settings, geometry: &Geometry, lines: Lines, pitch: u32) -> bool {
-    let along = match (settings.problem.layouts.d, settings.atom) {
+    let along = match (settings.problem.layouts.d, settings.atom.of_group()) {
         (Layout::Row, _) => geometry.region.n,
         // A warp holds 16 rows of every 64.
-        (Layout::Col, Atom::Wgmma(..)) => WARP_ROWS,
+        (Layout::Col, Some(_)) => WARP_ROWS,
         (Layout::Col, _) => geometry.region.m,
     };
     pitch >= lines.elements || along.is_multiple_of(pitch) || pitch.is_multiple_of(along)
@@ -297,7 +296,7 @@ pub(super) fn variants(
         };
         let mut entries = vec![by_tma((c_width, d_width), true), by_tma((1, 1), false)];
         entries.dedup();
-        if !(matches!(settings.atom, Atom::Wgmma(..)) || settings.pack.a && settings.pack.b) {
+        if !(settings.atom.of_group().is_some() || settings.pack.a && settings.pack.b) {
             entries.push(scalar);
         }
         return entries;

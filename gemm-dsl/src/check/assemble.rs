@@ -5,7 +5,7 @@ use crate::check::even;
 use crate::check::exchange;
 use crate::check::settings::Settings;
 use crate::check::staging::{Staging, clamp};
-use crate::clause::{Atom, Clause, Emulation, SharedClause};
+use crate::clause::{Clause, Emulation, SharedClause};
 use crate::plan::{Emulate, Geometry, Plan, Provenance};
 use crate::table::Key;
 use crate::target::Target;
@@ -45,7 +45,7 @@ pub(super) fn plan(settings: &Settings, geometry: Geometry, staging: Option<Stag
     let variants = access::variants(settings, &inputs, &geometry, staging.as_ref(), target);
     let prefetch = match settings.operands {
         // No thread reads fragments.
-        _ if matches!(settings.atom, Atom::Wgmma(..)) => 0,
+        _ if settings.atom.of_group().is_some() => 0,
         Operands::Registers => {
             settings.prefetch.unwrap_or_else(|| default_prefetch(settings, &geometry)).min(unroll - 1)
         }
@@ -169,10 +169,7 @@ fn provenance(settings: &Settings, unroll: u32, prefetch: u32) -> Provenance {
         layout: settings.text(Key::Layout, "layout(a = row, b = row, c = row, d = row)"),
         epilogue: shown(settings.text(Key::Epilogue, "epilogue(|acc| acc)")),
         tile: settings.text(Key::Tile, ""),
-        thread: match settings.atom {
-            Atom::Fma => settings.text(Key::Thread, ""),
-            Atom::Mma(..) | Atom::Wgmma(..) => settings.text(Key::Atom, ""),
-        },
+        thread: settings.text(if settings.atom.by_threads() { Key::Thread } else { Key::Atom }, ""),
         lanes,
         vector: settings.text(Key::Vector, "vector(1)"),
         shared: settings.get(Key::Shared).map_or_else(

@@ -2,13 +2,13 @@
 
 use crate::check::finding::{Finding, Findings};
 use crate::check::settings::Settings;
-use crate::clause::{Atom, Clause, TypesClause};
+use crate::clause::{Clause, TypesClause};
 use crate::diagnostic::Diagnostic;
 use crate::keys::KeySet;
 use crate::schedule::Schedule;
 use crate::table::Key;
 use crate::terms::{Load, Operands, Reads, Reduce, SplitK, Store};
-use crate::types::{Batch, DType};
+use crate::types::Batch;
 
 pub(super) fn check(schedule: &Schedule, settings: &Settings, findings: &mut Findings) {
     twice(schedule, findings);
@@ -20,7 +20,7 @@ pub(super) fn check(schedule: &Schedule, settings: &Settings, findings: &mut Fin
     if settings.reads == Reads::Volatile {
         volatile_reads(settings, findings);
     }
-    if settings.atom != Atom::Fma {
+    if !settings.atom.by_threads() {
         fma_only(settings, findings);
     }
     companions(settings, findings);
@@ -70,7 +70,7 @@ fn missing(settings: &Settings, findings: &mut Findings) {
             finding.set(text, format!("add {text}"));
         }
     }
-    if settings.thread.is_none() && settings.atom == Atom::Fma {
+    if settings.thread.is_none() && settings.atom.by_threads() {
         let message = "no thread: with atom(fma) a schedule says what one thread computes";
         let finding = findings.error("required", Key::Thread, &[Key::Atom], message);
         for size in [8, 4, 2, 1, 16] {
@@ -166,7 +166,7 @@ fn fma_only(settings: &Settings, findings: &mut Findings) {
     let steps = [Key::Operands, Key::Unroll, Key::Order].map(|key| (key, "multiplies whole K-tiles by matrices"));
     let read = [(Key::Prefetch, "multiplies tiles in shared memory, and reads no fragments")]
         .into_iter()
-        .filter(|_| matches!(settings.atom, Atom::Wgmma(..)));
+        .filter(|_| settings.atom.of_group().is_some());
     for (key, why) in fixed.into_iter().chain(steps).chain(read) {
         if let Some(clause) = settings.get(key) {
             let name = clause.name();
@@ -184,7 +184,7 @@ fn fma_only(settings: &Settings, findings: &mut Findings) {
 
 /// Clauses that need another clause.
 fn companions(settings: &Settings, findings: &mut Findings) {
-    let tensor = settings.atom != Atom::Fma;
+    let tensor = !settings.atom.by_threads();
     let lonely: [(Key, Key, bool, &str); 6] = [
         (Key::Multicast, Key::Cluster, settings.get(Key::Cluster).is_some(), "a cluster clause"),
         (Key::Multicast, Key::Load, settings.load == Load::Tma, "load(tma)"),
@@ -223,7 +223,7 @@ fn companions(settings: &Settings, findings: &mut Findings) {
 
 /// f16 accumulators stay in registers, two in each.
 fn narrow_sums(settings: &Settings, findings: &mut Findings) {
-    if settings.problem.types.acc != DType::F16 {
+    if !settings.problem.types.narrow_sums() {
         return;
     }
     for key in [Key::SplitK, Key::StreamK] {
@@ -233,7 +233,7 @@ fn narrow_sums(settings: &Settings, findings: &mut Findings) {
         let finding = findings.error("narrow-sums", key, &[Key::Types], message);
         finding.remove(clause.name(), format!("leave {} out", clause.name()));
         if let Some(Clause::Types(types)) = settings.get(Key::Types) {
-            let wide = Clause::Types(TypesClause { acc: Some(DType::F32), ..*types });
+            let wide = Clause::Types(TypesClause { acc: Some(settings.problem.types.epilogue()), ..*types });
             finding.set(&wide, format!("{wide} goes with {}", clause.name()));
         }
     }

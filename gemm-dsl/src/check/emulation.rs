@@ -2,11 +2,11 @@
 
 use crate::check::finding::Findings;
 use crate::check::settings::Settings;
-use crate::clause::{Clause, PromoteClause, TileClause};
+use crate::clause::{Clause, Emulation, PromoteClause, TileClause};
 use crate::limits;
 use crate::table::Key;
 use crate::terms::Operand;
-use crate::types::{Batch, DType};
+use crate::types::Batch;
 
 pub(super) fn check(settings: &Settings, findings: &mut Findings) {
     let Some(clause) = settings.get(Key::Emulate) else { return };
@@ -26,7 +26,7 @@ pub(super) fn check(settings: &Settings, findings: &mut Findings) {
 fn types(settings: &Settings, clause: &Clause, findings: &mut Findings) {
     let types = settings.problem.types;
     let inputs = [Operand::A, Operand::B].map(|operand| types.of(operand));
-    if inputs.iter().chain([&types.acc]).any(|dtype| *dtype != DType::F32) {
+    if inputs.iter().chain([&types.acc]).any(|dtype| *dtype != Emulation::OF) {
         let message =
             format!("{clause} computes f32 products, a is {}, b is {} and acc is {}", types.a, types.b, types.acc);
         findings

@@ -1,9 +1,9 @@
 //! The code size of an epilogue, which is emitted for each element of D that a thread holds.
 
+use crate::atoms::Unit;
 use crate::check::finding::Findings;
 use crate::check::geometry::parts;
 use crate::check::settings::Settings;
-use crate::clause::Atom;
 use crate::limits::EPILOGUE;
 use crate::plan::Geometry;
 use crate::table::Key;
@@ -27,20 +27,20 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
     );
     let finding = findings.error("epilogue-size", Key::Epilogue, &DEPENDS, message);
     let fits = |part: &Extent2| total(*part) <= EPILOGUE.into();
-    let smaller = if settings.atom == Atom::Fma { parts(geometry.thread) } else { Vec::new() };
+    let smaller = if settings.atom.by_threads() { parts(geometry.thread) } else { Vec::new() };
     for part in smaller.into_iter().filter(fits).take(12) {
         let text = format!("thread({}, {})", part.m, part.n);
         finding.set(&text, format!("{text} takes {}", total(part)));
     }
     let share = |part: u32| total(geometry.thread) / u64::from(part);
-    match (settings.atom, settings.warp, settings.tile) {
-        (Atom::Mma(..) | Atom::Wgmma(..), Some(warp), _) => {
+    match (settings.atom.tensor(), settings.warp, settings.tile) {
+        (Some(_), Some(warp), _) => {
             for (m, n) in [(1, 2), (2, 1), (2, 2), (4, 2), (4, 4)] {
                 let text = format!("warp({}, {})", warp.m / m, warp.n / n);
                 finding.set(&text, format!("{text} takes {}", share(m * n)));
             }
         }
-        (Atom::Wgmma(rows, columns, k), _, Some(tile)) => {
+        (Some((Unit::WarpGroup, (rows, columns, k))), _, Some(tile)) => {
             let depth = tile.k.map_or(String::new(), |k| format!(", {k}"));
             for part in [2, 4, 8] {
                 let n = tile.n / part;

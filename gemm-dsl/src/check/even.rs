@@ -3,7 +3,7 @@
 
 use crate::check::finding::Findings;
 use crate::check::settings::Settings;
-use crate::clause::{Atom, Clause, LayoutClause, Roles, SpecializeClause, TileClause};
+use crate::clause::{Clause, LayoutClause, Roles, SpecializeClause, TileClause};
 use crate::table::Key;
 use crate::target::{BOX_ALIGN, GRAIN, SWIZZLED_ROWS};
 use crate::terms::{Edges, Extent2, Fast, Load, Side, Store};
@@ -60,7 +60,7 @@ fn obstacles(settings: &Settings) -> Vec<Obstacle> {
         all.push(Obstacle { depends, why, fixes });
     };
     let transposed = settings.problem.orientation == Orientation::Transposed;
-    let Atom::Wgmma(rows, columns, depth) = settings.atom else {
+    let Some((rows, columns, _)) = settings.atom.of_group() else {
         add(&[Key::Atom], "only atom(wgmma(...)) has instructions of every number of columns".into(), Vec::new());
         return all;
     };
@@ -70,7 +70,7 @@ fn obstacles(settings: &Settings) -> Vec<Obstacle> {
     }
     if let Some(tile) = settings.tile {
         if columns != tile.n {
-            let mut atom = Clause::Atom(Atom::Wgmma(rows, tile.n, depth)).to_string();
+            let mut atom = Clause::Atom(settings.atom.with_columns(tile.n)).to_string();
             if let Some(warp) = settings.warp.filter(|warp| warp.n != tile.n) {
                 // The same number of warp groups, along m, if there are as many rows.
                 let groups = (tile.n / warp.n.max(1)).max(1);
@@ -84,8 +84,9 @@ fn obstacles(settings: &Settings) -> Vec<Obstacle> {
         let grain = least(settings);
         if !tile.n.is_multiple_of(grain) || tile.n <= grain {
             let wider = TileClause { n: (tile.n + 1).next_multiple_of(grain).max(2 * grain), ..tile };
-            let fixes = [wider]
-                .map(|tile| (format!("{}; atom(wgmma({rows}, {}, {depth}))", Clause::Tile(tile), tile.n), "can"));
+            let fixes = [wider].map(|tile| {
+                (format!("{}; {}", Clause::Tile(tile), Clause::Atom(settings.atom.with_columns(tile.n))), "can")
+            });
             let why = format!("{} columns of a tile cannot be fewer in multiples of {grain}", tile.n);
             add(&[Key::Tile, Key::Cluster, Key::Multicast], why, fixes.into());
         }

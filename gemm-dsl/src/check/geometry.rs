@@ -1,9 +1,9 @@
 //! The threads of a block: tile, warp, thread, fragment and lanes. With tensor cores the instructions fix them.
 
+use crate::atoms::{Unit, WGMMA_COLUMNS};
 use crate::check::finding::Findings;
 use crate::check::settings::Settings;
-use crate::check::tensor::WGMMA_COLUMNS;
-use crate::clause::{Atom, Clause, SpecializeClause, TileClause, WarpCount};
+use crate::clause::{Clause, SpecializeClause, TileClause, WarpCount};
 use crate::plan::Geometry;
 use crate::table::Key;
 use crate::target::{MAX_THREADS, WARP, WARP_GROUP};
@@ -11,10 +11,10 @@ use crate::terms::{Along, Extent2};
 
 /// Derives the geometry; `None` if a rule is broken.
 pub(super) fn derive(settings: &Settings, findings: &mut Findings) -> Option<Geometry> {
-    match settings.atom {
-        Atom::Fma => threads(settings, findings),
-        Atom::Mma(rows, columns, _) => warps(settings, Extent2 { m: rows, n: columns }, findings),
-        Atom::Wgmma(_, columns, _) => warp_groups(settings, columns, findings),
+    match settings.atom.tensor() {
+        None => threads(settings, findings),
+        Some((Unit::Warp, (rows, columns, _))) => warps(settings, Extent2 { m: rows, n: columns }, findings),
+        Some((Unit::WarpGroup, (_, columns, _))) => warp_groups(settings, columns, findings),
     }
 }
 
@@ -102,8 +102,8 @@ fn not_of_atoms(settings: &Settings, part: Extent2, atom: Extent2, findings: &mu
     );
     let finding = findings.error("atom-warp", Key::Warp, &[Key::Atom], message);
     let near = part.m.checked_next_multiple_of(atom.m).zip(part.n.checked_next_multiple_of(atom.n));
-    let others = match (settings.atom, settings.tile) {
-        (Atom::Wgmma(..), Some(tile)) => nearest_group_parts(tile, atom, part),
+    let others = match (settings.atom.of_group(), settings.tile) {
+        (Some(_), Some(tile)) => nearest_group_parts(tile, atom, part),
         _ => vec![(64, 64), (32, 32), (16, 16), (16, 8)],
     };
     for (m, n) in near.into_iter().chain(others) {
@@ -157,8 +157,8 @@ fn warp_groups(settings: &Settings, columns: u32, findings: &mut Findings) -> Op
             finding.set(&text, format!("{text} is"));
         }
         let narrower = |n: &u32| whole.n.is_multiple_of(*n);
-        if let (true, Some(n), Atom::Wgmma(m, _, k)) =
-            (whole.m.is_multiple_of(atom.m), (8..=256).rev().step_by(8).find(narrower), settings.atom)
+        if let (true, Some(n), Some((m, _, k))) =
+            (whole.m.is_multiple_of(atom.m), (8..=256).rev().step_by(8).find(narrower), settings.atom.of_group())
         {
             let text = format!("atom(wgmma({m}, {n}, {k}))");
             finding.set(&text, format!("{text} divides it"));
@@ -349,7 +349,7 @@ fn divides(settings: &Settings, part: (Key, Extent2), whole: (Key, Extent2), fin
     );
     let finding = findings.error("divide", part_key, &[whole_key], message);
     let name = crate::table::of(part_key).name;
-    if let (Key::Warp, Atom::Wgmma(_, columns, _), Some(tile)) = (part_key, settings.atom, settings.tile) {
+    if let (Key::Warp, Some((_, columns, _)), Some(tile)) = (part_key, settings.atom.of_group(), settings.tile) {
         for (m, n) in nearest_group_parts(tile, Extent2 { m: GROUP_ROWS, n: columns }, part) {
             let text = format!("{name}({m}, {n})");
             finding.set(&text, format!("{text} does"));

@@ -1,7 +1,7 @@
 //! The tile of D in shared memory, staged for global memory.
 
 use crate::check::settings::Settings;
-use crate::clause::{Atom, TileClause};
+use crate::clause::TileClause;
 use crate::plan::LentSlots;
 use crate::target::{BOX_ALIGN, MAX_ACCESS_BYTES, MAX_BOX};
 use crate::terms::{Side, Store, Swizzle};
@@ -33,8 +33,8 @@ pub(super) struct Panels {
 
 impl Lines {
     pub fn of(settings: &Settings, tile: TileClause) -> Lines {
-        let part = match (settings.atom, settings.warp, settings.problem.layouts.d) {
-            (Atom::Wgmma(..), Some(warp), Layout::Row) => Some(warp.n),
+        let part = match (settings.atom.of_group(), settings.warp, settings.problem.layouts.d) {
+            (Some(_), Some(warp), Layout::Row) => Some(warp.n),
             // Rows are divided in multiples of 64, which every panel divides.
             _ => None,
         };

@@ -1,8 +1,9 @@
 //! Types and epilogue: legal combinations of types, and legal operations in the accumulator's type.
 
+use crate::atoms::MULTIPLIES;
 use crate::check::finding::{Finding, Findings};
 use crate::check::settings::Settings;
-use crate::clause::{Atom, Clause, TypesClause};
+use crate::clause::{Clause, TypesClause};
 use crate::epilogue::{Expr, Function};
 use crate::instead;
 use crate::print::literal;
@@ -36,10 +37,12 @@ fn inputs(settings: &Settings, findings: &mut Findings) {
             finding.set(Clause::Types(all(dtype)), format!("{} is legal", Clause::Types(all(dtype))));
         }
         plain_types(finding, settings);
-    } else if settings.atom == Atom::Fma && (a == DType::Tf32 || b == DType::Tf32) {
-        let message = "tf32 is a type of the tensor cores, atom(fma) multiplies f32";
+    } else if let Some(special) =
+        [a, b].into_iter().find(|dtype| settings.atom.by_threads() && dtype.element().elsewhere.is_some())
+    {
+        let plain = |dtype: DType| dtype.element().elsewhere.unwrap_or(dtype);
+        let message = format!("{special} is a type of the tensor cores, atom(fma) multiplies {}", plain(special));
         let finding = findings.error("types-tf32", Key::Types, &[Key::Atom], message);
-        let plain = |t: DType| if t == DType::Tf32 { DType::F32 } else { t };
         let clause = match settings.get(Key::Types) {
             Some(Clause::Types(t)) => *t,
             _ => TypesClause::default(),
@@ -52,37 +55,33 @@ fn inputs(settings: &Settings, findings: &mut Findings) {
             c: clause.c.map(plain),
             d: clause.d.map(plain),
         };
-        finding.set(Clause::Types(clause), format!("{} computes in f32", Clause::Types(clause)));
+        finding.set(
+            Clause::Types(clause),
+            format!("{} computes in {}", Clause::Types(clause), plain(special).natural_accumulator()),
+        );
     }
 }
 
-/// Whether tensor cores have an instruction that adds products of `factor` in `acc` (PTX ISA, "Matrix
-/// multiply-accumulate operation using mma" and "Asynchronous warpgroup level matrix instructions", the tables of
-/// types). Other types do not multiply at all.
+/// Whether tensor cores have an instruction that adds products of `factor` in `acc`. Other types do not multiply at all.
 fn summed_by_tensor_cores(factor: DType, acc: DType) -> bool {
-    match factor {
-        DType::F16 | DType::E4m3 | DType::E5m2 => matches!(acc, DType::F16 | DType::F32),
-        DType::Bf16 | DType::Tf32 => acc == DType::F32,
-        _ => true,
-    }
+    let mut rows = MULTIPLIES.iter().filter(|row| row.factors.contains(&factor)).peekable();
+    rows.peek().is_none() || rows.any(|row| row.sums.contains(&acc))
 }
 
 /// The accumulator must hold the type of every product.
 fn accumulator(settings: &Settings, findings: &mut Findings) {
     let Types { a, b, acc, .. } = settings.asked.types;
-    let natural = if b == DType::F64 { b.natural_accumulator() } else { a.natural_accumulator() };
-    let problem = if !matches!(acc, DType::F64 | DType::F32 | DType::F16 | DType::I32) {
+    let natural = a.sums_with(b);
+    let problem = if !acc.element().accumulates {
         format!("acc = {acc} is not an accumulator: f64, f32, i32, and f16 with tensor cores are")
     } else if acc.is_integer() != a.is_integer() {
         let kind = |t: DType| if t.is_integer() { "an integer type" } else { "a floating-point type" };
         format!("acc = {acc} is {} and a = {a} is {}", kind(acc), kind(a))
-    } else if acc == DType::F16 && settings.atom == Atom::Fma {
-        "acc = f16 is for tensor cores, atom(fma) accumulates in f32 or f64".into()
-    } else if settings.atom != Atom::Fma && !summed_by_tensor_cores(a, acc) {
+    } else if settings.asked.types.narrow_sums() && settings.atom.by_threads() {
+        format!("acc = {acc} is for tensor cores, atom(fma) accumulates in f32 or f64")
+    } else if !settings.atom.by_threads() && !summed_by_tensor_cores(a, acc) {
         format!("acc = {acc} is not what tensor cores add products of {a} in")
-    } else if let Some((name, narrow)) =
-        [("a", a), ("b", b)].into_iter().find(|(_, t)| significand(*t) > significand(acc))
-    {
+    } else if let Some((name, narrow)) = [("a", a), ("b", b)].into_iter().find(|(_, narrow)| !acc.holds(*narrow)) {
         format!("acc = {acc} is narrower than {name} = {narrow}")
     } else {
         return;
@@ -141,19 +140,6 @@ fn plain_types(finding: &mut Finding, settings: &Settings) {
     }
 }
 
-/// Significant bits of a type's values, without sign and exponent.
-fn significand(dtype: DType) -> u32 {
-    match dtype {
-        DType::F64 => 53,
-        DType::F32 => 24,
-        DType::I32 => 32,
-        DType::Tf32 | DType::F16 => 11,
-        DType::Bf16 => 12, // 8 bits, but f16 lacks its exponents
-        DType::I8 | DType::U8 => 8,
-        DType::E4m3 | DType::E5m2 => 4,
-    }
-}
-
 fn epilogue(settings: &Settings, types_are_fine: bool, findings: &mut Findings) {
     let epilogue = &settings.asked.epilogue;
     let acc = settings.asked.types.epilogue();
@@ -203,12 +189,10 @@ fn epilogue(settings: &Settings, types_are_fine: bool, findings: &mut Findings) 
 fn literals(expr: &Expr, acc: DType, findings: &mut Findings) {
     match expr {
         Expr::Literal(value) => {
-            let problem = match acc {
-                DType::I32 if value.fract() != 0.0 => "a fraction",
-                DType::I32 if *value > f64::from(i32::MAX) => "too large",
-                DType::F32 if (*value as f32).is_infinite() => "too large",
-                DType::F16 if *value > 65_504.0 => "too large",
-                _ => return,
+            let problem = match acc.is_integer() && value.fract() != 0.0 {
+                true => "a fraction",
+                false if acc.exceeded_by(*value) => "too large",
+                false => return,
             };
             let message =
                 format!("epilogue: the literal {} is {problem} for {acc}, the accumulator's type", literal(*value));

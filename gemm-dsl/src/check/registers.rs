@@ -1,9 +1,10 @@
 //! The register rule, and its form with `blocks_per_sm`.
 
+use crate::atoms::Unit;
 use crate::check::finding::{Finding, Findings};
 use crate::check::geometry::{GROUP_ROWS, parts};
 use crate::check::settings::Settings;
-use crate::clause::{Atom, Clause, SpecializeClause, Spills, WarpCount};
+use crate::clause::{Clause, SpecializeClause, Spills, WarpCount};
 use crate::occupancy::besides;
 use crate::plan::{Geometry, Plan};
 use crate::suggest::count;
@@ -37,28 +38,28 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
     }
     let message = format!(
         "{} keeps {} {acc} accumulators: with the {besides} registers that everything else needs that is {}, each of {} gets at most {limit}",
-        match settings.atom {
-            Atom::Fma => settings.text(Key::Thread, ""),
-            Atom::Wgmma(..) if settings.turns() > 1 => {
+        match settings.atom.tensor() {
+            None => settings.text(Key::Thread, ""),
+            Some((Unit::WarpGroup, _)) if settings.turns() > 1 => {
                 format!("pingpong, where one warp group computes {},", settings.text(Key::Tile, ""))
             }
-            Atom::Mma(..) | Atom::Wgmma(..) => format!("a thread of {}", settings.text(Key::Tile, "")),
+            Some(_) => format!("a thread of {}", settings.text(Key::Tile, "")),
         },
         geometry.thread.m * geometry.thread.n * settings.sums(),
         kept + besides,
         count(threads, "thread")
     );
-    let key = if settings.atom == Atom::Fma { Key::Thread } else { Key::Tile };
+    let key = if settings.atom.by_threads() { Key::Thread } else { Key::Tile };
     let finding = findings.error("registers", key, &DEPENDS, message);
     // Smaller thread tiles make more threads, each with fewer registers. The trial of fixes finds which of them suit
     // the other clauses.
     let fits = |part: &Extent2| words(*part) + besides <= limit;
-    let smaller = if settings.atom == Atom::Fma { parts(geometry.thread) } else { Vec::new() };
+    let smaller = if settings.atom.by_threads() { parts(geometry.thread) } else { Vec::new() };
     for Extent2 { m, n } in smaller.into_iter().filter(fits).take(12) {
         let text = format!("thread({m}, {n})");
         finding.set(&text, format!("{text} keeps {}", m * n));
     }
-    if let (Atom::Mma(..) | Atom::Wgmma(..), Some(warp)) = (settings.atom, settings.warp) {
+    if let (Some(_), Some(warp)) = (settings.atom.tensor(), settings.warp) {
         for (m, n) in [(2, 1), (1, 2), (2, 2), (4, 2), (4, 4)] {
             let text = format!("warp({}, {})", warp.m / m, warp.n / n);
             finding.set(
@@ -81,7 +82,7 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
 /// Whether one `wgmma` fits into a thread's registers at launch. The assembler demands this wherever the instruction
 /// is, whatever `setmaxnreg` gives the thread later.
 fn instruction(settings: &Settings, geometry: &Geometry, findings: &mut Findings) -> bool {
-    let Atom::Wgmma(GROUP_ROWS, columns, _) = settings.atom else { return true };
+    let Some((GROUP_ROWS, columns, _)) = settings.atom.of_group() else { return true };
     let acc = settings.problem.types.acc;
     // The 128 threads of a warp group share its accumulators. A column count that no instruction has is reported
     // separately.
@@ -120,7 +121,7 @@ fn smaller_tiles(settings: &Settings, geometry: &Geometry, finding: &mut Finding
             finding.set(&text, format!("{text} keeps {}", geometry.thread.m * geometry.thread.n / part));
         }
         // A warp group computes at least 64 rows, so fewer columns mean fewer accumulators.
-        if let Atom::Wgmma(rows, columns, k) = settings.atom {
+        if let Some((rows, columns, k)) = settings.atom.of_group() {
             for part in [2, 3, 4].into_iter().filter(|part| tile.n.is_multiple_of(8 * part)) {
                 let n = tile.n / part;
                 let text = format!("tile({}, {n}{depth})", tile.m);
@@ -135,7 +136,7 @@ fn smaller_tiles(settings: &Settings, geometry: &Geometry, finding: &mut Finding
         for (m, n) in [(2, 1), (1, 2), (2, 2)] {
             let text = format!("tile({}, {}{depth})", tile.m / m, tile.n / n);
             let fewer = Geometry { threads: geometry.threads / (m * n), ..*geometry };
-            if n > 1 && settings.atom != Atom::Fma {
+            if n > 1 && !settings.atom.by_threads() {
                 continue;
             }
             finding.set(&text, format!("{text} takes {}", count(settings.threads(&fewer), "thread")));

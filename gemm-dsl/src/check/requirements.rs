@@ -1,12 +1,13 @@
 //! Instructions that only some targets have.
 
+use crate::atoms::{Multiply, Unit};
 use crate::check::settings::Settings;
-use crate::clause::Atom;
+use crate::clause::Clause;
+use crate::elements::ELEMENTS;
 use crate::instead;
 use crate::table::Key;
 use crate::target::Target;
 use crate::terms::{Load, Pace, Reduce, Side, SplitK, Store};
-use crate::types::DType;
 
 /// A clause that the oldest target does not support.
 pub(super) struct Requirement {
@@ -37,9 +38,9 @@ pub(super) fn all(settings: &Settings) -> Vec<Requirement> {
     };
     let types = settings.problem.types;
     let used = [types.a, types.b, types.c, types.d];
-    for dtype in [DType::E4m3, DType::E5m2] {
-        if used.contains(&dtype) {
-            need(Key::Types, format!("{dtype}"), Target::SM_89, &["types(f16)", "types(f32)"]);
+    for element in ELEMENTS.iter().filter(|element| used.contains(&element.dtype)) {
+        if let Some(since) = element.since {
+            need(Key::Types, element.name.into(), since, &["types(f16)", "types(f32)"]);
         }
     }
     // Multiplication that every target supports. A schedule may use types that only tensor cores have.
@@ -47,17 +48,17 @@ pub(super) fn all(settings: &Settings) -> Vec<Requirement> {
     let other_types = by_threads.iter().map(|text| format!("types(f32); {text}"));
     let plain: Vec<String> = by_threads.iter().cloned().chain(other_types).collect();
     let plain: Vec<&str> = plain.iter().map(String::as_str).collect();
-    match settings.atom {
-        Atom::Fma => {}
-        Atom::Mma(_, _, 8) if settings.factor(Side::A) == DType::F16 => {
-            need(Key::Atom, "mma".into(), Target::SM_75, &plain)
+    match settings.atom.tensor() {
+        None => {}
+        Some((Unit::Warp, (m, n, k))) => {
+            let factor = settings.factor(Side::A);
+            let own = settings.atom.row(factor).map_or(Target::SM_80, |row| row.least);
+            let older = Multiply::of(Unit::Warp, factor).filter(|row| row.least.capability < own.capability);
+            let older: Vec<String> = older.map(|row| Clause::Atom(row.atom()).to_string()).collect();
+            let older: Vec<&str> = older.iter().map(String::as_str).collect();
+            need(Key::Atom, format!("mma({m}, {n}, {k})"), own, &[&older[..], &plain].concat());
         }
-        // Turing has a product of half the depth for f16.
-        Atom::Mma(m, n, k) => {
-            let shallow: &[&str] = if settings.factor(Side::A) == DType::F16 { &["atom(mma(16, 8, 8))"] } else { &[] };
-            need(Key::Atom, format!("mma({m}, {n}, {k})"), Target::SM_80, &[shallow, &plain].concat());
-        }
-        Atom::Wgmma(..) => {
+        Some((Unit::WarpGroup, _)) => {
             let of_warps = by_warps(settings);
             let instead: Vec<&str> = of_warps.iter().map(String::as_str).chain(plain).collect();
             need(Key::Atom, "wgmma".into(), Target::SM_90A, &instead);
@@ -68,7 +69,7 @@ pub(super) fn all(settings: &Settings) -> Vec<Requirement> {
         Load::CpAsync => need(Key::Load, "cp_async".into(), Target::SM_80, &["load(registers)"]),
         Load::Tma => {
             // `wgmma` reads what TMA copies, so a target without TMA has no use for `wgmma`.
-            let of_warps = if let Atom::Wgmma(..) = settings.atom { by_warps(settings) } else { Vec::new() };
+            let of_warps = if settings.atom.of_group().is_some() { by_warps(settings) } else { Vec::new() };
             let others = ["load(cp_async)", "load(registers)"].into_iter();
             let instead: Vec<&str> = others.chain(of_warps.iter().map(String::as_str)).collect();
             need(Key::Load, "tma".into(), Target::SM_90, &instead);
@@ -96,14 +97,18 @@ pub(super) fn all(settings: &Settings) -> Vec<Requirement> {
 /// Replacements for `wgmma`: instructions of a warp, with a warp tile and a copy that every target with them supports.
 fn by_warps(settings: &Settings) -> Vec<String> {
     const REGISTERS: [&str; 2] = ["; load(registers)", "; load(registers); stages(2)"];
-    let dtype = settings.factor(Side::A);
-    let copies = ["", "; load(cp_async)", "; load(cp_async); stages(2)"].into_iter().chain(REGISTERS);
-    let mut loads: Vec<(u32, &str)> = copies.map(|load| (dtype.mma_depth(), load)).collect();
-    if dtype == DType::F16 {
-        // Turing has products of half the depth.
-        loads.extend(REGISTERS.map(|load| (8, load)));
-    }
+    const COPIES: [&str; 5] = ["", "; load(cp_async)", "; load(cp_async); stages(2)", REGISTERS[0], REGISTERS[1]];
+    let rows: Vec<&Multiply> = Multiply::of(Unit::Warp, settings.factor(Side::A)).collect();
+    // The deepest instruction, and those of older targets, which copy through registers.
+    let newest = rows.first().map(|row| row.least.capability);
+    let loads = rows.iter().enumerate().flat_map(|(index, row)| {
+        let loads = match index {
+            0 => &COPIES[..],
+            _ if Some(row.least.capability) < newest => &REGISTERS[..],
+            _ => &[],
+        };
+        loads.iter().map(|load| (*row, *load))
+    });
     let warps = ["", "; warp(64, 64)", "; warp(64, 32)", "; warp(32, 32)", "; warp(16, 8)"];
-    let of_warp = |(depth, load)| warps.map(|warp| format!("atom(mma(16, 8, {depth})){warp}{load}"));
-    loads.into_iter().flat_map(of_warp).collect()
+    loads.flat_map(|(row, load)| warps.map(|warp| format!("{}{warp}{load}", Clause::Atom(row.atom())))).collect()
 }

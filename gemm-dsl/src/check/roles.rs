@@ -1,9 +1,10 @@
 //! The rules of `specialize`: producer warps, consumer warps, and their register budgets.
 
+use crate::atoms::Unit;
 use crate::check::finding::Findings;
 use crate::check::geometry::{GROUP_ROWS, group_parts};
 use crate::check::settings::Settings;
-use crate::clause::{Atom, Clause, Roles, SpecializeClause, WarpCount};
+use crate::clause::{Clause, Roles, SpecializeClause, WarpCount};
 use crate::plan::Geometry;
 use crate::suggest::count;
 use crate::table::Key;
@@ -34,7 +35,7 @@ fn text(clause: SpecializeClause) -> String {
 /// Ping-pong: warp groups take whole tiles in turn, so that one multiplies while another stores.
 fn pingpong(settings: &Settings, clause: SpecializeClause, findings: &mut Findings) {
     let together = text(SpecializeClause { roles: None, ..clause });
-    let Atom::Wgmma(..) = settings.atom else {
+    let Some(_) = settings.atom.of_group() else {
         let message = format!(
             "{}: pingpong hands the tensor cores from one warp group to the next, which {} does not use by warp groups",
             text(clause),
@@ -143,10 +144,10 @@ fn consumers(settings: &Settings, clause: SpecializeClause, geometry: &Geometry,
         text(clause),
         if named == 1 { "warp" } else { "warps" },
         settings.text(Key::Tile, ""),
-        match settings.atom {
-            Atom::Fma => settings.text(Key::Thread, ""),
-            Atom::Mma(..) => settings.text(Key::Warp, ""),
-            Atom::Wgmma(..) => settings.text(Key::Warp, "64 rows a warp group"),
+        match settings.atom.tensor() {
+            None => settings.text(Key::Thread, ""),
+            Some((Unit::Warp, _)) => settings.text(Key::Warp, ""),
+            Some((Unit::WarpGroup, _)) => settings.text(Key::Warp, "64 rows a warp group"),
         },
         count(geometry.threads, "thread")
     );
@@ -158,7 +159,7 @@ fn consumers(settings: &Settings, clause: SpecializeClause, geometry: &Geometry,
     );
     // Warp groups share the tile's rows, 64 at a time.
     let blocks = settings.tile.map_or(0, |tile| tile.m / GROUP_ROWS);
-    if let (Atom::Wgmma(_, columns, _), Some(tile), Some(_)) = (settings.atom, settings.tile, settings.warp) {
+    if let (Some((_, columns, _)), Some(tile), Some(_)) = (settings.atom.of_group(), settings.tile, settings.warp) {
         for group in group_parts(tile, Extent2 { m: GROUP_ROWS, n: columns }) {
             let groups = (tile.m / group.m).saturating_mul(tile.n / group.n);
             if groups.saturating_mul(4) == named {
@@ -166,7 +167,7 @@ fn consumers(settings: &Settings, clause: SpecializeClause, geometry: &Geometry,
                 finding.set(&warp, format!("{warp} makes {groups} warp groups"));
             }
         }
-    } else if let Atom::Wgmma(..) = settings.atom {
+    } else if settings.atom.of_group().is_some() {
         for groups in (1..=blocks.min(7)).rev().filter(|groups| blocks.is_multiple_of(*groups)) {
             let shared = text(SpecializeClause { consumers: Some(WarpCount::Groups(groups)), ..clause });
             finding.set(&shared, format!("with {shared} each computes {} rows", blocks / groups * GROUP_ROWS));

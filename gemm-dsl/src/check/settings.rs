@@ -86,7 +86,7 @@ impl<'s> Settings<'s> {
             thread: None,
             fragment: None,
             along: Along::N,
-            atom: Atom::Fma,
+            atom: Atom::default(),
             vector: VectorClause::default(),
             shared: Some(default_orders()),
             operands: Operands::Registers,
@@ -122,7 +122,7 @@ impl<'s> Settings<'s> {
         for item in schedule.items.iter().rev().filter(|item| !ignored.contains(item.clause.key())) {
             settings.apply(&item.clause);
         }
-        if settings.atom != Atom::Fma {
+        if !settings.atom.by_threads() {
             settings.read_as_matrices();
         }
         settings
@@ -137,7 +137,7 @@ impl<'s> Settings<'s> {
     /// of a row is partly filled instead: boxes of 32 bytes are slow (docs/performance.md). Warp groups do not wait for
     /// each other.
     fn read_as_matrices(&mut self) {
-        let columns = if let Atom::Wgmma(_, columns, _) = self.atom { Some(columns) } else { None };
+        let columns = if let Some((_, columns, _)) = self.atom.of_group() { Some(columns) } else { None };
         let groups = columns.is_some();
         let tile = self.tile.unwrap_or(TileClause { m: 0, n: 0, k: None });
         let staged = |dtype: DType, fast, extent: u32| {
@@ -181,7 +181,7 @@ impl<'s> Settings<'s> {
     /// An upper bound for the width of every access, in elements. Threads of tensor-core schedules load no fragments,
     /// so only the instructions bound theirs.
     pub fn width_bound(&self) -> u32 {
-        let default = if self.atom == Atom::Fma { 1 } else { MAX_ACCESS_BYTES };
+        let default = if self.atom.by_threads() { 1 } else { MAX_ACCESS_BYTES };
         self.vector.all.unwrap_or(default)
     }
 
@@ -271,9 +271,9 @@ impl<'s> Settings<'s> {
     /// tile.
     pub fn turns(&self) -> u32 {
         let pingpong = |clause: &SpecializeClause| clause.roles == Some(Roles::Pingpong);
-        match (self.specialize.filter(pingpong), self.atom) {
+        match (self.specialize.filter(pingpong), self.atom.of_group()) {
             // A count that is not whole groups is reported separately.
-            (Some(clause), Atom::Wgmma(..)) => match clause.consumers.map_or(8, WarpCount::warps) {
+            (Some(clause), Some(_)) => match clause.consumers.map_or(8, WarpCount::warps) {
                 warps if warps > 0 && warps.is_multiple_of(4) => warps / 4,
                 _ => 2,
             },
@@ -310,7 +310,7 @@ impl<'s> Settings<'s> {
     /// copied once for all its products. Only `wgmma`, which reads shared memory itself, can switch planes within a
     /// slot.
     pub fn planes_in_slot(&self, depth: u32) -> u32 {
-        let direct = self.load == Load::Tma && matches!(self.atom, Atom::Wgmma(..));
+        let direct = self.load == Load::Tma && self.atom.of_group().is_some();
         self.emulation.filter(|_| direct && depth == self.promote).map_or(1, Emulation::planes)
     }
 
@@ -391,8 +391,5 @@ pub(super) fn problem(schedule: &Schedule) -> Problem {
 fn types(written: TypesClause) -> Types {
     let all = written.all.unwrap_or(DType::F32);
     let (a, b, d) = (written.a.unwrap_or(all), written.b.unwrap_or(all), written.d.unwrap_or(all));
-    let (of_a, of_b) = (a.natural_accumulator(), b.natural_accumulator());
-    // For two different input types, the wider accumulator; another rule checks that they are compatible.
-    let natural = if of_b == DType::F64 { of_b } else { of_a };
-    Types { a, b, acc: written.acc.unwrap_or(natural), c: written.c.unwrap_or(d), d }
+    Types { a, b, acc: written.acc.unwrap_or(a.sums_with(b)), c: written.c.unwrap_or(d), d }
 }

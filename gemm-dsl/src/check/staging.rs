@@ -3,7 +3,7 @@
 use crate::check::exchange;
 use crate::check::output::Lines;
 use crate::check::settings::Settings;
-use crate::clause::{Atom, Skew, StagedOrder, TileClause};
+use crate::clause::{Skew, StagedOrder, TileClause};
 use crate::plan::{MBARRIER_PAIR, Placement};
 use crate::target::BOX_ALIGN;
 use crate::terms::{Fast, Load, Side, Swizzle};
@@ -82,7 +82,7 @@ pub(super) fn of(settings: &Settings, tile: TileClause) -> Option<Staging> {
         Load::Tma => u64::from(BOX_ALIGN),
         Load::CpAsync | Load::Registers => 1,
     });
-    let panels = matches!(settings.atom, Atom::Wgmma(..));
+    let panels = settings.atom.of_group().is_some();
     let (a, a_bytes) = place(order_a, (tile.m, depth), settings.factor(Side::A).bytes(), align, panels);
     let (b, b_bytes) = place(order_b, (tile.n, depth), settings.factor(Side::B).bytes(), align, panels);
     let planes = u64::from(settings.planes_in_slot(depth));

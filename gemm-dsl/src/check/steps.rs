@@ -4,7 +4,6 @@ use crate::check::assemble;
 use crate::check::finding::Findings;
 use crate::check::geometry::parts;
 use crate::check::settings::Settings;
-use crate::clause::Atom;
 use crate::suggest::count;
 use crate::table::Key;
 use crate::target::{MAX_REGISTERS, WARP};
@@ -24,7 +23,7 @@ pub(super) fn check(settings: &Settings, findings: &mut Findings) {
         return;
     }
     // `wgmma` multiplies whole K-tiles and takes no `unroll`.
-    let is_unrolled = !matches!(settings.atom, Atom::Wgmma(..));
+    let is_unrolled = settings.atom.of_group().is_none();
     if is_unrolled && settings.shared.is_some() && !block.k.is_multiple_of(unroll) {
         let message = format!(
             "unroll({unroll}) does not divide the {} of {}",
@@ -47,7 +46,7 @@ pub(super) fn check(settings: &Settings, findings: &mut Findings) {
 }
 
 fn body(settings: &Settings, unroll: u32, findings: &mut Findings) {
-    let (Some(tile), Some(thread), Atom::Fma) = (settings.tile, settings.thread, settings.atom) else { return };
+    let (Some(tile), Some(thread), true) = (settings.tile, settings.thread, settings.atom.by_threads()) else { return };
     let products = u64::from(thread.m) * u64::from(thread.n) * u64::from(unroll);
     let depends = [Key::Thread, Key::Tile, Key::Shared, Key::Atom];
     if products > MAX_BODY {

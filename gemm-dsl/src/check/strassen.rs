@@ -19,14 +19,14 @@ pub(super) fn check(settings: &Settings, findings: &mut Findings) {
             .set("batch(strided)", "batch(strided) goes with strassen");
     }
     let types = settings.problem.types;
-    let narrow = |dtype: &DType| matches!(dtype, DType::I8 | DType::U8 | DType::E4m3 | DType::E5m2);
+    let narrow = |dtype: &DType| dtype.element().bits <= 8;
     if let Some(dtype) = [Operand::A, Operand::B].map(|operand| types.of(operand)).iter().find(|dtype| narrow(dtype)) {
         let message = format!("{clause} adds elements of A and of B, and the sum of two {dtype} does not fit one");
         findings
             .error("strassen-types", Key::Strassen, &[Key::Types], message)
             .remove("strassen", "leave strassen out");
     }
-    if types.acc == DType::F16 {
+    if types.narrow_sums() {
         let message =
             format!("{clause} adds sums of products that nearly cancel, for which the 11 bits of f16 are too few");
         let finding = findings.error("strassen-acc", Key::Strassen, &[Key::Types], message);

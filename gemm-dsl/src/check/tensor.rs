@@ -1,33 +1,29 @@
 //! Tensor-core atoms: shapes and types.
 
-use std::ops::RangeInclusive;
-
+use crate::atoms::{Columns, Multiply, Unit, WGMMA_COLUMNS};
 use crate::check::finding::Findings;
 use crate::check::settings::Settings;
-use crate::clause::{Atom, Clause, SharedClause, Skew, StagedOrder, TileClause};
+use crate::clause::{Clause, Emulation, SharedClause, Skew, StagedOrder, TileClause};
 use crate::instead;
 use crate::table::Key;
 use crate::target::MAX_ACCESS_BYTES;
 use crate::terms::{Fast, Load, Side};
 use crate::types::DType;
 
-/// Columns of a `wgmma`, in steps of 8 or 16.
-pub(super) const WGMMA_COLUMNS: RangeInclusive<u32> = 8..=256;
-
 /// The maximum number of other tiles to try for a shape.
 const MAX_TILES: usize = 12;
 
 pub(super) fn check(settings: &Settings, findings: &mut Findings) {
     // A shape that does not exist says nothing about the tile.
-    match settings.atom {
-        Atom::Fma => {}
-        Atom::Mma(m, n, k) => {
-            if mma(settings, (m, n, k), findings) {
-                whole_depth(settings, k, findings);
+    match settings.atom.tensor() {
+        None => {}
+        Some((Unit::Warp, shape)) => {
+            if mma(settings, shape, findings) {
+                whole_depth(settings, shape.2, findings);
             }
             from_rows(settings, findings);
         }
-        Atom::Wgmma(m, n, k) => {
+        Some((Unit::WarpGroup, (m, n, k))) => {
             let shape = wgmma(settings, (m, n, k), findings).then_some((n, k));
             let whole = shape.map(|(_, depth)| whole_depth(settings, depth, findings));
             from_shared(settings, shape.map(|(columns, _)| columns), whole == Some(true), findings);
@@ -38,19 +34,22 @@ pub(super) fn check(settings: &Settings, findings: &mut Findings) {
 /// Checks `mma.sync` shapes (PTX ISA, "Matrix multiply-accumulate operation using mma"). True if the shape exists.
 fn mma(settings: &Settings, shape: (u32, u32, u32), findings: &mut Findings) -> bool {
     let dtype = settings.factor(Side::A);
-    if !multiplies("mma", settings, findings) {
+    if !multiplies(Unit::Warp, settings, findings) {
         return false;
     }
-    let (m, n, deepest) = if dtype == DType::F64 { (8, 8, 4) } else { (16, 8, dtype.mma_depth()) };
-    // The half-depth shapes exist in addition to the full ones.
-    let legal = (shape.0, shape.1) == (m, n) && (shape.2 == deepest || (m == 16 && shape.2 == deepest / 2));
+    let legal = Multiply::of(Unit::Warp, dtype).any(|row| row.has(shape));
     if !legal {
-        let half = if m == 16 { format!(" or {m} x {n} x {}", deepest / 2) } else { String::new() };
+        let texts = Multiply::of(Unit::Warp, dtype).map(|row| Clause::Atom(row.atom()).to_string());
+        let shapes: Vec<String> = Multiply::of(Unit::Warp, dtype)
+            .map(|row| {
+                let (_, (m, n, k)) = row.atom().tensor().unwrap_or((row.unit, shape));
+                format!("{m} x {n} x {k}")
+            })
+            .collect();
         let atom = settings.text(Key::Atom, "");
-        let message = format!("{atom}: no such shape for {dtype}; it is {m} x {n} x {deepest}{half}");
+        let message = format!("{atom}: no such shape for {dtype}; it is {}", shapes.join(" or "));
         let finding = findings.error("atom-shape", Key::Atom, &[Key::Types], message);
-        for depth in [Some(deepest), (m == 16).then_some(deepest / 2)].into_iter().flatten() {
-            let text = format!("atom(mma({m}, {n}, {depth}))");
+        for text in texts {
             finding.set(&text, format!("{text} exists"));
         }
         for text in instead::by_threads(settings.warp) {
@@ -64,14 +63,14 @@ fn mma(settings: &Settings, shape: (u32, u32, u32), findings: &mut Findings) -> 
 /// shape exists.
 fn wgmma(settings: &Settings, shape: (u32, u32, u32), findings: &mut Findings) -> bool {
     let dtype = settings.factor(Side::A);
-    if !multiplies("wgmma", settings, findings) {
+    if !multiplies(Unit::WarpGroup, settings, findings) {
         return false;
     }
-    let depth = 32 / dtype.bytes();
-    let step = if dtype.is_integer() && shape.1 > 32 { 16 } else { 8 };
-    if shape.0 == 64 && shape.2 == depth && WGMMA_COLUMNS.contains(&shape.1) && shape.1.is_multiple_of(step) {
+    let Some(row) = Multiply::of(Unit::WarpGroup, dtype).next() else { return false };
+    if row.has(shape) {
         return true;
     }
+    let (depth, step) = (row.depth, row.columns.step(shape.1));
     let message = format!(
         "{}: no such shape for {dtype}; it is 64 x N x {depth} with N a multiple of {step} from {} to {}",
         settings.text(Key::Atom, ""),
@@ -80,7 +79,7 @@ fn wgmma(settings: &Settings, shape: (u32, u32, u32), findings: &mut Findings) -
     );
     let finding = findings.error("atom-shape", Key::Atom, &[Key::Types], message);
     // The nearest shapes first; the tile stays if they divide it.
-    let mut columns: Vec<u32> = WGMMA_COLUMNS.step_by(8).filter(|n| *n <= 32 || n.is_multiple_of(16)).collect();
+    let mut columns: Vec<u32> = WGMMA_COLUMNS.filter(|n| Columns::Many(16).has(*n)).collect();
     columns.sort_by_key(|n| (n.abs_diff(shape.1), std::cmp::Reverse(*n)));
     let divides = |n: &u32| settings.tile.is_none_or(|tile| tile.n.is_multiple_of(*n));
     for columns in columns.iter().filter(|n| divides(n)) {
@@ -187,9 +186,9 @@ fn from_shared(settings: &Settings, columns: Option<u32>, whole_depth: bool, fin
         let along_k = StagedOrder { fast: Fast::K, skew: Skew::Swizzle(128) };
         let shared = Clause::Shared(SharedClause::Orders { a: Some(a), b: Some(along_k) });
         finding.set(&shared, format!("{shared} has rows along k"));
-        if let (Atom::Wgmma(m, n, k), Some(tile)) = (settings.atom, settings.tile) {
+        if let (Some((_, n, _)), Some(tile)) = (settings.atom.of_group(), settings.tile) {
             for columns in [n.next_multiple_of(16), 2 * n, 16].into_iter().filter(|n| WGMMA_COLUMNS.contains(n)) {
-                let wider = Clause::Atom(Atom::Wgmma(m, columns, k));
+                let wider = Clause::Atom(settings.atom.with_columns(columns));
                 finding.set(&wider, format!("{wider} reads {} B", columns * settings.factor(Side::B).bytes()));
                 let n = tile.n.next_multiple_of(columns);
                 let both = format!("{wider}; {}", Clause::Tile(TileClause { n, ..tile }));
@@ -222,24 +221,22 @@ fn from_shared(settings: &Settings, columns: Option<u32>, whole_depth: bool, fin
     }
 }
 
-/// True if the atom multiplies the schedule's types.
-fn multiplies(atom: &str, settings: &Settings, findings: &mut Findings) -> bool {
+/// True if the unit multiplies the schedule's types.
+fn multiplies(unit: Unit, settings: &Settings, findings: &mut Findings) -> bool {
     let types = settings.problem.types;
-    let of_atom: &[DType] = match atom {
-        "mma" => &[DType::F64, DType::Tf32, DType::F16, DType::Bf16, DType::E4m3, DType::E5m2, DType::I8, DType::U8],
-        _ => &[DType::Tf32, DType::F16, DType::Bf16, DType::E4m3, DType::E5m2, DType::I8, DType::U8],
-    };
+    let of_unit = |dtype: &DType| Multiply::of(unit, *dtype).next().is_some();
     // The atom multiplies the types of planes.
     if settings.emulation.is_some() {
         return true;
     }
-    let Some(other) = [types.a, types.b].into_iter().find(|dtype| !of_atom.contains(dtype)) else {
-        return pairs(atom, settings, findings);
+    let Some(other) = [types.a, types.b].into_iter().find(|dtype| !of_unit(dtype)) else {
+        return pairs(unit, settings, findings);
     };
-    let names: Vec<&str> = of_atom.iter().map(|dtype| dtype.name()).collect();
+    let names: Vec<&str> = DType::ALL.into_iter().filter(of_unit).map(DType::name).collect();
+    let atom = unit.name();
     let message = format!("{atom} does not multiply {other}: it has {}", names.join(", "));
     let finding = findings.error("atom-types", Key::Atom, &[Key::Types, Key::Emulate], message);
-    if types.a == DType::F32 && types.b == DType::F32 {
+    if [types.a, types.b] == [Emulation::OF; 2] {
         for text in emulated(settings) {
             let verb = if text.contains(';') { "multiply" } else { "multiplies" };
             finding.set(&text, format!("{text} {verb} f32 on tensor cores, as several products of bf16"));
@@ -256,12 +253,11 @@ fn multiplies(atom: &str, settings: &Settings, findings: &mut Findings) -> bool 
 /// Changes that let tensor cores multiply f32, smallest first: `emulate`, instructions that multiply 16-bit planes, a
 /// tile depth that these divide, and a tile that leaves registers for the promoted sums.
 fn emulated(settings: &Settings) -> Vec<String> {
-    let atom = |columns: u32| match settings.atom {
-        Atom::Wgmma(..) => Clause::Atom(Atom::Wgmma(64, columns, 16)),
-        _ => Clause::Atom(Atom::Mma(16, 8, 16)),
-    };
+    let unit = settings.atom.tensor().map_or(Unit::Warp, |(unit, _)| unit);
+    let of_planes = Multiply::of(unit, Emulation::Bf16x6.factor()).next().map_or(settings.atom, Multiply::atom);
+    let atom = |columns: u32| Clause::Atom(of_planes.with_columns(columns));
     let of_tile = |tile: TileClause| {
-        let columns = if let Atom::Wgmma(_, n, _) = settings.atom { n.min(tile.n) } else { 8 };
+        let columns = if let Some((_, n, _)) = settings.atom.of_group() { n.min(tile.n) } else { 8 };
         let atom = atom(columns);
         if atom == Clause::Atom(settings.atom) { String::new() } else { format!("; {atom}") }
     };
@@ -276,21 +272,19 @@ fn emulated(settings: &Settings) -> Vec<String> {
         }
     }
     // Other needs of the instructions: `mma` a warp tile, `wgmma` copies by TMA.
-    let needs: &[&str] = match settings.atom {
-        Atom::Wgmma(..) => &["", "; load(tma)"],
-        _ => &["", "; warp(64, 32)", "; warp(32, 32)"],
+    let needs: &[&str] = match unit {
+        Unit::WarpGroup => &["", "; load(tma)"],
+        Unit::Warp => &["", "; warp(64, 32)", "; warp(32, 32)"],
     };
     changes.iter().flat_map(|change| needs.iter().map(move |more| format!("emulate(bf16x6){change}{more}"))).collect()
 }
 
 /// Both operands must share a width and a family of types.
-fn pairs(atom: &str, settings: &Settings, findings: &mut Findings) -> bool {
+fn pairs(unit: Unit, settings: &Settings, findings: &mut Findings) -> bool {
     let types = settings.problem.types;
-    let eight = |dtype: DType| matches!(dtype, DType::E4m3 | DType::E5m2);
-    let together =
-        types.a == types.b || (eight(types.a) && eight(types.b)) || (types.a.is_integer() && types.b.is_integer());
+    let together = Multiply::of_unit(unit).any(|row| row.takes(types.a, types.b));
     if !together {
-        let message = format!("{atom} does not multiply {} by {}", types.a, types.b);
+        let message = format!("{} does not multiply {} by {}", unit.name(), types.a, types.b);
         let finding = findings.error("atom-types", Key::Atom, &[Key::Types], message);
         for dtype in [types.a, types.b] {
             for text in instead::with_type(dtype, settings.atom, settings.tile) {

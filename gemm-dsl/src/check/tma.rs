@@ -5,7 +5,7 @@ use crate::check::finding::{Finding, Findings};
 use crate::check::output::Lines;
 use crate::check::settings::Settings;
 use crate::clause::{
-    Atom, Clause, LayoutClause, PackClause, SharedClause, Skew, SpecializeClause, StagedOrder, TileClause, WarpCount,
+    Clause, LayoutClause, PackClause, SharedClause, Skew, SpecializeClause, StagedOrder, TileClause, WarpCount,
 };
 use crate::table::Key;
 use crate::target::{BOX_ALIGN, MAX_ACCESS_BYTES, MAX_BOX};
@@ -226,7 +226,7 @@ fn set_row(finding: &mut Finding, settings: &Settings, input: &Input, order: Sta
 /// TMA permutes within spans. A row is one span, or several side by side if tensor cores read it.
 fn swizzled(settings: &Settings, input: &Input, order: StagedOrder, span: u32, findings: &mut Findings) {
     let bytes = row_bytes(input, order);
-    let panels = matches!(settings.atom, Atom::Wgmma(..));
+    let panels = settings.atom.of_group().is_some();
     // The last panel of a row along k would reach into the next K-tile.
     let partly = order.fast == Fast::Mn && bytes > u64::from(span);
     if u64::from(span) == bytes || (panels && bytes > 0 && (partly || bytes.is_multiple_of(u64::from(span)))) {
@@ -252,7 +252,7 @@ fn swizzled(settings: &Settings, input: &Input, order: StagedOrder, span: u32, f
 fn row(settings: &Settings, input: &Input, order: StagedOrder, findings: &mut Findings) {
     // Each panel is copied separately.
     let elements = match (order.skew, if order.fast == Fast::K { input.depth } else { input.extent }) {
-        (Skew::Swizzle(span), elements) if matches!(settings.atom, Atom::Wgmma(..)) => {
+        (Skew::Swizzle(span), elements) if settings.atom.of_group().is_some() => {
             elements.min(span / input.dtype.bytes())
         }
         (_, elements) => elements,

@@ -1,5 +1,6 @@
 //! The arguments of each clause, one short function or one line per clause.
 
+use crate::atoms::Unit;
 use crate::clause::{
     Atom, Clause, Fetch, LayoutClause, LoadClause, MulticastClause, PackClause, PrefetchClause, PromoteClause,
     RasterClause, RegistersClause, SharedClause, Skew, SpecializeClause, SplitKClause, StagedOrder, StoreClause,
@@ -175,12 +176,12 @@ fn atom(args: &mut Args) -> Option<Atom> {
     let (head, rest) = value.split_first()?;
     if matches!(head.kind, TokenKind::Hole(_)) && rest.is_empty() {
         args.hole();
-        return Some(Atom::Fma);
+        return Some(Atom::default());
     }
     let words: &[&'static str] = if rest.is_empty() { &["fma", "mma", "wgmma"] } else { &["mma", "wgmma"] };
     let name = known_name(args, head, span, "an instruction", words)?;
     if name == "fma" {
-        return Some(Atom::Fma);
+        return Some(Atom::default());
     }
     let [Token { kind: TokenKind::Group(Delimiter::Paren, inner), .. }] = rest else {
         args.fail("atom-shape", format!("atom: {name} needs its shape: {name}(m, n, k)"), span);
@@ -190,7 +191,7 @@ fn atom(args: &mut Args) -> Option<Atom> {
     let (m, n, k) = (shape.int("m"), shape.int("n"), shape.int("k"));
     shape.finish();
     args.absorb(shape);
-    Some(if name == "mma" { Atom::Mma(m, n, k) } else { Atom::Wgmma(m, n, k) })
+    Unit::ALL.into_iter().find(|unit| unit.name() == name).map(|unit| unit.atom((m, n, k)))
 }
 
 /// The word of `words` that a token is, or was probably meant to be.

@@ -2,13 +2,13 @@
 
 use super::table_of;
 use crate::clause::{Emulation, size};
+use crate::elements::{ELEMENTS, Element};
 use crate::epilogue::Function;
 use crate::implemented;
 use crate::limits::EPILOGUE as EPILOGUE_LIMIT;
 use crate::promise::{FORMULA, OF_QUADRANTS};
 use crate::table::{self, Info};
 use crate::target::{MAX_REGISTERS, MAX_THREADS, REGISTER_FILE, STATIC_SHARED_BYTES, Target, WARP};
-use crate::types::DType;
 use crate::words::Word;
 
 /// A section of the reference.
@@ -114,7 +114,7 @@ fn costs_of_emulation() -> String {
     let rows = Emulation::TABLE.iter().map(|(word, emulation)| {
         let planes = emulation.planes() * emulation.factor().bytes();
         // The scales need the largest element of a row or column before the split.
-        let reads = DType::F32.bytes() * if emulation.scales() { 2 } else { 1 };
+        let reads = Emulation::OF.bytes() * if emulation.scales() { 2 } else { 1 };
         let lacks = emulation.promise().relative();
         [
             format!("`{word}`"),
@@ -196,13 +196,9 @@ fn state(works: bool) -> String {
 }
 
 fn types() -> String {
-    let rows = DType::TABLE.iter().map(|(word, dtype)| {
-        [
-            format!("`{word}`"),
-            format!("{} bits", 8 * dtype.bytes()),
-            meaning(*dtype).into(),
-            state(implemented::works(dtype)),
-        ]
+    let rows = ELEMENTS.iter().map(|element| {
+        let Element { name, bits, meaning, works, .. } = *element;
+        [format!("`{name}`"), format!("{bits} bits"), meaning.into(), state(works)]
     });
     let mut text = table_of(["type", "size", "what it is", "state"], rows);
     text.push_str(
@@ -214,21 +210,6 @@ fn types() -> String {
          even; what an f16 cannot hold becomes infinite. C is read in its own type.\n",
     );
     text
-}
-
-fn meaning(dtype: DType) -> &'static str {
-    match dtype {
-        DType::F64 => "IEEE binary64",
-        DType::F32 => "IEEE binary32",
-        DType::Tf32 => "f32 with 10 bits of mantissa, in 32 bits",
-        DType::F16 => "IEEE binary16",
-        DType::Bf16 => "the upper half of an f32",
-        DType::E4m3 => "8-bit float with 4 bits of exponent",
-        DType::E5m2 => "8-bit float with 5 bits of exponent",
-        DType::I8 => "signed integer",
-        DType::U8 => "unsigned integer",
-        DType::I32 => "signed integer",
-    }
 }
 
 const LAYOUT: &str = "\

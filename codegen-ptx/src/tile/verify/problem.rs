@@ -1,7 +1,8 @@
 //! The problem of a module: compatible types, and an epilogue in them. The rules are those of the language.
 
 use ptx_gemm_dsl::Schedule;
-use ptx_gemm_dsl::clause::{Atom, Clause, TypesClause};
+use ptx_gemm_dsl::atoms::Unit;
+use ptx_gemm_dsl::clause::{Clause, TypesClause};
 use ptx_gemm_dsl::types::{DType, Types};
 
 use super::{Check, broken, rule};
@@ -10,8 +11,7 @@ use crate::violation::Site;
 
 pub(super) fn check(module: &Module) -> Check {
     let Types { a, b, acc, c, d } = module.problem.types;
-    let known = |dtype: &DType| matches!(dtype, DType::F64 | DType::F32 | DType::F16 | DType::Bf16 | DType::I32);
-    let unknown = [a, b, acc, c, d].into_iter().find(|dtype| !known(dtype));
+    let unknown = [a, b, acc, c, d].into_iter().find(|dtype| !dtype.element().works);
     rule(unknown.is_none(), Site::Types, || {
         format!("{} is not implemented yet", unknown.map_or("a type", DType::name))
     })?;
@@ -19,7 +19,7 @@ pub(super) fn check(module: &Module) -> Check {
     let epilogue = Clause::Epilogue(module.problem.epilogue.clone());
     let schedule = Schedule::new().types_of(types).clause(epilogue.clone());
     let schedule = match module.entries.iter().any(by_matrices) {
-        true => schedule.clause(Clause::Atom(Atom::Mma(MMA.m, MMA.n, MMA.k))),
+        true => schedule.clause(Clause::Atom(Unit::Warp.atom((MMA.m, MMA.n, MMA.k)))),
         false => schedule,
     };
     let Err(said) = schedule.problem() else { return Ok(()) };

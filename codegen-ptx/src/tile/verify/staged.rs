@@ -2,7 +2,7 @@
 
 use ptx_gemm_dsl::target::{BOX_ALIGN, MAX_ACCESS_BYTES, MAX_BOX, WARP};
 use ptx_gemm_dsl::terms::Swizzle;
-use ptx_gemm_dsl::types::{DType, Layout};
+use ptx_gemm_dsl::types::Layout;
 
 use super::limits::{alignment, vector};
 use super::trace::Node;
@@ -129,7 +129,7 @@ fn matrices(program: &Program, stage: &Stage, map: &Map, site: Site) -> Check {
     let (element, atom) = (program.problem.types.d, Map::m16n8());
     rule(program.target.capability >= 90, at(), || format!("`stmatrix` needs sm_90, not {}", program.target))?;
     let computed = program.problem.types.epilogue();
-    rule(element.bytes() == 2 && computed == DType::F32, at(), || {
+    rule(element.bytes() == 2 && program.problem.types.in_singles(), at(), || {
         format!("matrices are of 16-bit elements, converted from f32, not {element} from {computed}")
     })?;
     let rest = map.element.get(atom.element.len()..).unwrap_or_default();

@@ -1,8 +1,9 @@
 //! K-steps: one fetch of each operand, groups that divide the loop, widths that the source allows.
 
+use ptx_gemm_dsl::atoms::{Multiply, Unit};
 use ptx_gemm_dsl::target::{MAX_ACCESS_BYTES, Target, WARP_GROUP};
 use ptx_gemm_dsl::terms::{Fast, Reads, Side, Swizzle, Tail};
-use ptx_gemm_dsl::types::{DType, Layout};
+use ptx_gemm_dsl::types::Layout;
 
 use super::limits::{MAX_PRODUCTS, vector};
 use super::trace::Node;
@@ -62,11 +63,11 @@ pub(super) fn check(program: &Program, node: &Node<'_>) -> Check {
         rule(unroll == steps, site(), || {
             format!("the {steps} steps of a matrix instruction are unrolled as a whole, not by {unroll}")
         })?;
-        multiplies(program, part(2))?;
     }
     match multiply.by {
         Instruction::Fma { .. } => {}
         Instruction::Mma { depth } => {
+            multiplies(program, Unit::Warp, part(2))?;
             warp(program, map, depth, part(2))?;
             return fetches
                 .iter()
@@ -74,6 +75,7 @@ pub(super) fn check(program: &Program, node: &Node<'_>) -> Check {
                 .try_for_each(|(index, (fetch, _))| matrices(program, fetch, depth, (start, steps), part(index)));
         }
         Instruction::Wgmma { columns, grain } => {
+            multiplies(program, Unit::WarpGroup, part(2))?;
             rule(fetches[0].0.side == Side::A, part(0), || "the descriptor of A comes first".into())?;
             group(program, node, map, columns, part(2))?;
             self::grain(program, columns, grain, part(2))?;
@@ -130,17 +132,12 @@ fn fetch(program: &Program, map: &Map, fetch: &Fetch, all: bool, (start, unroll)
     })
 }
 
-/// Both matrix instructions multiply 16-bit types.
-fn multiplies(program: &Program, site: Site) -> Check {
+/// Tensor cores multiply types of the table of their instructions.
+fn multiplies(program: &Program, unit: Unit, site: Site) -> Check {
     let types = program.problem.types;
     let [a, b] = [Side::A, Side::B].map(|side| program.element(side));
-    let multiplies = a == b
-        && match types.acc {
-            DType::F32 => matches!(a, DType::F16 | DType::Bf16),
-            DType::F16 => a == DType::F16,
-            _ => false,
-        };
-    rule(multiplies, site, || {
+    let known = Multiply::of_unit(unit).any(|row| row.works && row.takes(a, b) && row.sums.contains(&types.acc));
+    rule(known, site, || {
         format!("it multiplies f16 or bf16 and adds in f32, or f16 in f16, not {a} by {b} in {}", types.acc)
     })
 }
@@ -149,8 +146,9 @@ fn multiplies(program: &Program, site: Site) -> Check {
 /// results.
 fn warp(program: &Program, map: &Map, depth: u32, site: Site) -> Check {
     let at = || site.clone();
-    rule(matches!(depth, 8 | 16), at(), || format!("`mma` multiplies 8 or 16 steps at once, not {depth}"))?;
-    let least = if depth == 8 && program.element(Side::A) == DType::F16 { 75 } else { 80 };
+    let row = Multiply::of(Unit::Warp, program.element(Side::A)).find(|row| row.depth == depth);
+    rule(row.is_some(), at(), || format!("`mma` multiplies 8 or 16 steps at once, not {depth}"))?;
+    let least = row.map_or(0, |row| row.least.capability);
     rule(program.target.capability >= least, at(), || format!("`mma` needs sm_{least}, not {}", program.target))?;
     let atom = Map::m16n8();
     let rest = map.element.get(atom.element.len()..).unwrap_or_default();
@@ -188,7 +186,8 @@ fn matrices(program: &Program, fetch: &Fetch, depth: u32, (start, steps): (u32, 
 fn group(program: &Program, node: &Node<'_>, map: &Map, columns: u32, site: Site) -> Check {
     let at = || site.clone();
     rule(program.target == Target::SM_90A, at(), || format!("`wgmma` needs sm_90a, not {}", program.target))?;
-    rule((8..=256).contains(&columns) && columns.is_multiple_of(8), at(), || {
+    let row = Multiply::of(Unit::WarpGroup, program.element(Side::A)).next();
+    rule(row.is_some_and(|row| row.columns.has(columns)), at(), || {
         format!("`wgmma` has 8 to 256 columns, a multiple of 8, not {columns}")
     })?;
     let role = &program.roles[node.path[0]];

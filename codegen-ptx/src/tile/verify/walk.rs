@@ -5,9 +5,8 @@
 //! with the last plane of an operand, and every product of at least that size. With four planes, where the fourth is
 //! the third without infinities, it must contain all nine products of three planes.
 
-use ptx_gemm_dsl::clause::{ALL_PRODUCTS, pairs, size};
+use ptx_gemm_dsl::clause::{ALL_PRODUCTS, Emulation, pairs, size};
 use ptx_gemm_dsl::terms::Side;
-use ptx_gemm_dsl::types::DType;
 
 use super::{Check, rule, trace};
 use crate::tile::{Op, Program, Walk};
@@ -39,8 +38,8 @@ pub(super) fn check(program: &Program) -> Check {
         return rule(false, Site::Walk, || "both operands are split into planes, by `pack`".into());
     };
     let matrices = [Side::A, Side::B].map(|side| program.problem.types.of(side.operand()));
-    let known = a == b && matches!(a.dtype, DType::F16 | DType::Bf16) && (2..=MAX_PLANES).contains(&a.count);
-    rule(known && matrices == [DType::F32; 2], Site::Walk, || {
+    let known = a == b && a.dtype.element().bits == 16 && (2..=MAX_PLANES).contains(&a.count);
+    rule(known && matrices == [Emulation::OF; 2], Site::Walk, || {
         format!("f32 operands have 2 to {MAX_PLANES} planes of f16 or bf16, alike for A and B")
     })?;
     let depth = program.block.k;
