@@ -6,7 +6,7 @@
 use serde::Serialize;
 
 use crate::clause::{Atom, Emulation, Expectation};
-use crate::target::{Target, WARP};
+use crate::target::{MBARRIER_BYTES, MBARRIER_PAIR, Target, WARP};
 use crate::terms::{
     Along, Extent2, Extent3, Fast, FmaOrder, Load, Operand, Operands, Pace, Param, Raster, Reads, Side, SplitK,
     Swizzle, Tail, Wave,
@@ -20,9 +20,6 @@ pub const STREAM_DEPTH: u32 = 256;
 /// The largest m, n or k that a launch accepts. An extent plus a number below 2^16 then fits 32 bits, and no extent
 /// equals `u32::MAX`, which means "more than any".
 pub const MAX_EXTENT: u32 = u32::MAX - 65_535;
-
-/// Bytes of two mbarriers, such as the full and empty barriers of a slot.
-pub(crate) const MBARRIER_PAIR: u32 = 16;
 
 /// The geometry of the threads that compute one tile: all threads that multiply; with `specialize` the consumers; with
 /// ping-pong one consumer warp group.
@@ -345,7 +342,7 @@ impl Plan {
     pub fn c_offset(&self, variant: &Variant) -> Option<u32> {
         let ring = self.barrier_offset(variant).filter(|_| variant.staged.is_some_and(|staged| staged.holds_c))?;
         let turns = if self.turns > 1 { self.turns } else { 0 };
-        Some(ring + MBARRIER_PAIR * self.stages + MBARRIER_PAIR / 2 * turns)
+        Some(ring + MBARRIER_PAIR * self.stages + MBARRIER_BYTES * turns)
     }
 
     /// The parameters of an entry, in order. With TMA a tensor map replaces a matrix's address and includes its leading

@@ -79,6 +79,15 @@ pub const LEAST_ASYNC_BYTES: u32 = 4;
 /// Alignment in shared memory of a box that TMA copies, in bytes (PTX ISA, "cp.async.bulk.tensor").
 pub const BOX_ALIGN: u32 = 128;
 
+/// Bytes of a tensor map (CUDA driver API, `CUtensorMap`).
+pub const MAP_BYTES: u32 = 128;
+
+/// Bytes of an mbarrier (PTX ISA, "mbarrier").
+pub const MBARRIER_BYTES: u32 = 8;
+
+/// Bytes of two mbarriers, such as the full and empty barriers of a slot.
+pub const MBARRIER_PAIR: u32 = 2 * MBARRIER_BYTES;
+
 /// The maximum number of elements of a box along each dimension (CUDA driver API, `cuTensorMapEncodeTiled`).
 pub const MAX_BOX: u32 = 256;
 /// Granularity in columns of a group's narrower tiles. Instructions allow multiples of 8 (PTX ISA, "wgmma.mma_async"),
@@ -86,6 +95,8 @@ pub const MAX_BOX: u32 = 256;
 pub const GRAIN: u32 = 16;
 /// Rows after which a swizzle repeats; a swizzled tile begins at a multiple of it.
 pub const SWIZZLED_ROWS: u32 = 8;
+/// Bytes after which the widest swizzle repeats, whose rows have 128 bytes.
+pub const SWIZZLE_PERIOD: u32 = SWIZZLED_ROWS * 128;
 
 /// Registers of one multiprocessor, and the maximum of one block, on every target.
 pub const REGISTER_FILE: u32 = 65536;

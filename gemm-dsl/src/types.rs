@@ -9,12 +9,13 @@ use crate::epilogue::Epilogue;
 use crate::terms::{Extent3, Fast, Operand, Param, Side};
 
 /// The type of a matrix element or of an accumulator; [`crate::elements`] says what each is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DType {
     /// IEEE binary64.
     F64,
     /// IEEE binary32.
+    #[default]
     F32,
     /// binary32 storage; the tensor cores read 10 fraction bits.
     Tf32,

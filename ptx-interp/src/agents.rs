@@ -29,7 +29,7 @@ use crate::options::Landing;
 use crate::tensor::Tile;
 
 /// Bytes per granule.
-pub(crate) const GRAIN: usize = 16;
+pub(crate) const GRANULE_BYTES: usize = 16;
 /// Most fences recorded per thread; older ones count as executed in time.
 const MOST_FENCES: usize = 64;
 /// Most copies of a block that may be in flight at once.
@@ -328,7 +328,7 @@ impl Agents {
             return self.pending.push(pending);
         }
         if self.granules.is_empty() {
-            self.granules.resize(self.shared_bytes.div_ceil(GRAIN), Granule::default());
+            self.granules.resize(self.shared_bytes.div_ceil(GRANULE_BYTES), Granule::default());
         }
         self.stores += usize::from(pending.is_store());
         self.pieces += pending.pieces.len();
@@ -401,8 +401,10 @@ impl Agents {
     /// The copies between blocks that last read any of these bytes: the starter and the instruction of each, and the
     /// column and clock that a thread has to know.
     pub(crate) fn read_in(&self, start: usize, end: usize) -> impl Iterator<Item = ((u16, u32), (u32, u32))> {
-        let granules =
-            self.granules.get(start / GRAIN..end.div_ceil(GRAIN).min(self.granules.len())).unwrap_or_default();
+        let granules = self
+            .granules
+            .get(start / GRANULE_BYTES..end.div_ceil(GRANULE_BYTES).min(self.granules.len()))
+            .unwrap_or_default();
         let read = granules.iter().filter(|granule| granule.read.0 != 0);
         read.map(|granule| ((granule.reader.0, granule.reader.1), (granule.read.0 - 1, granule.read.1)))
     }
@@ -427,10 +429,10 @@ impl Agents {
             let next = self.columns.len() as u32;
             // No mbarrier has this offset.
             self.columns.insert(u32::MAX - group as u32, (next, 0));
-            let uses = vec![Use::default(); self.shared_bytes.div_ceil(GRAIN)];
+            let uses = vec![Use::default(); self.shared_bytes.div_ceil(GRANULE_BYTES)];
             self.multipliers[group] = Multiplier { column: next, uses };
         }
-        let last = &mut self.multipliers[group].uses[offset as usize / GRAIN];
+        let last = &mut self.multipliers[group].uses[offset as usize / GRANULE_BYTES];
         if last.clock < reading.clock {
             *last = reading;
         }
@@ -439,7 +441,7 @@ impl Agents {
     /// The column and the clock of the copy that wrote 16 bytes last, if one did.
     #[inline(always)]
     pub(crate) fn written(&self, offset: u32) -> Option<(u32, u32)> {
-        let granule = self.granules.get(offset as usize / GRAIN)?;
+        let granule = self.granules.get(offset as usize / GRANULE_BYTES)?;
         Some((granule.column.checked_sub(1)?, granule.clock))
     }
 
@@ -451,9 +453,9 @@ impl Agents {
     /// A multiplication that reads bytes which a thread writes, if the thread does not know that it is complete.
     fn multiplied(&self, clocks: &Clocks, thread: u16, offset: usize, bytes: usize) -> Option<Clash> {
         self.multipliers.iter().find_map(|Multiplier { column, uses }| {
-            let last = (offset + bytes).div_ceil(GRAIN).min(uses.len());
+            let last = (offset + bytes).div_ceil(GRANULE_BYTES).min(uses.len());
             let unknown = |read: &&Use| read.clock != 0 && !clocks.knows_copies(thread, *column, read.clock);
-            let Use { thread, pc, began, .. } = *uses.get(offset / GRAIN..last)?.iter().find(unknown)?;
+            let Use { thread, pc, began, .. } = *uses.get(offset / GRANULE_BYTES..last)?.iter().find(unknown)?;
             Some(Clash { thread, pc, began, how: How::Multiplying })
         })
     }
@@ -467,7 +469,8 @@ impl Agents {
     }
 
     fn range(&mut self, shared: u32, bytes: u32) -> impl Iterator<Item = &mut Granule> {
-        let (first, last) = (shared as usize / GRAIN, (shared as usize + bytes as usize).div_ceil(GRAIN));
+        let (first, last) =
+            (shared as usize / GRANULE_BYTES, (shared as usize + bytes as usize).div_ceil(GRANULE_BYTES));
         let len = self.granules.len();
         self.granules[first.min(len)..last.min(len)].iter_mut()
     }
@@ -488,15 +491,15 @@ impl Agents {
         if self.granules.is_empty() {
             return None;
         }
-        let last = (offset + bytes).div_ceil(GRAIN).min(self.granules.len());
-        let mut granules = self.granules.get(offset / GRAIN..last)?.iter().enumerate();
+        let last = (offset + bytes).div_ceil(GRANULE_BYTES).min(self.granules.len());
+        let mut granules = self.granules.get(offset / GRANULE_BYTES..last)?.iter().enumerate();
         granules.find_map(|(index, granule)| {
             let how = if granule.writing {
                 How::Writing
             } else if granule.column != 0 && !clocks.knows_copies(thread, granule.column - 1, granule.clock) {
                 How::Written
             } else if writes && granule.reading > 0 {
-                return self.reader_of((offset / GRAIN + index) * GRAIN);
+                return self.reader_of((offset / GRANULE_BYTES + index) * GRANULE_BYTES);
             } else if writes && granule.read.0 != 0 && !clocks.knows_copies(thread, granule.read.0 - 1, granule.read.1)
             {
                 let (thread, pc, began) = granule.reader;

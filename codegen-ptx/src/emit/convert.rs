@@ -32,7 +32,11 @@ impl Emitter<'_> {
 
     /// Converts two f32 to a 16-bit type; the instruction takes the upper half first.
     pub(super) fn convert_pair(&mut self, dst: kernel::Reg, to: Data, args: &[Value]) {
-        let to = if to == Data::F16 { Type::F16x2 } else { Type::Bf16x2 };
+        let to = match to {
+            Data::F16 => Type::F16x2,
+            Data::Bf16 => Type::Bf16x2,
+            other => unreachable!("two elements of {other:?} in one register"),
+        };
         let halves = args.iter().rev().map(|arg| self.value(arg, Type::F32));
         let operands: Vec<Operand> = [self.reg(dst).into()].into_iter().chain(halves).collect();
         self.entry.emit(Opcode::Cvt { rnd: Rounding::Rn, sat: false, to, from: Type::F32 }, operands);

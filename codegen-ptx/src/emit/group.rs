@@ -1,5 +1,6 @@
 //! Matrices of warps, and products of warps and warp groups.
 
+use ptx_gemm_dsl::types::DType;
 use ptx_gemm_ptx::instruction::{Opcode, Operand};
 use ptx_gemm_ptx::matrix::{Element, Overflow, Shape, Transpose};
 use ptx_gemm_ptx::types::Space;
@@ -7,9 +8,20 @@ use ptx_gemm_ptx::types::Space;
 use super::Emitter;
 use crate::kernel::{Address, GroupShape, Guard, Reg, Type};
 
-/// The matrix element type with the name of a 16-bit type.
-fn element(factor: Type) -> Element {
-    if factor == Type::Bf16 { Element::Bf16 } else { Element::F16 }
+/// The name of an element type in the instructions of matrices.
+fn element(dtype: DType) -> Element {
+    match dtype {
+        DType::F64 => Element::F64,
+        DType::F32 => Element::F32,
+        DType::Tf32 => Element::Tf32,
+        DType::F16 => Element::F16,
+        DType::Bf16 => Element::Bf16,
+        DType::E4m3 => Element::E4m3,
+        DType::E5m2 => Element::E5m2,
+        DType::I8 => Element::S8,
+        DType::U8 => Element::U8,
+        DType::I32 => Element::S32,
+    }
 }
 
 impl Emitter<'_> {
@@ -30,7 +42,7 @@ impl Emitter<'_> {
     }
 
     /// `mma.m16n8k16`, or `.m16n8k8`.
-    pub(super) fn warp_product(&mut self, acc: &[Reg], a: &[Reg], b: &[Reg], factor: Type) {
+    pub(super) fn warp_product(&mut self, acc: &[Reg], a: &[Reg], b: &[Reg], factor: DType) {
         let (shape, overflow, of) = (Shape::new(16, 8, 4 * a.len() as u16), Overflow::Wrap, element(factor));
         let sums = self.sums(acc);
         let op = Opcode::Mma { shape, overflow, d: sums, a: of, b: of, c: sums };
@@ -50,10 +62,16 @@ impl Emitter<'_> {
         self.entry.emit(op, operands);
     }
 
-    /// The accumulator type of a product: that of its registers, or f16 where a register holds two accumulators.
+    /// The accumulator type of a product: that of its registers, or f16 where a register holds two accumulators. The verifier
+    /// admits no others, and no product without accumulators.
     fn sums(&self, acc: &[Reg]) -> Element {
-        let pairs = acc.first().is_some_and(|reg| self.kernel.ty(*reg) == Type::Pair);
-        if pairs { Element::F16 } else { Element::F32 }
+        match acc.first().map(|reg| self.kernel.ty(*reg)) {
+            Some(Type::Pair) => Element::F16,
+            Some(Type::F32) => Element::F32,
+            Some(Type::S32) => Element::S32,
+            Some(Type::F64) => Element::F64,
+            other => unreachable!("accumulators in {other:?}"),
+        }
     }
 
     /// Any number of registers in braces.

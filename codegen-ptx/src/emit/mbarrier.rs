@@ -1,11 +1,12 @@
 //! mbarriers in shared memory, TMA copies that signal them, and TMA copies to global memory.
 
+use ptx_gemm_dsl::target::MAP_BYTES;
 use ptx_gemm_ptx::asynchronous::{Arrival as Carries, CacheHint, Multicast, Pending, Phase, TensorMode, Wait};
 use ptx_gemm_ptx::instruction::{Base, Opcode, Operand, Order, Rounding, Scope};
 use ptx_gemm_ptx::types::{Space, Type as PtxType};
 use ptx_gemm_ptx::warp::{Alignment, ClusterOrder};
 
-use super::{Emitter, MAP_BYTES};
+use super::Emitter;
 use crate::kernel::{Address, Arrival, Guard, Reg, Type};
 
 const SPACE: Space = Space::Shared;
@@ -135,7 +136,7 @@ impl Emitter<'_> {
         let op = Opcode::Cvta { to: false, space: Space::Global, ty: PtxType::U64 };
         self.entry.emit(op, [dst.into(), dst.into()]);
         let fence = Opcode::FenceProxyTensormap { acquire: true, scope: Scope::Sys };
-        self.entry.emit(fence, [Operand::address(dst, 0), Operand::from(MAP_BYTES as u32)]);
+        self.entry.emit(fence, [Operand::address(dst, 0), Operand::from(MAP_BYTES)]);
     }
 
     pub(super) fn test_barrier(&mut self, dst: Reg, address: &Address, parity: Reg) {

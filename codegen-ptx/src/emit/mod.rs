@@ -19,7 +19,7 @@ use ptx_gemm_ptx::module::{Directive, Entry, Variable};
 use ptx_gemm_ptx::types::{Space, Type};
 use ptx_gemm_ptx::warp::Resize;
 
-use ptx_gemm_dsl::target::{Target, dynamic_shared_bytes};
+use ptx_gemm_dsl::target::{MAP_BYTES, Target, dynamic_shared_bytes};
 
 use crate::kernel::uniform::Agreement;
 use crate::kernel::verify::Verified;
@@ -30,8 +30,7 @@ use crate::kernel::{self, Address, Kernel, Memory, Op, OriginId, Stmt, outer_ord
 const SHARED: &str = "smem";
 const DYNAMIC_SHARED: &str = "dynamic_smem";
 
-/// Size and alignment of a tensor map, in bytes (CUDA driver API, `CUtensorMap`).
-const MAP_BYTES: u64 = 128;
+/// Alignment of a tensor map, in bytes (CUDA driver API, `CUtensorMap`).
 const MAP_ALIGN: u32 = 64;
 
 /// Lowers a kernel to an entry for `target`.
@@ -42,7 +41,7 @@ pub fn emit(verified: &Verified<'_>, target: Target) -> Entry {
     for param in kernel.params.iter().filter(|param| param.field.is_none()) {
         match param.holds {
             kernel::Holds::Map { .. } => {
-                entry.param_bytes(MAP_ALIGN, MAP_BYTES, param.name.clone(), param.about.clone())
+                entry.param_bytes(MAP_ALIGN, MAP_BYTES.into(), param.name.clone(), param.about.clone())
             }
             _ => entry.param(scalar_type(param.ty), param.name.clone(), param.about.clone()),
         }

@@ -26,6 +26,7 @@ pub mod verify;
 use std::fmt;
 
 use ptx_gemm_dsl::terms::{FmaOrder, Reads};
+use ptx_gemm_dsl::types::DType;
 
 pub use crate::origin::Origin;
 pub use expr::{Compare, Expr};
@@ -156,7 +157,7 @@ pub struct GroupShape {
     /// Elements along k.
     pub depth: u32,
     /// Type of the elements of A and B.
-    pub factor: Type,
+    pub factor: DType,
     /// Whether the tiles of A and of B are contiguous along m and n instead of k.
     pub transposed: [bool; 2],
 }
@@ -287,7 +288,7 @@ pub enum Op {
     /// Writes one matrix of 8 x 8 16-bit elements for each source, with the layout of [`Op::LoadMatrices`].
     StoreMatrices { src: Vec<Reg>, address: Address, transposed: bool },
     /// A warp's tensor cores compute `acc[16 x 8] += a * b` over 16 or 8 elements of k, with elements of type `factor`.
-    WarpProduct { acc: Vec<Reg>, a: Vec<Reg>, b: Vec<Reg>, factor: Type },
+    WarpProduct { acc: Vec<Reg>, a: Vec<Reg>, b: Vec<Reg>, factor: DType },
     /// A warp group's tensor cores start `acc[64 x columns] += a * b`, and the warp group continues. `a` and `b` are
     /// matrix descriptors of tiles in shared memory; `add` is true. Each warp holds its rows of `acc` in the layout of
     /// the PTX ISA.

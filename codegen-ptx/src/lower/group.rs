@@ -44,7 +44,7 @@ impl<'a> Lowering<'a> {
         let shape = GroupShape {
             columns: multiplied,
             depth,
-            factor: self.types.a,
+            factor: self.program.element(Side::A),
             transposed: [fast_a == Fast::Mn, fast_b == Fast::Mn],
         };
         let held = self.acc[acc].clone();

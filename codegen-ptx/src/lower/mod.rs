@@ -46,7 +46,7 @@ mod tma;
 mod turns;
 mod warp;
 
-use ptx_gemm_dsl::target::{BOX_ALIGN, registers_per_thread};
+use ptx_gemm_dsl::target::{BOX_ALIGN, SWIZZLE_PERIOD, registers_per_thread};
 use ptx_gemm_dsl::terms::{Fast, Operand, Param, Side, Swizzle, Tail};
 use ptx_gemm_dsl::types::Batch;
 
@@ -54,9 +54,7 @@ use crate::Violation;
 use crate::kernel::build::Builder;
 use crate::kernel::{self, Expr, Kernel, Locality, Origin, Reg};
 use crate::origin::Site;
-use crate::tile::{
-    Accumulator, Division, Map, Note, Op, Program, ReadC, Role, SWIZZLE_PERIOD, Stager, Statement, verify,
-};
+use crate::tile::{Accumulator, Division, Map, Note, Op, Program, ReadC, Role, Stager, Statement, verify};
 use arguments::Args;
 use expression::Dropping;
 use registers::{Families, Types};

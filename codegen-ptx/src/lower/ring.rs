@@ -4,16 +4,14 @@
 //! slot is filled again once every thread has read it. The parity that a wait tests flips each time its side wraps
 //! around the ring. The producer waits for empty slots from its second round on.
 
-use ptx_gemm_dsl::target::WARP_GROUP;
+use ptx_gemm_dsl::target::{MBARRIER_PAIR, WARP_GROUP};
 use ptx_gemm_dsl::terms::{Extent2, Side};
 
 use crate::kernel::{Address, Arrival, Expr, Guard, Op, Reg};
 
 use super::Lowering;
-use crate::tile::{self, Empty, Full, MBARRIER_PAIR, Ring, Statement, Turn};
+use crate::tile::{self, Empty, Full, Ring, Statement, Turn};
 
-/// Bytes of a slot's two mbarriers; the second one signals it empty.
-const PAIR: u32 = MBARRIER_PAIR as u32;
 const EMPTY: i64 = 8;
 
 /// The position of one side of a ring.
@@ -50,7 +48,7 @@ pub(super) struct Kept {
 impl Cursor {
     /// Index of its slot.
     pub(super) fn slot(&self) -> Expr {
-        self.barriers.clone() / PAIR
+        self.barriers.clone() / MBARRIER_PAIR
     }
 }
 
@@ -99,7 +97,7 @@ impl Lowering<'_> {
             };
             for slot in 0..ring.depth {
                 for (at, arrivals) in full.into_iter().chain(empty) {
-                    let offset = i64::from(slot * PAIR) + at;
+                    let offset = i64::from(slot * MBARRIER_PAIR) + at;
                     let address = Address { base: self.b.set_reg(base.clone()), offset };
                     self.b.push(Op::InitBarrier { address, arrivals });
                 }
@@ -168,16 +166,16 @@ impl Lowering<'_> {
     /// A cursor at slot `slot` that waits for the given parity first.
     pub(super) fn cursor(&mut self, ring: &Ring, slot: u32, parity: u32) -> Option<Cursor> {
         let offset = ring.mbarriers?;
-        let last = (ring.depth - 1) * PAIR;
-        let first = Expr::Const(u64::from(slot * PAIR));
+        let last = (ring.depth - 1) * MBARRIER_PAIR;
+        let first = Expr::Const(u64::from(slot * MBARRIER_PAIR));
         let barriers = if last == 0 { first } else { self.b.variable(first, u64::from(last)) };
         Some(Cursor { offset, last, barriers, parity: self.b.variable(parity.into(), 1) })
     }
 
     /// A cursor at a constant slot.
     pub(super) fn fixed_cursor(ring: &Ring, slot: u32) -> Option<Cursor> {
-        let (offset, last) = (ring.mbarriers?, (ring.depth - 1) * PAIR);
-        Some(Cursor { offset, last, barriers: Expr::Const(u64::from(slot * PAIR)), parity: Expr::Const(0) })
+        let (offset, last) = (ring.mbarriers?, (ring.depth - 1) * MBARRIER_PAIR);
+        Some(Cursor { offset, last, barriers: Expr::Const(u64::from(slot * MBARRIER_PAIR)), parity: Expr::Const(0) })
     }
 
     fn barrier(&mut self, cursor: &Cursor, which: i64) -> Address {
@@ -278,7 +276,7 @@ impl Lowering<'_> {
         if ring.depth > 1 {
             let index = self.b.set(to % ring.depth);
             self.b.assign(slot, index.clone() * ring.slot_bytes);
-            self.b.assign(&cursor.barriers, index * PAIR);
+            self.b.assign(&cursor.barriers, index * MBARRIER_PAIR);
         }
     }
 
@@ -292,6 +290,6 @@ impl Lowering<'_> {
         }
         let wraps = self.b.set(cursor.barriers.clone().ge(cursor.last));
         self.b.assign(&cursor.parity, wraps.clone().select(flipped, cursor.parity.clone()));
-        self.b.assign(&cursor.barriers, wraps.select(0u32, cursor.barriers.clone() + PAIR));
+        self.b.assign(&cursor.barriers, wraps.select(0u32, cursor.barriers.clone() + MBARRIER_PAIR));
     }
 }

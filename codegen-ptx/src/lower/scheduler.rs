@@ -1,5 +1,6 @@
 //! Computes the coordinates of the block's tile, and of the thread in it.
 
+use ptx_gemm_dsl::target::WARP;
 use ptx_gemm_dsl::terms::{Along, Extent2, Tail};
 use ptx_gemm_dsl::types::Batch;
 
@@ -7,7 +8,7 @@ use super::{Lowered, Lowering, WorkTile, broken};
 use crate::kernel::{Expr, Op};
 use crate::origin::Site;
 use crate::tile::Division;
-use crate::tile::map::{Digit, WARP};
+use crate::tile::map::Digit;
 
 /// The units of work of a launch: tiles of D, times products of the batch, times parts of k; in a group, those of one
 /// product.

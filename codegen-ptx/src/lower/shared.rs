@@ -2,14 +2,14 @@
 //!
 //! A plain address is one register plus a constant, so that accesses with the same thread pattern share the register. A
 //! swizzle is an XOR of address bits; a constant may be split off only if it leaves those bits unchanged, that is, if
-//! it is a multiple of its [`PERIOD`] in bytes. Every other distance has its own register.
+//! it is a multiple of its [`SWIZZLE_PERIOD`] in bytes. Every other distance has its own register.
 
+use ptx_gemm_dsl::target::SWIZZLE_PERIOD;
 use ptx_gemm_dsl::terms::Swizzle;
 
 use super::{Lowered, broken};
 use crate::kernel::Expr;
 use crate::kernel::build::Builder;
-use crate::tile::SWIZZLE_PERIOD as PERIOD;
 
 /// An address in slot 0 that depends on the thread, and the constant distances from it at which accesses are made.
 #[derive(Clone)]
@@ -34,7 +34,7 @@ impl SharedAddress {
             return SharedAddress { swizzle, constant: start, at: vec![(0, b.set(Expr::SharedBase + offset))] };
         }
         let offset = b.set(offset + start);
-        let mut residues: Vec<u32> = distances.into_iter().map(|d| d % PERIOD).collect();
+        let mut residues: Vec<u32> = distances.into_iter().map(|d| d % SWIZZLE_PERIOD).collect();
         residues.sort_unstable();
         residues.dedup();
         let at = residues
@@ -55,7 +55,7 @@ impl SharedAddress {
 
     /// Base register and constant offset of one of the prepared distances.
     pub(super) fn at(&self, distance: u32) -> Lowered<(Expr, u32)> {
-        let residue = if self.swizzle == Swizzle::None { 0 } else { distance % PERIOD };
+        let residue = if self.swizzle == Swizzle::None { 0 } else { distance % SWIZZLE_PERIOD };
         let found = self.at.iter().find(|(r, _)| *r == residue);
         let (_, base) = found.ok_or_else(|| broken(format!("no shared address was prepared for byte {distance}")))?;
         Ok((base.clone(), self.constant + distance - residue))

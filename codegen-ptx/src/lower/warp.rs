@@ -166,7 +166,7 @@ impl<'a> Lowering<'a> {
             }
             self.b.origin_at(Site::TensorCoreProduct, note, &format!("multiply, steps {step} to {}", step + depth - 1));
             let (of_a, of_b) = (self.matrix_set(a, step), self.matrix_set(b, step));
-            let (map, factor) = (&self.program.accumulators[acc].map, self.types.a);
+            let (map, factor) = (&self.program.accumulators[acc].map, self.program.element(Side::A));
             let (rows, columns) = map.pieces();
             let held = (SUMS / self.types.per_register()) as usize;
             for (tile, sums) in self.acc[acc].clone().chunks(held).enumerate() {

@@ -4,6 +4,7 @@
 //! first. Each digit moves by a number of rows or columns. `16:n8 16:m8` means that 16 threads are next to each other,
 //! 8 columns apart, and 16 such rows of threads are 8 rows apart.
 
+use ptx_gemm_dsl::target::WARP;
 use ptx_gemm_dsl::terms::Extent2;
 
 use super::WGMMA_ROWS;
@@ -41,9 +42,6 @@ pub struct Map {
     /// Digits of a register's index.
     pub element: Vec<Digit>,
 }
-
-/// Lanes of a warp.
-pub const WARP: u32 = 32;
 
 impl Map {
     /// A map; digits with a single value are dropped.

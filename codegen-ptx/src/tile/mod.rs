@@ -39,7 +39,7 @@ pub mod verify;
 
 use std::sync::Arc;
 
-use ptx_gemm_dsl::target::Target;
+use ptx_gemm_dsl::target::{MBARRIER_PAIR, SWIZZLE_PERIOD, Target};
 use ptx_gemm_dsl::terms::{Extent3, Fast, Param, Side, Swizzle, Tail};
 use ptx_gemm_dsl::types::{Batch, DType, Layout, Problem};
 
@@ -523,7 +523,8 @@ impl Program {
         let end = |ring: &Ring| {
             let first = ring.buffers.iter().map(|b| self.buffers[*b].offset_bytes).min().unwrap_or(0);
             let slots = u64::from(first) + u64::from(ring.depth) * u64::from(ring.slot_bytes);
-            let mbarriers = ring.mbarriers.map_or(0, |at| u64::from(at) + MBARRIER_PAIR * u64::from(ring.depth));
+            let mbarriers =
+                ring.mbarriers.map_or(0, |at| u64::from(at) + u64::from(MBARRIER_PAIR) * u64::from(ring.depth));
             slots.max(mbarriers)
         };
         let staged = match self.lent() {
@@ -538,12 +539,6 @@ impl Program {
         self.rings.iter().map(end).max().unwrap_or(0).max(staged).max(turns).max(arrival)
     }
 }
-
-/// Size of the two mbarriers of a slot, in bytes.
-pub const MBARRIER_PAIR: u64 = 16;
-
-/// Bytes after which the widest swizzle repeats: eight rows of 128 bytes.
-pub const SWIZZLE_PERIOD: u32 = 1024;
 
 /// The word for a kind of batch.
 fn batch_word(batch: Batch) -> &'static str {

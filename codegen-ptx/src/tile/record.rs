@@ -20,6 +20,7 @@
 //!
 //! [`MAX_EXTENT`]: crate::kernel::MAX_EXTENT
 
+use ptx_gemm_dsl::target::MAP_BYTES;
 use ptx_gemm_dsl::terms::{Operand, Param};
 use ptx_gemm_dsl::types::{Batch, Problem};
 
@@ -28,9 +29,6 @@ use super::tensor_map::TensorMap;
 
 /// Alignment of the list, and of each record in it, in bytes: a line of the L2 cache.
 pub const RECORD_ALIGN: u32 = 128;
-
-/// Size of a tensor map (CUDA driver API, `CUtensorMap`).
-const MAP_BYTES: u32 = 128;
 
 /// First bytes of the addresses, of the leading dimensions, and of the addresses of vectors.
 const ADDRESSES: u32 = 16;

@@ -11,9 +11,10 @@
 //! pass mainloop        to the next group
 //! ```
 
+use ptx_gemm_dsl::target::MBARRIER_BYTES;
 use std::ops::Range;
 
-use super::{MBARRIER_PAIR, Note, Statement};
+use super::{Note, Statement};
 
 /// A subset of the block's threads with its own program.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,7 +67,7 @@ pub struct Turn {
 
 impl Turn {
     /// Size of an mbarrier.
-    pub const BYTES: u32 = MBARRIER_PAIR as u32 / 2;
+    pub const BYTES: u32 = MBARRIER_BYTES;
 
     /// The byte in shared memory after its mbarriers.
     pub fn end(&self, groups: u32) -> u64 {

@@ -1,5 +1,7 @@
 //! Matrices of warps, and products of warps and warp groups.
 
+use ptx_gemm_dsl::DType;
+
 use super::*;
 
 /// Changes the first statement of a warp's matrices that matches.
@@ -18,7 +20,7 @@ macro_rules! of_warps {
 fn matrices_and_products_of_warps_have_their_shape() {
     of_warps!("3 matrices at once", Op::LoadMatrices { dst, .. } => dst.truncate(3));
     of_warps!("another shape than m16n8k16", Op::WarpProduct { a, .. } => a.truncate(3));
-    of_warps!("a product of F32", Op::WarpProduct { factor, .. } => *factor = Type::F32);
+    of_warps!("a product of F32", Op::WarpProduct { factor, .. } => *factor = DType::F32);
     of_warps!("a misaligned shared access of 16 bytes", Op::LoadMatrices { address, .. } => address.offset += 4);
 }
 
@@ -167,7 +169,7 @@ fn shapes_of_products() {
         GROUP,
         "a product of F32 over 16 of k",
         product(|op| {
-            edit!(op, Op::GroupProduct { shape, .. } => shape.factor = Type::F32);
+            edit!(op, Op::GroupProduct { shape, .. } => shape.factor = DType::F32);
         }),
     );
     for at in 0..3 {

@@ -389,7 +389,7 @@ pub(super) fn problem(schedule: &Schedule) -> Problem {
 }
 
 fn types(written: TypesClause) -> Types {
-    let all = written.all.unwrap_or(DType::F32);
+    let all = written.all.unwrap_or_default();
     let (a, b, d) = (written.a.unwrap_or(all), written.b.unwrap_or(all), written.d.unwrap_or(all));
     Types { a, b, acc: written.acc.unwrap_or(a.sums_with(b)), c: written.c.unwrap_or(d), d }
 }

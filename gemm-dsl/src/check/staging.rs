@@ -4,18 +4,9 @@ use crate::check::exchange;
 use crate::check::output::Lines;
 use crate::check::settings::Settings;
 use crate::clause::{Skew, StagedOrder, TileClause};
-use crate::plan::{MBARRIER_PAIR, Placement};
-use crate::target::BOX_ALIGN;
+use crate::plan::Placement;
+use crate::target::{BOX_ALIGN, MBARRIER_BYTES, MBARRIER_PAIR, SWIZZLE_PERIOD};
 use crate::terms::{Fast, Load, Side, Swizzle};
-
-/// Bytes of the full and empty mbarriers of a slot.
-const BARRIER_BYTES: u64 = MBARRIER_PAIR as u64;
-
-/// Bytes of one mbarrier.
-const MBARRIER_BYTES: u64 = BARRIER_BYTES / 2;
-
-/// Bytes after which the widest swizzle repeats.
-const SWIZZLE_PERIOD: u64 = 1024;
 
 /// The placement of the two operands in shared memory.
 #[derive(Clone, Copy)]
@@ -56,13 +47,13 @@ impl Staging {
     pub fn slots_bytes(&self, stages: u32) -> u64 {
         let ring = self.stage_bytes * u64::from(stages);
         let end = ring.max(self.d_offset(stages) + self.d_bytes).max(self.sums_bytes);
-        end.next_multiple_of(BARRIER_BYTES)
+        end.next_multiple_of(u64::from(MBARRIER_PAIR))
     }
 
     /// Byte offset of the tile of D.
     pub fn d_offset(&self, stages: u32) -> u64 {
         let ring = self.stage_bytes * u64::from(stages);
-        if self.d_apart { ring.next_multiple_of(SWIZZLE_PERIOD) } else { 0 }
+        if self.d_apart { ring.next_multiple_of(u64::from(SWIZZLE_PERIOD)) } else { 0 }
     }
 }
 
@@ -78,7 +69,7 @@ pub(super) fn of(settings: &Settings, tile: TileClause) -> Option<Staging> {
     let types = settings.problem.types;
     let align = alignment(order_a).max(alignment(order_b)).max(match settings.load {
         // Suits the panels of D for any swizzle.
-        _ if settings.lends() => SWIZZLE_PERIOD,
+        _ if settings.lends() => u64::from(SWIZZLE_PERIOD),
         Load::Tma => u64::from(BOX_ALIGN),
         Load::CpAsync | Load::Registers => 1,
     });
@@ -88,15 +79,15 @@ pub(super) fn of(settings: &Settings, tile: TileClause) -> Option<Staging> {
     let planes = u64::from(settings.planes_in_slot(depth));
     let stage_bytes = planes * (a_bytes + b_bytes);
     let b = Placement { offset_bytes: clamp(planes * a_bytes), ..b };
-    let barrier_bytes = if settings.mbarriers() { BARRIER_BYTES } else { 0 };
+    let barrier_bytes = if settings.mbarriers() { u64::from(MBARRIER_PAIR) } else { 0 };
     let tile_bytes = if settings.lends() { 0 } else { Lines::of(settings, tile).bytes(types.d, settings.store) };
     let (d_bytes, turn_bytes) = match u64::from(settings.turns()) {
         1 => (tile_bytes, 0),
-        turns => (tile_bytes.next_multiple_of(SWIZZLE_PERIOD) * turns, MBARRIER_BYTES * turns),
+        turns => (tile_bytes.next_multiple_of(u64::from(SWIZZLE_PERIOD)) * turns, u64::from(MBARRIER_BYTES) * turns),
     };
     let filled_by_others = settings.is_persistent() && settings.multicast.contains(&true);
     let d_apart = d_bytes > 0 && (settings.producer_warps() > 0 || filled_by_others);
-    let c_bytes = if settings.loads_c() { MBARRIER_BYTES * u64::from(settings.turns()) } else { 0 };
+    let c_bytes = if settings.loads_c() { u64::from(MBARRIER_BYTES) * u64::from(settings.turns()) } else { 0 };
     let shared_bytes = 0;
     let staging = Staging {
         a,

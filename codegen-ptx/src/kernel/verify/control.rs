@@ -2,15 +2,12 @@
 
 use std::ops::Range;
 
-use ptx_gemm_dsl::target::BARRIERS;
+use ptx_gemm_dsl::target::{BARRIERS, WARP};
 
 use super::{Check, rule};
 use crate::Violation;
 use crate::kernel::uniform::{Agreement, Control, Uniformity};
 use crate::kernel::{Kernel, Memory, Op, Stmt};
-
-/// Lanes of a warp: a barrier counts whole warps (PTX ISA, `bar`).
-const WARP: u32 = 32;
 
 /// Blocks may access each other's shared memory only between two cluster barriers: after all blocks have started, and
 /// before any has ended.

@@ -1,5 +1,9 @@
 //! Definitions before uses, types, and the shapes of statements.
 
+use ptx_gemm_dsl::atoms::{Multiply, Unit};
+use ptx_gemm_dsl::target::WARP;
+use ptx_gemm_dsl::types::DType;
+
 use super::{Check, name, rule};
 use crate::Violation;
 use crate::kernel::{
@@ -160,11 +164,16 @@ impl Structure<'_> {
                 src.iter().try_for_each(|reg| self.typed(*reg, Type::Pair))
             }
             Op::WarpProduct { acc, a, b, factor } => {
-                let held = 4 / self.sums(acc, *factor)?;
-                rule(acc.len() == held && matches!((a.len(), b.len()), (4, 2) | (2, 1)), || {
+                let mut rows = Multiply::of(Unit::Warp, *factor).filter(|row| row.works).peekable();
+                rule(rows.peek().is_some(), || format!("a product of {factor:?}"))?;
+                let held = 4 / self.sums(acc, Unit::Warp, *factor)?;
+                // Each of 32 threads holds its share of A and of B in registers of 32 bits.
+                let registers = |extent: u32| (extent * factor.element().bits / (32 * WARP)) as usize;
+                let shape =
+                    rows.any(|row| (a.len(), b.len()) == (registers(row.rows * row.depth), registers(8 * row.depth)));
+                rule(acc.len() == held && shape, || {
                     "registers of another shape than m16n8k16 and m16n8k8".to_string()
                 })?;
-                rule(matches!(factor, Type::F16 | Type::Bf16), || format!("a product of {factor:?}"))?;
                 a.iter().chain(b).try_for_each(|reg| self.typed(*reg, Type::Pair))?;
                 acc.iter().try_for_each(|reg| self.define_data(*reg).map(drop))
             }
@@ -172,11 +181,12 @@ impl Structure<'_> {
                 [a, b].into_iter().try_for_each(|reg| self.typed(*reg, Type::U64))?;
                 self.typed(*add, Type::Pred)?;
                 // PTX ISA, "wgmma.mma_async": each of the 128 threads holds this part of 64 rows.
-                let per_register = self.sums(acc, shape.factor)? as u32;
-                let held = acc.len() as u32 == shape.columns / 2 / per_register && shape.columns.is_multiple_of(8);
+                let per_register = self.sums(acc, Unit::WarpGroup, shape.factor)? as u32;
+                let row = Multiply::of(Unit::WarpGroup, shape.factor).find(|row| row.works && row.depth == shape.depth);
+                rule(row.is_some(), || format!("a product of {:?} over {} of k", shape.factor, shape.depth))?;
+                let columns = row.is_some_and(|row| row.columns.has(shape.columns));
+                let held = acc.len() as u32 == shape.columns / 2 / per_register && columns;
                 rule(held, || format!("{} accumulators of a product with {} columns", acc.len(), shape.columns))?;
-                let factors = matches!(shape.factor, Type::F16 | Type::Bf16) && shape.depth == 16;
-                rule(factors, || format!("a product of {:?} over {} of k", shape.factor, shape.depth))?;
                 acc.iter().try_for_each(|reg| self.define_data(*reg).map(drop))
             }
             Op::FenceProducts | Op::CommitProducts => Ok(()),
@@ -356,8 +366,9 @@ impl Structure<'_> {
     }
 
     /// The accumulators in each register of a product: one in f32, two in f16.
-    fn sums(&self, acc: &[Reg], factor: Type) -> Result<usize, Violation> {
-        let pairs = factor == Type::F16 && acc.first().is_some_and(|reg| self.kernel.ty(*reg) == Type::Pair);
+    fn sums(&self, acc: &[Reg], unit: Unit, factor: DType) -> Result<usize, Violation> {
+        let narrow = Multiply::of(unit, factor).any(|row| row.sums.iter().any(|sums| sums.element().bits < 32));
+        let pairs = narrow && acc.first().is_some_and(|reg| self.kernel.ty(*reg) == Type::Pair);
         let ty = if pairs { Type::Pair } else { Type::F32 };
         acc.iter().try_for_each(|reg| self.typed(*reg, ty))?;
         Ok(if pairs { 2 } else { 1 })

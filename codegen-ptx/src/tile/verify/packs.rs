@@ -1,15 +1,12 @@
 //! Operands that are packed: what their kernels can copy, and which copies use them.
 
-use ptx_gemm_dsl::target::WARP;
+use ptx_gemm_dsl::target::{MAX_THREADS, WARP};
 use ptx_gemm_dsl::terms::Fast;
 use ptx_gemm_dsl::types::Batch;
 
 use super::{Check, rule};
 use crate::tile::{Mover, Op, Pack, Program};
 use crate::violation::Site;
-
-/// Most threads of a block (PTX ISA, ".maxntid").
-const MAX_THREADS: u32 = 1024;
 
 /// Most elements that a thread has in flight.
 const MAX_ELEMENTS: u32 = 64;

@@ -1,11 +1,11 @@
 //! Buffers and the rings of their slots: their place in shared memory, and what signals that a slot is full or empty.
 
-use ptx_gemm_dsl::target::WARP_GROUP;
+use ptx_gemm_dsl::target::{MBARRIER_PAIR, WARP_GROUP};
 use ptx_gemm_dsl::terms::{Side, Swizzle};
 
 use super::limits::{MAX_EXTENT, alignment};
 use super::{Check, rule};
-use crate::tile::{Buffer, Empty, Full, MBARRIER_PAIR, Mover, Op, Program, Ring};
+use crate::tile::{Buffer, Empty, Full, Mover, Op, Program, Ring};
 use crate::violation::Site;
 
 /// Most slots of a ring.
@@ -125,7 +125,7 @@ pub(super) fn overlaps(program: &Program) -> Check {
         }
         if let Some(at) = ring.mbarriers {
             let start = u64::from(at);
-            taken.push((start, start + MBARRIER_PAIR * u64::from(ring.depth), Site::Ring(index)));
+            taken.push((start, start + u64::from(MBARRIER_PAIR) * u64::from(ring.depth), Site::Ring(index)));
         }
     }
     for (index, turn) in program.turns.iter().enumerate() {

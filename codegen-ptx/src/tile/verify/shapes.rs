@@ -1,6 +1,6 @@
 //! Extents, widths, alignments, limits, and references between the parts.
 
-use ptx_gemm_dsl::target::{BARRIERS, Target, WARP_GROUP, registers_per_thread};
+use ptx_gemm_dsl::target::{BARRIERS, MAX_THREADS, Target, WARP, WARP_GROUP, registers_per_thread};
 use ptx_gemm_dsl::terms::{Along, Extent2, Operand, Param, Tail, Wave};
 use ptx_gemm_dsl::types::{Batch, Layout};
 
@@ -12,14 +12,8 @@ use super::{
 use crate::tile::{Division, Op, Program, ReadC, Role, Source, param_name};
 use crate::violation::Site;
 
-/// Most threads of a block (PTX ISA, ".maxntid").
-const MAX_THREADS: u32 = 1024;
-
 /// Most groups of products that can be left in flight (PTX ISA, "wgmma.wait_group").
 const MAX_IN_FLIGHT: u32 = 7;
-
-/// Lanes of a warp.
-const WARP: u32 = 32;
 
 pub(super) fn check(program: &Program) -> Check {
     extents(program)?;
