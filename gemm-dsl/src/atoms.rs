@@ -4,8 +4,8 @@
 use std::ops::RangeInclusive;
 
 use crate::clause::Atom;
+use crate::elements::DType;
 use crate::target::Target;
-use crate::types::DType;
 
 /// The threads that execute an instruction together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

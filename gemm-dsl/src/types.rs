@@ -4,58 +4,9 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::elements::ELEMENTS;
+pub use crate::elements::DType;
 use crate::epilogue::Epilogue;
 use crate::terms::{Extent3, Fast, Operand, Param, Side};
-
-/// The type of a matrix element or of an accumulator; [`crate::elements`] says what each is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DType {
-    /// IEEE binary64.
-    F64,
-    /// IEEE binary32.
-    #[default]
-    F32,
-    /// binary32 storage; the tensor cores read 10 fraction bits.
-    Tf32,
-    /// IEEE binary16.
-    F16,
-    /// bfloat16.
-    Bf16,
-    /// 8-bit float, 4 exponent bits, 3 fraction bits (OCP E4M3).
-    E4m3,
-    /// 8-bit float, 5 exponent bits, 2 fraction bits (OCP E5M2).
-    E5m2,
-    /// Signed 8-bit integer.
-    I8,
-    /// Unsigned 8-bit integer.
-    U8,
-    /// Signed 32-bit integer; arithmetic wraps around.
-    I32,
-}
-
-impl DType {
-    /// The number of types.
-    pub(crate) const COUNT: usize = DType::I32 as usize + 1;
-
-    /// Every type, in the order that the documentation lists them.
-    pub const ALL: [DType; DType::COUNT] = {
-        let mut all = [DType::F64; DType::COUNT];
-        let mut index = 0;
-        while index < all.len() {
-            all[index] = ELEMENTS[index].dtype;
-            index += 1;
-        }
-        all
-    };
-}
-
-impl fmt::Display for DType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
 
 /// The element types of one product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
