@@ -99,8 +99,8 @@ impl Reply {
 pub(crate) enum Failure {
     /// Diagnostics about the schedule.
     Schedule(Diagnostics),
-    /// Errors in the text of tile programs, and the name of its file.
-    Tile { name: String, text: String, errors: TextErrors },
+    /// Errors in the text of tile programs or of PTX, and the name of its file.
+    Text { clause: &'static str, name: String, text: String, errors: TextErrors },
     /// A large product that is not complete.
     Incomplete(Box<Incomplete>),
     /// Anything else.
@@ -136,7 +136,7 @@ impl Failure {
 
     pub(crate) fn status(&self) -> Status {
         match self {
-            Failure::Schedule(_) | Failure::Tile { .. } | Failure::Incomplete(_) => Status::Refused,
+            Failure::Schedule(_) | Failure::Text { .. } | Failure::Incomplete(_) => Status::Refused,
             Failure::Other { status, .. } => *status,
         }
     }
@@ -144,7 +144,9 @@ impl Failure {
     pub(crate) fn errors(&self) -> Vec<Value> {
         match self {
             Failure::Schedule(diagnostics) => diagnostics.errors().map(diagnostic).collect(),
-            Failure::Tile { text, errors, .. } => errors.0.iter().map(|error| tile_error(text, error)).collect(),
+            Failure::Text { clause, text, errors, .. } => {
+                errors.0.iter().map(|error| text_error(clause, text, error)).collect()
+            }
             Failure::Incomplete(all) => vec![incomplete(all)],
             Failure::Other { clause, message, help, .. } => {
                 let error = Diagnostic::error("", *clause, message);
@@ -156,7 +158,7 @@ impl Failure {
     pub(crate) fn text(&self) -> String {
         match self {
             Failure::Schedule(diagnostics) => styled(diagnostics),
-            Failure::Tile { name, errors, .. } => errors.0.iter().map(|error| format!("{name}:{error}\n")).collect(),
+            Failure::Text { name, errors, .. } => errors.0.iter().map(|error| format!("{name}:{error}\n")).collect(),
             Failure::Incomplete(incomplete) => format!("error: {incomplete}\n"),
             Failure::Other { message, help: None, .. } => format!("error: {message}\n"),
             Failure::Other { message, help: Some(help), .. } => format!("error: {message}\n\n{help}\n"),
@@ -219,12 +221,12 @@ fn incomplete(incomplete: &Incomplete) -> Value {
 }
 
 /// The same for an error in a `.tile` file; its span is its first character.
-fn tile_error(text: &str, TextError { line, column, message }: &TextError) -> Value {
+fn text_error(clause: &'static str, text: &str, TextError { line, column, message }: &TextError) -> Value {
     let before: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
     let rest = text.get(before..).unwrap_or_default();
     let start = before + rest.chars().take(column.saturating_sub(1)).map(char::len_utf8).sum::<usize>();
     let end = start + text.get(start..).and_then(|rest| rest.chars().next()).map_or(0, char::len_utf8);
-    let mut error = diagnostic(&Diagnostic::error("", "tile", message));
+    let mut error = diagnostic(&Diagnostic::error("", clause, message));
     error["span"] = json!({ "start": start, "end": end, "line": line, "column": column });
     error
 }
@@ -240,7 +242,12 @@ impl From<Error> for Failure {
         let (clause, status) = match &error {
             Error::Schedule(diagnostics) => return Failure::Schedule(diagnostics.clone()),
             Error::Tile(errors) => {
-                return Failure::Tile { name: "tile".into(), text: String::new(), errors: errors.clone() };
+                return Failure::Text {
+                    clause: "tile",
+                    name: "tile".into(),
+                    text: String::new(),
+                    errors: errors.clone(),
+                };
             }
             Error::Argument(_) => ("argument", Status::Refused),
             Error::Device(_) => ("device", Status::Refused),
@@ -319,7 +326,7 @@ mod tests {
     fn errors_of_a_tile_file_have_places() {
         let error = |line, column, message: &str| TextError { line, column, message: message.into() };
         let errors = TextErrors(vec![error(2, 4, "`ü` is not a word"), error(9, 1, "the text ends here")]);
-        let failure = Failure::Tile { name: "a.tile".into(), text: "tile\nä bü x\n".into(), errors };
+        let failure = Failure::Text { clause: "tile", name: "a.tile".into(), text: "tile\nä bü x\n".into(), errors };
         assert_eq!(failure.text(), "a.tile:2:4: `ü` is not a word\na.tile:9:1: the text ends here\n");
         let spans: Vec<_> = failure.errors().into_iter().map(|error| error["span"].clone()).collect();
         assert_eq!(

@@ -188,7 +188,7 @@ pub(crate) fn program(name: &str) -> Result<Program, Failure> {
 
 fn tile(name: &str, text: &str) -> Result<TileProgram, Failure> {
     TileProgram::parse(text).map_err(|error| match error {
-        Error::Tile(errors) => Failure::Tile { name: name.into(), text: text.into(), errors },
+        Error::Tile(errors) => Failure::Text { clause: "tile", name: name.into(), text: text.into(), errors },
         other => other.into(),
     })
 }

@@ -226,7 +226,7 @@ fn products_of_tensor_cores_are_right_in_every_order() {
     }
 }
 
-/// The interpreter stops at an instruction that the module's target or version lacks; ptxas refuses such a module.
+/// A module that ptxas refuses does not run, also if the wrong instruction would not be reached.
 #[test]
 fn what_the_target_lacks_does_not_run() {
     let folder = tempfile::tempdir().unwrap();
@@ -237,14 +237,15 @@ fn what_the_target_lacks_does_not_run() {
         assert!(text.contains(from), "no `{from}`");
         let ptx = folder.path().join("edited.ptx");
         fs::write(&ptx, text.replace(from, to)).unwrap();
-        let found = answer(&exec(&ptx, &launch, &["--json"]), 2);
-        found["violations"][0]["message"].as_str().unwrap().to_string()
+        let found = answer(&exec(&ptx, &launch, &["--json"]), 1);
+        let messages = found["errors"].as_array().unwrap().iter().map(|error| error["message"].as_str().unwrap());
+        messages.collect::<Vec<_>>().join("\n")
     };
-    assert!(message("sm_90a", "sm_90").contains("needs sm_90a, and the module is for sm_90"));
+    assert!(message("sm_90a", "sm_90").contains("`wgmma.fence.sync.aligned`: needs sm_90a"));
     assert!(message("sm_90a", "sm_120a").contains("needs sm_90a"));
-    assert!(message(".version 8", ".version 7").contains(", and the module is for sm_90a by .version 7.0"));
-    assert!(message("%p3, 1, 1, 0, 0;", "%p3, 2, 1, 0, 0;").contains("imm-scale-a and imm-scale-b are 1 or -1"));
-    assert!(message("%p3, 1, 1, 0, 0;", "%p3, 1, 1, 0, 2;").contains("trans-a and trans-b are 0 or 1"));
+    assert!(message(".version 8", ".version 7").contains("sm_90a needs .version 8.0"));
+    assert!(message("%p3, 1, 1, 0, 0;", "%p3, 2, 1, 0, 0;").contains("operand 5 (`2`): expected 1 or -1"));
+    assert!(message("%p3, 1, 1, 0, 0;", "%p3, 1, 1, 0, 2;").contains("operand 8 (`2`): expected 0 to 1"));
 }
 
 #[test]
@@ -328,6 +329,21 @@ fn a_second_opinion_compares_something() {
     assert!(nothing.status.code() == Some(3) && said.contains("NOT COMPARED: 1 of them"), "{said}");
 }
 
+/// `exec` and `check` refuse the same text in the same words, at the same places.
+#[test]
+fn illegal_text_is_refused_before_it_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let ptx = edited(folder.path(), "scale.ptx", "%p0, %r3", "%p0, %rd3");
+    let executed = answer(&exec(&ptx, &file("scale.json"), &["--json"]), 1);
+    let mut check = Command::new(env!("CARGO_BIN_EXE_gemmc"));
+    let checked = answer(&check.arg("check").arg(&ptx).arg("--json").output().unwrap(), 1);
+    assert_eq!(executed["errors"], checked["errors"]);
+    let error = &checked["errors"][0];
+    assert!(error["span"]["line"] == 16 && error["clause"] == "ptx", "{error}");
+    let fine = Command::new(env!("CARGO_BIN_EXE_gemmc")).arg("check").arg(file("scale.ptx")).output().unwrap();
+    assert!(String::from_utf8_lossy(&fine.stdout).starts_with("legal for sm_"), "{fine:?}");
+}
+
 #[test]
 fn what_is_wrong_with_the_files_is_said() {
     let folder = tempfile::tempdir().unwrap();
@@ -338,7 +354,7 @@ fn what_is_wrong_with_the_files_is_said() {
         ("scale.json", "{\"f32\": 0.5}", "{\"f64\": 0.5}", "parameter `by` has 4 bytes, but its argument has 8"),
         ("scale.json", "\"iota\"", "\"ota\"", "unknown variant `ota`"),
         ("scale.json", "\"buffer\": \"x\"", "\"buffer\": \"y\"", "the file has no buffer `y`; the buffers are x"),
-        ("scale.ptx", "setp.ge.u32 %p0", "setp.ge.u32 %q0", "line 16, column 17: the register `%q0` is not declared"),
+        ("scale.ptx", "setp.ge.u32 %p0", "setp.ge.u32 %q0", ":16:17: the register `%q0` is not declared"),
     ] {
         let path = edited(folder.path(), name, from, to);
         let (ptx, launch) = if name == "scale.ptx" { (&path, &launch) } else { (&ptx, &path) };

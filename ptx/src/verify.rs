@@ -115,9 +115,12 @@ pub fn lacking(instruction: &Instruction, target: Option<Target>, version: Versi
     if let Opcode::Unknown(_) = instruction.op {
         return None;
     }
-    // The table does not date instructions that sm_75 has; older targets may have them as well.
-    let since = Some(instruction_since(instruction)).filter(|since| *since != Since::ALWAYS)?;
-    since.lacking(target, version)
+    dated(instruction_since(instruction))?.lacking(target, version)
+}
+
+/// When an instruction came. The table does not date most of those that sm_75 has; older targets may have them as well.
+fn dated(since: Since) -> Option<Since> {
+    Some(since).filter(|since| *since != Since::ALWAYS)
 }
 
 /// Whether an opcode has this type and these modifiers.
@@ -203,47 +206,50 @@ impl<'a> Context<'a> {
             targets: HashSet::new(),
             symbols: HashMap::new(),
         };
-        let mut report = |message| violations.push(Violation { entry: entry.name.clone(), statement: None, message });
+        let mut report =
+            |statement, message| violations.push(Violation { entry: entry.name.clone(), statement, message });
         let variables =
             module.variables.iter().chain(&entry.variables).map(|Variable { name, space, .. }| (name, *space));
         let params = entry.params.iter().map(|param| (&param.name, Space::Param));
         if !is_name(&entry.name) {
-            report(format!("`{}` is not a valid name", entry.name));
+            report(None, format!("`{}` is not a valid name", entry.name));
         }
         for (name, space) in variables.chain(params) {
             if !is_name(name) {
-                report(format!("`{name}` is not a valid name"));
+                report(None, format!("`{name}` is not a valid name"));
             }
             if context.symbols.insert(name, space).is_some() {
-                report(format!("`{name}` is declared twice"));
+                report(None, format!("`{name}` is declared twice"));
             }
         }
         for (i, statement) in entry.body.iter().enumerate() {
             match statement {
-                Statement::Label(name) if !is_name(name) => report(format!("`{name}` is not a valid name")),
+                Statement::Label(name) if !is_name(name) => report(Some(i), format!("`{name}` is not a valid name")),
                 Statement::Label(name) if !context.labels.insert(name) => {
-                    report(format!("the label `{name}` is bound again by statement {i}"));
+                    report(Some(i), format!("the label `{name}` is bound again"));
                 }
-                Statement::Targets { name, .. } if !is_name(name) => report(format!("`{name}` is not a valid name")),
+                Statement::Targets { name, .. } if !is_name(name) => {
+                    report(Some(i), format!("`{name}` is not a valid name"))
+                }
                 Statement::Targets { name, .. } if !context.targets.insert(name) => {
-                    report(format!("the list `{name}` is defined again by statement {i}"));
+                    report(Some(i), format!("the list `{name}` is defined again"));
                 }
                 Statement::Pragma(text) if text.contains(['"', '\n']) => {
-                    report(format!("statement {i}: a pragma's text cannot contain quotation marks or line ends"));
+                    report(Some(i), "a pragma's text cannot contain quotation marks or line ends".to_owned());
                 }
                 _ => {}
             }
         }
-        for statement in &entry.body {
+        for (i, statement) in entry.body.iter().enumerate() {
             let Statement::Targets { name, labels } = statement else { continue };
             if labels.is_empty() || context.labels.contains(name.as_str()) {
-                report(format!("the list `{name}` is empty, or its name is also a label"));
+                report(Some(i), format!("the list `{name}` is empty, or its name is also a label"));
             }
             if let Some(label) = labels.iter().find(|label| !context.labels.contains(label.as_str())) {
-                report(format!("the label `{label}` of the list `{name}` is not bound"));
+                report(Some(i), format!("the label `{label}` of the list `{name}` is not bound"));
             }
         }
-        families(&entry.registers, &mut report);
+        families(&entry.registers, &mut |message| report(None, message));
         context
     }
 
@@ -290,7 +296,7 @@ impl<'a> Context<'a> {
 
     fn availability(&self, instruction: &Instruction, row: &Row) -> Result<(), String> {
         let since = if needs_more(instruction) { instruction_since(instruction) } else { row.since };
-        since.lacking(self.target, self.version).map_or(Ok(()), Err)
+        dated(since).and_then(|since| since.lacking(self.target, self.version)).map_or(Ok(()), Err)
     }
 }
 

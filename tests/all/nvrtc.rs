@@ -10,7 +10,7 @@ mod floats;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ptx_gemm_check::exec::{Buffer, ElementType, LaunchFile, Orders, interpret, launches_of};
+use ptx_gemm_check::exec::{Buffer, ElementType, LaunchFile, Orders, interpret, launches_of, legal};
 use ptx_gemm_interp::{Options, Program};
 
 /// The inputs of a kernel, and its expected outputs.
@@ -119,8 +119,9 @@ fn kernels_that_nvrtc_compiled_give_known_results() {
 /// The failures of one text, in all orders.
 fn complaints(path: &Path, given: &Given, wanted: &[Wanted]) -> Vec<String> {
     let name = path.file_name().unwrap().to_string_lossy();
-    let program = Program::from_text(&fs::read_to_string(path).unwrap()).unwrap_or_else(|e| panic!("{name}: {e}"));
-    let mut found = Vec::new();
+    let text = fs::read_to_string(path).unwrap();
+    let program = Program::from_text(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let mut found: Vec<String> = legal(&text).err().map(|errors| format!("{name}: {errors}")).into_iter().collect();
     for order in Orders::All.list() {
         let run = interpret(&program, &given.file, order, &Options::default()).unwrap();
         if let Some(violation) = run.violation {

@@ -8,6 +8,7 @@ mod element;
 mod file;
 mod gpu;
 mod interpreter;
+mod legal;
 mod maps;
 mod second;
 
@@ -15,6 +16,7 @@ pub use element::ElementType;
 pub use file::{Arg, Buffer, Init, LaunchFile, Map};
 pub use gpu::{GpuRun, on_gpu};
 pub use interpreter::{Interpreted, Order, Orders, interpret};
+pub use legal::legal;
 pub use maps::{MapDisagreement, MapOpinion};
 use ptx_gemm_runtime::interp::{LoadError, MemoryError, TensorElement, TensorMapArgs, TensorMapError};
 pub use second::{Difference, Element, LEVELS, Opinion, launches_of, second_opinion};

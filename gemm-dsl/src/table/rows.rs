@@ -514,10 +514,10 @@ clauses! {
     /// multiples of the tile.
     ///
     /// With `even` every size is right as well. The columns of D are divided evenly among the tiles of a row, in multiples of
-    /// 8 (16, 32 with cluster blocks that share B); `tile` says how many a tile has at most. With `transposed` these are the
-    /// rows of the requested product, so one schedule serves 1 to 128 rows without padding. Boxes copy only the rows that
-    /// exist, because TMA takes longer for what is past a matrix than for data. The mainloop exists once for each number of
-    /// columns. It needs `load(tma)`, a `wgmma` as wide as the tile, and B contiguous along k (`transposed`: A).
+    /// 8; `tile` says how many a tile has at most. With `transposed` these are the rows of the requested product, so one
+    /// schedule serves 1 to 128 rows without padding. Boxes copy only the rows that exist, because TMA takes longer for what
+    /// is past a matrix than for data. The mainloop exists once for each number of columns. It needs `load(tma)`, a `wgmma`
+    /// as wide as the tile, and B contiguous along k (`transposed`: A).
     tail Tail {
         syntax: "tail(predicate | even | none)",
         summary: "what happens at the edges",

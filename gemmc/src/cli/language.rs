@@ -12,7 +12,7 @@ use super::{Compile, Plain, Source};
 
 #[derive(Args, Debug)]
 pub(crate) struct Check {
-    /// .gemm and .tile files, names of cases, or `-` for a schedule on standard input
+    /// .gemm, .tile and .ptx files, names of cases, or `-` for a schedule on standard input
     #[arg(required_unless_present = "clauses", conflicts_with = "clauses")]
     pub(crate) sources: Vec<OsString>,
     /// Clauses, such as 'tile(32, 32, 8); thread(2, 2);'

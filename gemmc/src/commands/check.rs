@@ -3,8 +3,12 @@
 
 mod fix;
 
+use std::path::Path;
+
+use ptx_gemm_check::exec::legal;
 use serde_json::json;
 
+use super::exec;
 use crate::cli::{Check, Compile};
 use crate::reply::{Failure, Format, Reply, Status, complain, contract, diagnostic, styled};
 use crate::source;
@@ -12,6 +16,7 @@ use crate::source;
 pub(crate) fn run(args: &Check, format: Format) -> Result<Reply, Failure> {
     let programs = args.programs();
     let each = |compile: &Compile| match args.fix {
+        _ if ptx_file(compile).is_some() => ptx(compile),
         Some(fixes) => fix::run(compile, fixes, format),
         None => checked(compile),
     };
@@ -43,6 +48,20 @@ fn all(programs: &[Compile], each: impl Fn(&Compile) -> Result<Reply, Failure>, 
         status = status.worse(one);
     }
     Reply { text, json: json!({ "programs": list }), status }
+}
+
+/// The PTX file that is to be checked, if it is one.
+fn ptx_file(compile: &Compile) -> Option<&Path> {
+    let path = Path::new(compile.source.source.as_ref()?);
+    path.extension().is_some_and(|extension| extension == "ptx").then_some(path)
+}
+
+/// What an assembler would refuse.
+fn ptx(compile: &Compile) -> Result<Reply, Failure> {
+    let path = ptx_file(compile).unwrap_or(Path::new(""));
+    let text = exec::text(path)?;
+    let target = legal(&text).map_err(|errors| exec::broken(path, &text, errors))?;
+    Ok(Reply::fine(format!("legal for {target}\n"), json!({ "ok": true, "target": target })))
 }
 
 fn checked(compile: &Compile) -> Result<Reply, Failure> {

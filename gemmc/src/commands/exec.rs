@@ -5,9 +5,9 @@ use std::fmt::{self, Display, Formatter};
 use std::fs;
 use std::path::Path;
 
-use ptx_gemm::Device;
 use ptx_gemm::interp::{MomentKind, Options, Program, Report, Severity, Site, Violation, ViolationKind};
-use ptx_gemm_check::exec::{ExecError, GpuRun, Interpreted, LaunchFile, Order, interpret, on_gpu};
+use ptx_gemm::{Device, TextErrors};
+use ptx_gemm_check::exec::{ExecError, GpuRun, Interpreted, LaunchFile, Order, interpret, legal, on_gpu};
 use serde_json::{Map, Value, json};
 
 use crate::cli::{DeviceName, Exec};
@@ -31,7 +31,12 @@ pub(crate) fn run(args: &Exec) -> Result<Reply, Failure> {
     }
 }
 
-fn text(path: &Path) -> Result<String, Failure> {
+/// What is wrong with PTX text, where it is.
+pub(super) fn broken(path: &Path, text: &str, errors: TextErrors) -> Failure {
+    Failure::Text { clause: "ptx", name: path.display().to_string(), text: text.into(), errors }
+}
+
+pub(super) fn text(path: &Path) -> Result<String, Failure> {
     fs::read_to_string(path).map_err(|error| Failure::refused("file", format!("{}: {error}", path.display())))
 }
 
@@ -44,6 +49,7 @@ fn refused(args: &Exec, error: ExecError) -> Failure {
 }
 
 fn interpreted(args: &Exec, ptx: &str, file: &LaunchFile) -> Result<Reply, Failure> {
+    legal(ptx).map_err(|errors| broken(&args.ptx, ptx, errors))?;
     let program = Program::from_text(ptx).map_err(|error| refused(args, error.into()))?;
     // A violation of a rule that was requested by name is an error and not a warning.
     let severity = |kind| if args.checks.named(kind) { Severity::Deny } else { Severity::Warn };

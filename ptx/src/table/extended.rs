@@ -11,6 +11,9 @@ use crate::signature::{Class, Row, Since, Slot, Types};
 use crate::types::Type;
 use crate::warp::Alignment;
 
+/// PTX ISA, "match.sync".
+const VOLTA: Since = Since::sm(70, (6, 0));
+
 const BYTES: Types = Types::of(&[Type::U32, Type::S32]);
 const SET: Types = BYTES.and(HALVES).and(Types::of(&[Type::F32, Type::U16, Type::S16]));
 const PACKED: Types = Types::of(&[Type::U8, Type::S8, Type::U16, Type::S16]);
@@ -116,10 +119,11 @@ pub(super) fn row(op: &Opcode) -> Row {
         }
         Opcode::MovMatrix => Row::plain("movmatrix.sync.aligned.m8n8.trans.b16", UNARY).since(Since::sm(75, (7, 8))),
         Opcode::Match { all: false, ty } => {
-            Row::typed("match", *ty, RAW, &[Slot::Write(BITS_32), Slot::Read(OWN), Slot::Read(BITS_32)])
+            Row::typed("match", *ty, RAW, &[Slot::Write(BITS_32), Slot::Read(OWN), Slot::Read(BITS_32)]).since(VOLTA)
         }
         Opcode::Match { all: true, ty } => {
             Row::typed("match", *ty, RAW, &[Slot::WithPredicate(BITS_32), Slot::Read(OWN), Slot::Read(BITS_32)])
+                .since(VOLTA)
         }
         Opcode::SetpWith { ty, .. } => {
             const ONE: &[Slot] =

@@ -346,6 +346,10 @@ impl Context<'_> {
                 if legal { Ok(()) } else { Err(format!("a .{} register cannot be an address here", ty.name())) }
             }
             Base::Symbol(name) => self.symbol(name, space),
+            // So ptxas says; PTX ISA, "Addresses as operands", names no state space.
+            Base::None if space != Space::Local => {
+                Err("is a number, and only .local memory has such addresses".to_owned())
+            }
             Base::None => Ok(()),
         }
     }
@@ -382,9 +386,9 @@ fn in_range(value: i64, min: i64, max: i64, step: i64) -> Checked {
 /// A constant of a type: an integer that fits it as signed or unsigned, or a float of the same precision.
 fn immediate(operand: &Operand, ty: Type) -> Checked {
     match (operand, ty) {
-        (Operand::Int(value), Type::Pred) if !(0..=1).contains(value) => Err("a predicate is 0 or 1".to_owned()),
         (Operand::Int(value), ty) if !ty.is_float() => {
             let bits = ty.bits();
+            // NVRTC writes -1 for true.
             let fits = bits >= 64 || ty == Type::Pred || (-(1i64 << (bits - 1))..1i64 << bits).contains(value);
             if fits { Ok(()) } else { Err(format!("does not fit .{}", ty.name())) }
         }
