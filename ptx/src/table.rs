@@ -247,7 +247,7 @@ fn extremum(stem: &'static str, nan: bool, ty: Type) -> Row {
 
 fn abs_since(ty: Type) -> Since {
     match ty {
-        Type::F16 | Type::F16x2 => Since::sm(75, (6, 5)),
+        Type::F16 | Type::F16x2 => Since::sm(53, (6, 5)),
         _ => bf16_since(ty, AMPERE),
     }
 }

@@ -137,7 +137,7 @@ pub(super) fn row(op: &Opcode) -> Row {
             let slots = &[Slot::Write(OWN), Slot::Read(Class::Type(1)), Slot::Read(Class::Type(1))];
             let since = match from {
                 Type::Bf16 | Type::Bf16x2 => HOPPER,
-                Type::F16 | Type::F16x2 => Since::sm(75, (6, 5)),
+                Type::F16 | Type::F16x2 => Since::sm(53, (6, 5)),
                 _ => Since::ALWAYS,
             };
             Row::typed("set", *to, SET, slots).types([*to, *from, *to, *from]).since(since)
