@@ -92,7 +92,9 @@ fn ptx_is_not_taken_for_a_schedule() {
     let path = std::env::temp_dir().join(format!("gemmc-cli-{}.ptx", std::process::id()));
     let name = path.to_str().expect("a path");
     std::fs::write(&path, "tile(8, 8, 8);").expect("a file");
-    for command in ["check", "profile", "ablate", "plan"] {
+    gemmc(&["check", name]).exits(1).says(":1:1: expected `.version`");
+    gemmc(&["check", "--fix", name]).exits(1).says("--fix is for schedules");
+    for command in ["profile", "ablate", "plan"] {
         gemmc(&[command, name]).exits(1).says("is PTX, and a schedule is wanted: `gemmc diff` compares PTX");
     }
     gemmc(&["diff", name, "naive"]).exits(1).says("is not PTX: it has no .version");

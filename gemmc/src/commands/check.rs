@@ -16,7 +16,10 @@ use crate::source;
 pub(crate) fn run(args: &Check, format: Format) -> Result<Reply, Failure> {
     let programs = args.programs();
     let each = |compile: &Compile| match args.fix {
-        _ if ptx_file(compile).is_some() => ptx(compile),
+        Some(_) if ptx_file(compile).is_some() => {
+            Err(Failure::refused("usage", "--fix is for schedules, and PTX has no fixes"))
+        }
+        None if ptx_file(compile).is_some() => ptx(compile),
         Some(fixes) => fix::run(compile, fixes, format),
         None => checked(compile),
     };
