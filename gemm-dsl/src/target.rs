@@ -95,7 +95,7 @@ pub const MAX_BOX: u32 = 256;
 pub const GRAIN: u32 = 16;
 /// Rows after which a swizzle repeats; a swizzled tile begins at a multiple of it.
 pub const SWIZZLED_ROWS: u32 = 8;
-/// Bytes after which the widest swizzle repeats, whose rows have 128 bytes.
+/// Bytes after which the widest swizzle repeats: its rows have 128 bytes.
 pub const SWIZZLE_PERIOD: u32 = SWIZZLED_ROWS * 128;
 
 /// Registers of one multiprocessor, and the maximum of one block, on every target.
