@@ -20,13 +20,16 @@ impl Host {
         Host { dtype, shape, stack, bytes: vec![0xff; elements * dtype.bytes() as usize] }
     }
 
-    /// Multiples of 2^-23 in [-1, 1), rounded to the type; integers in -10..=10.
+    /// Multiples of 2^-23 in [-1, 1), rounded to the type; integers in [`DType::random_integers`].
     pub(crate) fn random(dtype: DType, shape: Shape, stack: Stack, seed: u64) -> Host {
         let mut numbers = SplitMix64::new(seed);
-        let low = if dtype == DType::U8 { 0 } else { -10 };
+        let integers = dtype.random_integers();
         let mut host = Host::poisoned(dtype, shape, stack);
         for index in 0..host.elements() {
-            let value = if dtype.is_integer() { numbers.next_in(low, 10) as f64 } else { numbers.next_signed() };
+            let value = match dtype.is_integer() {
+                true => numbers.next_in(*integers.start(), *integers.end()) as f64,
+                false => numbers.next_signed(),
+            };
             host.set(index, value);
         }
         host

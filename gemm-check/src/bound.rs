@@ -158,10 +158,10 @@ impl Estimate {
         Estimate { value, error: error + relative * (value.abs() + error) + rounding.tiny }
     }
 
-    /// Stored in another type. Storing rounds to nearest even, so an exact value has only one right result.
+    /// Stored in another type. Storing rounds to nearest even, or saturates, so an exact value has only one right result.
     pub fn stored(self, rounding: Rounding) -> Estimate {
         match self.error {
-            0.0 if rounding.unit > 0.0 => Estimate::exact(crate::element::round(rounding.dtype, self.value)),
+            0.0 => Estimate::exact(crate::element::round(rounding.dtype, self.value)),
             _ => rounding.rounded(self.value, self.error),
         }
     }

@@ -59,7 +59,7 @@ impl Values {
     /// Values of an element type, the same for the same seed, for a product of these types.
     pub fn generate(data: Data, dtype: DType, types: Types, rows: usize, cols: usize, seed: u64) -> Values {
         let mut numbers = SplitMix64::new(seed);
-        let low = if dtype == DType::U8 { 0 } else { -10 };
+        let integers = dtype.random_integers();
         let mut next = || match data {
             // A sum of K products of both signs grows like the square root of K: with these, a dropped product changes
             // D where |D| <= 256 (bf16 has 8 significant bits) or 2048 (f16 has 11).
@@ -68,7 +68,7 @@ impl Values {
             }
             Data::Exact | Data::Infinite | Data::Negative | Data::Vanishing => numbers.next_in(1, 10) as f64,
             Data::Random | Data::Special | Data::Nans | Data::Peaks if dtype.is_integer() => {
-                numbers.next_in(low, 10) as f64
+                numbers.next_in(*integers.start(), *integers.end()) as f64
             }
             Data::Random | Data::Special | Data::Nans | Data::Peaks => round(dtype, numbers.next_signed()),
         };

@@ -20,6 +20,25 @@ pub(crate) fn round(dtype: DType, value: f64) -> f64 {
     }
 }
 
+/// Bits of an f32 that tensor cores do not read as tf32.
+const UNREAD: u32 = 0x1fff;
+
+/// An element as tensor cores multiply it: of tf32, f32 rounded to nearest, ties to even.
+pub(crate) fn factor(dtype: DType, value: f64) -> f64 {
+    let bits = (value as f32).to_bits();
+    if !dtype.is_rounded() || !value.is_finite() {
+        return value;
+    }
+    let rounded = bits + (UNREAD / 2 + (bits >> UNREAD.count_ones() & 1));
+    f64::from(f32::from_bits(rounded & !UNREAD))
+}
+
+/// Whether an element lies halfway between two that tensor cores multiply: TMA rounds such a one to even, `cvt.rna` away
+/// from zero.
+pub(crate) fn is_halfway(dtype: DType, value: f64) -> bool {
+    dtype.is_rounded() && value.is_finite() && (value as f32).to_bits() & UNREAD == UNREAD / 2 + 1
+}
+
 /// Writes the nearest number of a type, in its bytes.
 pub fn encode(dtype: DType, value: f64, to: &mut [u8]) {
     match dtype {

@@ -1,5 +1,7 @@
 //! A request and its data, multiplied on a device and by the reference.
 
+use std::borrow::Cow;
+
 use ptx_gemm_dsl::DType;
 use ptx_gemm_dsl::promise::{Line, Quadrants};
 use ptx_gemm_dsl::terms::Operand;
@@ -9,7 +11,7 @@ use ptx_gemm_runtime::{CompiledGemm, Run, Stack};
 
 use crate::bound::{Estimate, Rounding};
 use crate::data::{Data, HostMatrix, Results, Values, encode_all, largest_exact};
-use crate::element::round;
+use crate::element::{factor, is_halfway, round};
 use crate::epilogue;
 use crate::error::CheckError;
 use crate::planes;
@@ -137,9 +139,13 @@ impl Given<'_> {
         let [acc, computed, stored] = [problem.types.acc, problem.types.epilogue(), problem.types.d].map(Rounding::of);
         let doubled = problem.types.acc == DType::F64;
         let precision = if doubled { Precision::Doubled } else { Precision::Single };
-        let products = Product::of(&input.a[product], &input.b[product], precision);
         let exact = request.data == Data::Exact;
         let quadrants = self.levels.map(|levels| self.quadrants(product, levels, exact));
+        // Quadrants are added before they are rounded.
+        let factors =
+            |values, dtype| if quadrants.is_some() { Factors::plain(values) } else { Factors::of(values, dtype) };
+        let (a, b) = (factors(&input.a[product], problem.types.a), factors(&input.b[product], problem.types.b));
+        let products = Product::of(&a.values, &b.values, precision);
         // An operand that a scalar of 0 drops is not finite, so it is not summed here either.
         let large = |magnitude: &f64| magnitude.is_finite() && magnitude * acc.unit > 1.0;
         if exact && products.magnitude.iter().any(large) {
@@ -151,7 +157,10 @@ impl Given<'_> {
             let operands = epilogue::Operands {
                 acc: match sums {
                     _ if quadrants.is_some() => Estimate { value: sum, error: quadrants.unwrap_or_default() },
-                    Sums::Free => self.accumulated(product, (row, col), (sum, magnitude), exact),
+                    Sums::Free => {
+                        let acc = self.accumulated(product, (row, col), (sum, magnitude), exact);
+                        Estimate { error: acc.error + a.other_ties(&b, (row, col)), ..acc }
+                    }
                     Sums::Fixed => Estimate::exact(sum),
                 },
                 c: input.c_at(product, row, col),
@@ -198,25 +207,73 @@ impl Given<'_> {
         let acc = Rounding::of(types.acc);
         let units = [types.a, types.b].map(|dtype| Rounding::of(dtype).unit);
         let of = Quadrants { levels, operands: units, sums: acc.unit };
+        // What tensor cores round before they multiply.
+        let rounded = [types.a, types.b].map(|dtype| if dtype.is_rounded() { dtype.unit() } else { 0.0 });
         let largest = |values: &Values| values.elements.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
         let Input { a, b, .. } = &self.input;
         let (depth, largest) = (a[product].cols, [largest(&a[product]), largest(&b[product])]);
         // Integers with exactly representable sums.
         let sums = 4f64.powi(levels as i32);
-        let held = |(unit, largest): (&f64, f64)| unit * sums * largest <= 1.0;
-        if exact && units.iter().zip(largest).all(held) && of.magnitude(depth, largest) * acc.unit <= 1.0 {
+        let held = |(unit, largest): (f64, f64)| unit * sums * largest <= 1.0;
+        let finest = [0, 1].map(|side| units[side].max(rounded[side]));
+        if exact && finest.into_iter().zip(largest).all(held) && of.magnitude(depth, largest) * acc.unit <= 1.0 {
             return 0.0;
         }
         of.bound(depth, largest, &|terms, [a, b]| {
             let (count, magnitude) = (terms as f64, terms as f64 * a * b);
             match self.emulated {
-                None => Estimate::accumulated(0.0, magnitude, terms, acc, false).error,
+                None => {
+                    let sum = Estimate::accumulated(0.0, magnitude, terms, acc, false).error;
+                    sum + magnitude * ((1.0 + rounded[0]) * (1.0 + rounded[1]) - 1.0)
+                }
                 Some(of) => {
                     let line = Line { terms, magnitude, largest: [a, b], sums: [count * a, count * b] };
                     planes::accumulated((0.0, magnitude), of, || line, false).error
                 }
             }
         })
+    }
+}
+
+/// An operand as it is multiplied.
+struct Factors<'a> {
+    values: Cow<'a, Values>,
+    /// The distance to the other neighbour of each element that lay halfway, row by row, if there are such.
+    ties: Option<Vec<f64>>,
+}
+
+impl Factors<'_> {
+    fn plain(values: &Values) -> Factors<'_> {
+        Factors { values: Cow::Borrowed(values), ties: None }
+    }
+
+    fn of(values: &Values, dtype: DType) -> Factors<'_> {
+        if !dtype.is_rounded() {
+            return Factors::plain(values);
+        }
+        let rounded: Vec<f64> = values.elements.iter().map(|value| factor(dtype, *value)).collect();
+        let tie = |(value, rounded): (&f64, &f64)| match is_halfway(dtype, *value) {
+            true => 2.0 * (value - rounded).abs(),
+            false => 0.0,
+        };
+        let ties: Vec<f64> = values.elements.iter().zip(&rounded).map(tie).collect();
+        let ties = Some(ties).filter(|ties| ties.iter().any(|tie| *tie > 0.0));
+        Factors { values: Cow::Owned(Values { elements: rounded, ..values.clone() }), ties }
+    }
+
+    /// How much an element of the product changes at most if halfway elements are rounded to their other neighbours.
+    fn other_ties(&self, b: &Factors<'_>, (row, col): (usize, usize)) -> f64 {
+        if self.ties.is_none() && b.ties.is_none() {
+            return 0.0;
+        }
+        let tie = |of: &Factors<'_>, at: usize| of.ties.as_ref().map_or(0.0, |ties| ties[at]);
+        let term = |k: usize| {
+            let (at_a, at_b) = (row * self.values.cols + k, k * b.values.cols + col);
+            let (tie_a, tie_b) = (tie(self, at_a), tie(b, at_b));
+            let (a, b) = (self.values.elements[at_a].abs(), b.values.elements[at_b].abs());
+            if tie_a + tie_b > 0.0 { (a + tie_a) * (b + tie_b) - a * b } else { 0.0 }
+        };
+        (0..self.values.cols).map(term).sum()
     }
 }
 

@@ -125,8 +125,14 @@ pub static MULTIPLIES: [Multiply; 16] = {
             mixed: true,
             ..warp(&[DType::E4m3, DType::E5m2], (16, 8, 16), &[DType::F32, DType::F16], Target::SM_89)
         },
-        Multiply { mixed: true, ..warp(&[DType::I8, DType::U8], (16, 8, 32), &[DType::I32], Target::SM_80) },
-        Multiply { mixed: true, ..warp(&[DType::I8, DType::U8], (16, 8, 16), &[DType::I32], Target::SM_80) },
+        Multiply {
+            mixed: true,
+            ..warp(&[DType::I8, DType::U8], (16, 8, 32), &[DType::I32], Target::SM_80)
+        },
+        Multiply {
+            mixed: true,
+            ..warp(&[DType::I8, DType::U8], (16, 8, 16), &[DType::I32], Target::SM_80)
+        },
         group(&[DType::Tf32], 8, 8, &[DType::F32]),
         Multiply { works: true, ..group(&[DType::F16], 16, 8, &[DType::F32, DType::F16]) },
         Multiply { works: true, ..group(&[DType::Bf16], 16, 8, &[DType::F32]) },
@@ -159,6 +165,12 @@ impl Multiply {
             Columns::Many(_) => *WGMMA_COLUMNS.end(),
         };
         self.unit.atom((self.rows, columns, self.depth))
+    }
+
+    /// Whether it reads tiles in shared memory that are contiguous along m or n as well, not along k alone: only 16-bit
+    /// elements are transposed on the way.
+    pub fn reads_any_order(&self) -> bool {
+        self.factors.iter().all(|factor| factor.element().bits == 16)
     }
 
     /// Whether it has this shape.

@@ -1,6 +1,7 @@
 //! The table of element types. What a type is stands here alone: the language, the compiler's rules and the reference read the rows.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use serde::Serialize;
 
@@ -171,6 +172,11 @@ impl DType {
         if sums.holds(others) { sums } else { others }
     }
 
+    /// Whether tensor cores read fewer bits than memory holds, so that elements are rounded before they are multiplied.
+    pub fn is_rounded(self) -> bool {
+        self.element().elsewhere.is_some()
+    }
+
     /// Whether it has every value of another type of the same class.
     pub fn holds(self, other: DType) -> bool {
         match (self.element().class, other.element().class) {
@@ -178,6 +184,25 @@ impl DType {
                 significand >= digits && exponent >= range
             }
             _ => self.element().bits >= other.element().bits,
+        }
+    }
+
+    /// Half the distance from 1 to the next number; 0 for integers, which do not round.
+    pub fn unit(self) -> f64 {
+        match self.element().class {
+            Class::Float { significand, .. } => 0.5f64.powi(significand as i32),
+            Class::Integer { .. } => 0.0,
+        }
+    }
+
+    /// The range of random integers: all those of 8 bits, so that signs and upper bits matter; few of 32, so that sums of
+    /// products do not wrap around.
+    pub fn random_integers(self) -> RangeInclusive<i64> {
+        let most = self.most() as i64;
+        match self.element().class {
+            Class::Integer { signed: true } if self.element().bits == 8 => -most - 1..=most,
+            Class::Integer { signed: false } => 0..=most,
+            _ => -10..=10,
         }
     }
 

@@ -21,12 +21,14 @@ pub trait Element: Copy + Default + PartialEq + fmt::Debug + bytemuck::Pod + Sen
     /// The nearest value of this type. Integers saturate, and NaN becomes 0 in them.
     fn from_f64(value: f64) -> Self;
 
-    /// The next random value: a multiple of 2^-23 in [-1, 1), rounded to this type, or an integer in -10..=10 (unsigned
-    /// ones in 0..=10).
+    /// The next random value: a multiple of 2^-23 in [-1, 1), rounded to this type, or an integer in
+    /// [`DType::random_integers`].
     fn random(numbers: &mut SplitMix64) -> Self {
-        let low = if Self::DTYPE == DType::U8 { 0 } else { -10 };
-        let integer = Self::DTYPE.is_integer();
-        Self::from_f64(if integer { numbers.next_in(low, 10) as f64 } else { numbers.next_signed() })
+        let integers = Self::DTYPE.random_integers();
+        Self::from_f64(match Self::DTYPE.is_integer() {
+            true => numbers.next_in(*integers.start(), *integers.end()) as f64,
+            false => numbers.next_signed(),
+        })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Conversions between data types, each rounded once, to nearest even.
+//! Conversions between data types, each rounded once, to nearest even; integers that do not fit saturate.
 //!
 //! Every target converts f16. Conversions of bf16 are instructions from sm_80 on (from f64: sm_90). On older targets
 //! the bits are shifted and rounded as integers.
@@ -54,11 +54,12 @@ impl Emitter<'_> {
                 // A widening conversion is exact and takes no rounding mode (PTX ISA, cvt).
                 let exact = matches!((from, to), (Data::F32, Data::F64) | (Data::F16, Data::F32 | Data::F64));
                 let rnd = match to {
-                    _ if exact => Rounding::None,
+                    _ if exact || from.is_byte() || to.is_byte() => Rounding::None,
                     Data::S32 => Rounding::Rni,
                     _ => Rounding::Rn,
                 };
-                let op = Opcode::Cvt { rnd, sat: false, to: converted(to), from: converted(from) };
+                // Integers beyond 8 bits become the nearest of 8 bits.
+                let op = Opcode::Cvt { rnd, sat: to.is_byte(), to: converted(to), from: converted(from) };
                 self.entry.emit(op, [dst.into(), source]);
             }
         }
@@ -111,6 +112,8 @@ impl Emitter<'_> {
 /// The type that a conversion names.
 fn converted(ty: Data) -> Type {
     match ty {
+        Data::S8 => Type::S8,
+        Data::U8 => Type::U8,
         Data::F16 => Type::F16,
         Data::Bf16 => Type::Bf16,
         ty => scalar_type(ty),

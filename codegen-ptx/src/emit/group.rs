@@ -1,5 +1,6 @@
 //! Matrices of warps, and products of warps and warp groups.
 
+use ptx_gemm_dsl::atoms::{Multiply, Unit};
 use ptx_gemm_dsl::types::DType;
 use ptx_gemm_ptx::instruction::{Opcode, Operand};
 use ptx_gemm_ptx::matrix::{Element, Overflow, Shape, Transpose};
@@ -41,24 +42,30 @@ impl Emitter<'_> {
         self.entry.emit(op, operands);
     }
 
-    /// `mma.m16n8k16`, or `.m16n8k8`.
-    pub(super) fn warp_product(&mut self, acc: &[Reg], a: &[Reg], b: &[Reg], factor: DType) {
-        let (shape, overflow, of) = (Shape::new(16, 8, 4 * a.len() as u16), Overflow::Wrap, element(factor));
-        let sums = self.sums(acc);
-        let op = Opcode::Mma { shape, overflow, d: sums, a: of, b: of, c: sums };
+    /// `mma.m16n8k…` over 32 or 16 bytes of k.
+    pub(super) fn warp_product(&mut self, acc: &[Reg], a: &[Reg], b: &[Reg], factors: [DType; 2]) {
+        // Each of 32 threads holds 16 k / 32 elements of A in registers of 32 bits.
+        let k = a.len() as u32 * 64 / factors[0].element().bits;
+        let (shape, sums, [of_a, of_b]) = (Shape::new(16, 8, k as u16), self.sums(acc), factors.map(element));
+        let op = Opcode::Mma { shape, overflow: Overflow::Wrap, d: sums, a: of_a, b: of_b, c: sums };
         let operands = [acc, a, b, acc].map(|regs| self.vector(regs));
         self.entry.emit(op, operands);
     }
 
     /// `wgmma`: neither operand is negated.
     pub(super) fn group_product(&mut self, acc: &[Reg], [a, b, add]: [Reg; 3], shape: &GroupShape) {
-        let factor = element(shape.factor);
+        let [of_a, of_b] = shape.factors.map(element);
         let extents = Shape::new(64, shape.columns as u16, shape.depth as u16);
-        let op = Opcode::Wgmma { shape: extents, overflow: Overflow::Wrap, d: self.sums(acc), a: factor, b: factor };
+        let op = Opcode::Wgmma { shape: extents, overflow: Overflow::Wrap, d: self.sums(acc), a: of_a, b: of_b };
         let mut operands = vec![self.vector(acc)];
         operands.extend([a, b, add].map(|reg| Operand::from(self.reg(reg))));
-        operands.extend([Operand::Int(1), Operand::Int(1)]);
-        operands.extend(shape.transposed.map(|transposed| Operand::Int(transposed.into())));
+        // Integers have no signs to choose, and types of other than 16 bits no order (PTX ISA, "wgmma.mma_async").
+        if !shape.factors[0].is_integer() {
+            operands.extend([Operand::Int(1), Operand::Int(1)]);
+        }
+        if Multiply::of(Unit::WarpGroup, shape.factors[0]).any(Multiply::reads_any_order) {
+            operands.extend(shape.transposed.map(|transposed| Operand::Int(transposed.into())));
+        }
         self.entry.emit(op, operands);
     }
 
@@ -66,7 +73,7 @@ impl Emitter<'_> {
     /// admits no others, and no product without accumulators.
     fn sums(&self, acc: &[Reg]) -> Element {
         match acc.first().map(|reg| self.kernel.ty(*reg)) {
-            Some(Type::Pair) => Element::F16,
+            Some(Type::Word) => Element::F16,
             Some(Type::F32) => Element::F32,
             Some(Type::S32) => Element::S32,
             Some(Type::F64) => Element::F64,

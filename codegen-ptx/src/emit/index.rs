@@ -173,7 +173,7 @@ fn bits(ty: Index) -> Type {
     match ty {
         Index::U64 | Index::F64 => Type::B64,
         Index::Pred => Type::Pred,
-        Index::U32 | Index::S32 | Index::F32 | Index::Pair => Type::B32,
-        Index::F16 | Index::Bf16 => Type::B16,
+        Index::U32 | Index::S32 | Index::F32 | Index::Word => Type::B32,
+        Index::S8 | Index::U8 | Index::F16 | Index::Bf16 => Type::B16,
     }
 }

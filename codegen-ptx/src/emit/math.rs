@@ -17,7 +17,7 @@ impl Emitter<'_> {
             (Value::Reg(reg), _) => self.reg(*reg).into(),
             (Value::Const(c), Type::F64) => Operand::from(*c),
             (Value::Const(c), Type::S32) => Operand::Int(*c as i64),
-            // Zero is the only constant of a 16-bit type or of a pair.
+            // Zero is the only constant of a narrow type or of a word.
             (Value::Const(_), Type::B16 | Type::B32) => Operand::Int(0),
             (Value::Const(c), _) => Operand::from(*c as f32),
         }
@@ -49,6 +49,16 @@ impl Emitter<'_> {
             Math::ConvertPair(to) => return self.convert_pair(dst, to, args),
             Math::Convert => return self.convert(dst, &args[0]),
             Math::Pair | Math::First | Math::Second => return self.pairs(op, dst, args),
+            Math::Four => {
+                let bytes: Vec<Operand> = args.iter().map(|arg| self.value(arg, Type::B16)).collect();
+                let word = self.reg(dst);
+                return self.four(word, &bytes);
+            }
+            Math::Byte(index) => {
+                let (byte, word) = (self.reg(dst), self.value(&args[0], Type::B32));
+                return self.byte(byte, word, index, None);
+            }
+            Math::Tf32 => Opcode::Cvt { rnd: Rounding::Rna, sat: false, to: Type::Tf32, from: Type::F32 },
         };
         self.entry.emit(opcode, operands);
     }

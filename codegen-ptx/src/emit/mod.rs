@@ -112,9 +112,9 @@ fn scalar_type(ty: kernel::Type) -> Type {
         kernel::Type::S32 => Type::S32,
         kernel::Type::F32 => Type::F32,
         kernel::Type::F64 => Type::F64,
-        // Only conversions distinguish the two.
-        kernel::Type::F16 | kernel::Type::Bf16 => Type::B16,
-        kernel::Type::Pair => Type::B32,
+        // Only conversions and accesses distinguish them.
+        kernel::Type::S8 | kernel::Type::U8 | kernel::Type::F16 | kernel::Type::Bf16 => Type::B16,
+        kernel::Type::Word => Type::B32,
     }
 }
 
@@ -124,8 +124,8 @@ struct Emitter<'a> {
     entry: EntryBuilder,
     /// The PTX registers of each family.
     families: Vec<Vec<Reg>>,
-    /// Families for intermediate values of expressions, by type.
-    scratch: Vec<(kernel::Type, FamilyId)>,
+    /// Families for intermediate values of expressions, by name: that of a size of registers and what they are for.
+    scratch: Vec<(&'static str, FamilyId)>,
     /// How far the threads agree on the condition of each following branch and loop.
     conditions: std::slice::Iter<'a, Agreement>,
     /// The origin attached to the instructions that follow.
@@ -154,9 +154,6 @@ impl Emitter<'_> {
     }
 
     fn scratch(&mut self, ty: kernel::Type) -> Reg {
-        if let Some((_, id)) = self.scratch.iter().find(|(t, _)| *t == ty) {
-            return self.entry.reg(*id);
-        }
         let prefix = match ty {
             kernel::Type::Pred => "%tp",
             kernel::Type::U32 => "%t",
@@ -164,11 +161,14 @@ impl Emitter<'_> {
             kernel::Type::S32 => "%ts",
             kernel::Type::F32 => "%tf",
             kernel::Type::F64 => "%tg",
-            kernel::Type::F16 | kernel::Type::Bf16 => "%th",
-            kernel::Type::Pair => "%tb",
+            kernel::Type::S8 | kernel::Type::U8 | kernel::Type::F16 | kernel::Type::Bf16 => "%th",
+            kernel::Type::Word => "%tb",
         };
+        if let Some((_, id)) = self.scratch.iter().find(|(known, _)| *known == prefix) {
+            return self.entry.reg(*id);
+        }
         let id = self.entry.family(prefix, scalar_type(ty), "intermediate values of expressions");
-        self.scratch.push((ty, id));
+        self.scratch.push((prefix, id));
         self.entry.reg(id)
     }
 
@@ -262,7 +262,7 @@ impl Emitter<'_> {
                 self.load_matrices(dst, address, *transposed, *guard);
             }
             Op::StoreMatrices { src, address, transposed } => self.store_matrices(src, address, *transposed),
-            Op::WarpProduct { acc, a, b, factor } => self.warp_product(acc, a, b, *factor),
+            Op::WarpProduct { acc, a, b, factors } => self.warp_product(acc, a, b, *factors),
             Op::GroupProduct { acc, a, b, add, shape } => self.group_product(acc, [*a, *b, *add], shape),
             Op::FenceProducts => self.entry.emit(Opcode::WgmmaFence, []),
             Op::CommitProducts => self.entry.emit(Opcode::WgmmaCommit, []),

@@ -51,8 +51,13 @@ pub enum Type {
     F16,
     /// bfloat16, likewise.
     Bf16,
-    /// Two 16-bit elements, the first in the lower half. They are only copied, or read as a part of a matrix.
-    Pair,
+    /// 8-bit integers: loaded, stored and converted.
+    S8,
+    /// Unsigned ones, likewise.
+    U8,
+    /// 32 bits: two elements of 16 bits or four of 8, the first in the lowest bits, or one that tensor cores multiply. They
+    /// are copied, or read as a part of a matrix.
+    Word,
 }
 
 impl Type {
@@ -61,17 +66,23 @@ impl Type {
         matches!(self, Type::F32 | Type::F64 | Type::S32) || self.is_narrow()
     }
 
-    /// True for the 16-bit types and pairs of them. They are loaded, stored and converted, but have no arithmetic.
+    /// True for the 8-bit and 16-bit types and words of them. They are loaded, stored and converted, but have no arithmetic.
     pub fn is_narrow(self) -> bool {
-        matches!(self, Type::F16 | Type::Bf16 | Type::Pair)
+        self.is_byte() || matches!(self, Type::F16 | Type::Bf16 | Type::Word)
+    }
+
+    /// True for the 8-bit types.
+    pub fn is_byte(self) -> bool {
+        matches!(self, Type::S8 | Type::U8)
     }
 
     /// Bytes in memory; 0 for a predicate.
     pub fn bytes(self) -> u32 {
         match self {
             Type::Pred => 0,
+            Type::S8 | Type::U8 => 1,
             Type::F16 | Type::Bf16 => 2,
-            Type::U32 | Type::S32 | Type::F32 | Type::Pair => 4,
+            Type::U32 | Type::S32 | Type::F32 | Type::Word => 4,
             Type::U64 | Type::F64 => 8,
         }
     }
@@ -156,8 +167,8 @@ pub struct GroupShape {
     pub columns: u32,
     /// Elements along k.
     pub depth: u32,
-    /// Type of the elements of A and B.
-    pub factor: DType,
+    /// Types of the elements of A and of B.
+    pub factors: [DType; 2],
     /// Whether the tiles of A and of B are contiguous along m and n instead of k.
     pub transposed: [bool; 2],
 }
@@ -215,12 +226,18 @@ pub enum Math {
     Convert,
     /// two f32, converted to a type of 16 bits, as a pair
     ConvertPair(Type),
-    /// two elements of 16 bits as a pair
+    /// two elements of 16 bits as a word
     Pair,
     /// the first element of a pair
     First,
     /// its second element
     Second,
+    /// four bytes as a word
+    Four,
+    /// a byte of a word, counted from the lowest
+    Byte(u32),
+    /// an f32 of a word, rounded to tf32: to nearest, ties away from zero
+    Tf32,
 }
 
 /// Index of an origin in [`Kernel::origins`].
@@ -287,8 +304,8 @@ pub enum Op {
     LoadMatrices { dst: Vec<Reg>, address: Address, transposed: bool, guard: Option<Guard> },
     /// Writes one matrix of 8 x 8 16-bit elements for each source, with the layout of [`Op::LoadMatrices`].
     StoreMatrices { src: Vec<Reg>, address: Address, transposed: bool },
-    /// A warp's tensor cores compute `acc[16 x 8] += a * b` over 16 or 8 elements of k, with elements of type `factor`.
-    WarpProduct { acc: Vec<Reg>, a: Vec<Reg>, b: Vec<Reg>, factor: DType },
+    /// A warp's tensor cores compute `acc[16 x 8] += a * b` over 32 or 16 bytes of k, with elements of these types.
+    WarpProduct { acc: Vec<Reg>, a: Vec<Reg>, b: Vec<Reg>, factors: [DType; 2] },
     /// A warp group's tensor cores start `acc[64 x columns] += a * b`, and the warp group continues. `a` and `b` are
     /// matrix descriptors of tiles in shared memory; `add` is true. Each warp holds its rows of `acc` in the layout of
     /// the PTX ISA.

@@ -1,6 +1,7 @@
 //! The text form of kernel IR.
 
 use ptx_gemm_dsl::terms::Reads;
+use ptx_gemm_dsl::types::DType;
 use std::fmt::{self, Write};
 
 use super::expr;
@@ -172,25 +173,28 @@ impl Printer<'_> {
                 let transposed = if *transposed { " transposed" } else { "" };
                 format!("store_matrices{transposed} {} {}", self.address(address), self.regs(src))
             }
-            Op::WarpProduct { acc, a, b, factor } => {
-                let k = 4 * a.len();
+            Op::WarpProduct { acc, a, b, factors } => {
+                // A register has 32 of the 16 k bits that a thread holds of each row.
+                let k = 64 * a.len() as u32 / factors[0].element().bits;
                 format!(
-                    "{}[16 x 8] += {}[16 x {k}] * {}[{k} x 8] {factor:?}",
+                    "{}[16 x 8] += {}[16 x {k}] * {}[{k} x 8] {}",
                     self.regs(acc),
                     self.regs(a),
-                    self.regs(b)
+                    self.regs(b),
+                    types(*factors)
                 )
             }
             Op::GroupProduct { acc, a, b, add, shape } => {
                 let along = |transposed, own| if transposed { own } else { "k" };
-                let GroupShape { columns, depth, factor, transposed } = *shape;
+                let GroupShape { columns, depth, factors, transposed } = *shape;
                 format!(
-                    "{}[64 x {columns}] += {}[64 x {depth} along {}] * {}[{depth} x {columns} along {}] {factor:?} if {}",
+                    "{}[64 x {columns}] += {}[64 x {depth} along {}] * {}[{depth} x {columns} along {}] {} if {}",
                     self.regs(acc),
                     self.reg(*a),
                     along(transposed[0], "m"),
                     self.reg(*b),
                     along(transposed[1], "n"),
+                    types(factors),
                     self.reg(*add)
                 )
             }
@@ -329,6 +333,11 @@ impl Printer<'_> {
     }
 }
 
+/// The types of A and B: one if they are the same.
+fn types([a, b]: [DType; 2]) -> String {
+    if a == b { format!("{a:?}") } else { format!("{a:?} {b:?}") }
+}
+
 fn math_name(op: Math) -> &'static str {
     match op {
         Math::Mov => "mov",
@@ -351,5 +360,11 @@ fn math_name(op: Math) -> &'static str {
         Math::Pair => "pair",
         Math::First => "first",
         Math::Second => "second",
+        Math::Four => "four",
+        Math::Byte(0) => "byte 0",
+        Math::Byte(1) => "byte 1",
+        Math::Byte(2) => "byte 2",
+        Math::Byte(_) => "byte 3",
+        Math::Tf32 => "tf32",
     }
 }

@@ -18,6 +18,9 @@ use crate::kernel::{Access, Address, Dim, Expr, Guard, Math, Memory, Op, Reach, 
 use crate::origin::Site;
 use crate::tile::{Buffer, Mover, Note};
 
+/// Bytes of a register that holds several narrow elements.
+const WORD_BYTES: u32 = 4;
+
 /// How a tile is divided into chunks.
 #[derive(Clone, Copy)]
 struct Chunks {
@@ -87,10 +90,10 @@ pub(super) struct Copies {
     advance: Expr,
     /// Elements between global and shared memory, pass by pass.
     staging: Vec<Reg>,
-    /// Elements per register: two if they have 16 bits and are loaded together. Pairs are stored without being split,
+    /// Elements per register: those of a word if narrow ones are loaded together. Words are stored without being split,
     /// so nothing waits for the load before the store.
     per_register: u32,
-    /// Registers for single elements, if the others hold pairs.
+    /// Registers for single elements, if the others hold words.
     single: Vec<Reg>,
 }
 
@@ -123,13 +126,15 @@ impl Lowering<'_> {
             Fast::K => Expr::Const(u64::from(tile.depth * bytes)),
             Fast::Mn => self.b.set(row_bytes.clone() * tile.depth),
         };
-        let per_register = if bytes == 2 && chunks.width > 1 && !by.is_async() { 2 } else { 1 };
+        let in_word = WORD_BYTES / bytes.min(WORD_BYTES);
+        let whole = !by.is_async() && chunks.width.is_multiple_of(in_word);
+        let per_register = if whole { in_word } else { 1 };
         let count = (chunks.passes * chunks.width / per_register) as usize;
-        let (elements, pairs) = (self.families.staging[index(side)], self.families.pairs[index(side)]);
+        let (elements, words) = (self.families.staging[index(side)], self.families.words[index(side)]);
         let (staging, single) = match (by.is_async(), per_register) {
             (true, _) => (Vec::new(), Vec::new()),
             (false, 1) => (self.b.fresh_many(elements, count), Vec::new()),
-            (false, _) => (self.b.fresh_many(pairs, count), self.b.fresh_many(elements, chunks.width as usize)),
+            (false, _) => (self.b.fresh_many(words, count), self.b.fresh_many(elements, chunks.width as usize)),
         };
         let step_rows = (self.threads / chunks.per_row).max(1);
         let row_step = if chunks.passes > 1 { self.b.set(row_bytes.clone() * step_rows) } else { Expr::Const(0) };
@@ -377,16 +382,23 @@ impl Lowering<'_> {
 }
 
 impl Lowering<'_> {
-    /// Registers of some staged elements of pass `pass`; an element of a pair gets one of its own.
+    /// Registers of some staged elements of pass `pass`; an element of a word gets one of its own.
     fn staged_elements(&mut self, copies: &Copies, pass: usize, elements: Range<u32>) -> Vec<Reg> {
         let (chunk, per) = (copies.chunk(pass), copies.per_register);
         if elements.len() as u32 >= per {
             return chunk[(elements.start / per) as usize..(elements.end / per) as usize].to_vec();
         }
-        let (pair, element) = (chunk[(elements.start / per) as usize], copies.single[elements.start as usize]);
-        let half = if elements.start.is_multiple_of(per) { Math::First } else { Math::Second };
-        self.b.math(half, element, vec![Value::Reg(pair)]);
-        vec![element]
+        let word = chunk[(elements.start / per) as usize];
+        let of_word = |at: u32| match (per, at % per) {
+            (2, 0) => Math::First,
+            (2, _) => Math::Second,
+            (_, byte) => Math::Byte(byte),
+        };
+        let registers: Vec<Reg> = elements.clone().map(|at| copies.single[at as usize]).collect();
+        for (at, element) in elements.zip(&registers) {
+            self.b.math(of_word(at), *element, vec![Value::Reg(word)]);
+        }
+        registers
     }
 }
 

@@ -44,7 +44,7 @@ impl<'a> Lowering<'a> {
         let shape = GroupShape {
             columns: multiplied,
             depth,
-            factor: self.program.element(Side::A),
+            factors: [Side::A, Side::B].map(|side| self.program.element(side)),
             transposed: [fast_a == Fast::Mn, fast_b == Fast::Mn],
         };
         let held = self.acc[acc].clone();

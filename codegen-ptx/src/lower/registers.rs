@@ -13,12 +13,12 @@ pub(super) fn register_type(dtype: DType) -> Lowered<Type> {
     match dtype {
         DType::F64 => Ok(Type::F64),
         DType::I32 => Ok(Type::S32),
-        DType::F32 => Ok(Type::F32),
+        DType::F32 | DType::Tf32 => Ok(Type::F32),
         DType::F16 => Ok(Type::F16),
         DType::Bf16 => Ok(Type::Bf16),
-        DType::Tf32 | DType::E4m3 | DType::E5m2 | DType::I8 | DType::U8 => {
-            Err(broken(format!("there are no registers for {dtype}")))
-        }
+        DType::I8 => Ok(Type::S8),
+        DType::U8 => Ok(Type::U8),
+        DType::E4m3 | DType::E5m2 => Err(broken(format!("there are no registers for {dtype}"))),
     }
 }
 
@@ -44,13 +44,13 @@ impl Types {
             c: register_type(types.c)?,
             d: register_type(types.d)?,
             acc: register_type(types.epilogue())?,
-            sums: if types.narrow_sums() { Type::Pair } else { register_type(types.acc)? },
+            sums: if types.narrow_sums() { Type::Word } else { register_type(types.acc)? },
         })
     }
 
     /// Accumulators in a register.
     pub fn per_register(&self) -> u32 {
-        if self.sums == Type::Pair { 2 } else { 1 }
+        if self.sums == Type::Word { 2 } else { 1 }
     }
 
     pub fn side(&self, side: Side) -> Type {
@@ -72,8 +72,8 @@ pub(super) struct Families {
     pub converted: [Family; 2],
     /// Elements between global and shared memory.
     pub staging: [Family; 2],
-    /// The same, two elements of 16 bits at a time.
-    pub pairs: [Family; 2],
+    /// The same, as words of narrow elements.
+    pub words: [Family; 2],
     pub scalar: Family,
     pub vector: Family,
     pub c: Family,
@@ -92,7 +92,7 @@ impl Families {
         Families {
             acc: b.family("acc", types.sums, "accumulators, row by row of the thread tile"),
             fragment: [b.family("a", types.a, "fragment of A"), b.family("b", types.b, "fragment of B")],
-            matrix: [b.family("ma", Type::Pair, "matrices of A"), b.family("mb", Type::Pair, "matrices of B")],
+            matrix: [b.family("ma", Type::Word, "matrices of A"), b.family("mb", Type::Word, "matrices of B")],
             converted: [
                 b.family("wa", acc, "fragment of A in the accumulator's type"),
                 b.family("wb", acc, "fragment of B in the accumulator's type"),
@@ -101,9 +101,9 @@ impl Families {
                 b.family("ga", types.a, "elements of A for shared memory"),
                 b.family("gb", types.b, "elements of B for shared memory"),
             ],
-            pairs: [
-                b.family("ha", Type::Pair, "pairs of elements of A for shared memory"),
-                b.family("hb", Type::Pair, "pairs of elements of B for shared memory"),
+            words: [
+                b.family("ha", Type::Word, "words of elements of A for shared memory"),
+                b.family("hb", Type::Word, "words of elements of B for shared memory"),
             ],
             scalar: b.family("s", acc, "run-time scalars"),
             vector: b.family("v", acc, "elements of the epilogue's vectors"),
@@ -112,7 +112,7 @@ impl Families {
             half: b.family("half", Type::F16, "accumulators, one in a register"),
             value: b.family("e", acc, "values of the epilogue"),
             out: b.family("d", types.d, "elements of D"),
-            word: b.family("hd", Type::Pair, "pairs of elements of D"),
+            word: b.family("hd", Type::Word, "pairs of elements of D"),
         }
     }
 }

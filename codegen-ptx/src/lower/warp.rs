@@ -1,10 +1,10 @@
-//! Products of warps (`mma`): `ldmatrix` reads matrices of 8 x 8 elements from shared memory.
+//! Products of warps (`mma`): `ldmatrix` reads matrices of eight rows of 16 bytes from shared memory.
 //!
-//! A step of 16 along k takes four matrices for 16 rows of A, and two for 8 columns of B; a step of 8 takes half of
-//! that. A warp reads four matrices at once, those of 16 or 32 rows or columns; fewer if it has fewer. Lane `8 i + r`
-//! provides the address of row r of matrix i. In memory a matrix has rows along the contiguous dimension; if that is
-//! not k, it is transposed on the way. The matrices of a step may be read into other registers while those of the
-//! previous step are multiplied.
+//! A product over 32 bytes of k takes four matrices for 16 rows of A, and two for 8 columns of B; one over 16 bytes takes
+//! half of that. A warp reads four matrices at once, those of 16 or 32 rows or columns; fewer if it has fewer. Lane
+//! `8 i + r` provides the address of row r of matrix i. In memory a matrix has rows along the contiguous dimension; if that
+//! is not k, matrices of 16-bit elements are transposed on the way. The matrices of a step may be read into other registers
+//! while those of the previous step are multiplied. Numbers of f32 are rounded to tf32 once they are in registers.
 
 use std::ops::Range;
 
@@ -16,9 +16,11 @@ use super::shared::SharedAddress;
 use super::slot::FragmentBase;
 use super::stream::offset;
 use super::{Lowered, Lowering, broken, index, letter};
-use crate::kernel::{Address, Expr, Op as KernelOp, Reg};
+use crate::kernel::{Address, Expr, Math, Op as KernelOp, Reg, Value};
 use crate::origin::Site;
-use crate::tile::{self, Buffer, Fetch, Hold, Instruction, MATRIX, MMA, Note, Op, Source, Span, Statement};
+use crate::tile::{
+    self, Buffer, Fetch, Hold, Instruction, MATRIX, MATRIX_BYTES, MMA, Note, Op, Source, Span, Statement,
+};
 
 /// Most matrices that a warp reads at once.
 const MOST: u32 = 4;
@@ -35,15 +37,16 @@ struct Matrices<'a> {
     blocks: Vec<u32>,
     address: SharedAddress,
     ahead: u32,
-    /// Extent along k of a product.
+    /// Extent along k of a product, and of a matrix.
     depth: u32,
+    row: u32,
     note: Note,
 }
 
 impl Matrices<'_> {
     /// Number of matrices that are read at once.
     fn at_once(&self) -> usize {
-        (self.rows / MATRIX * (self.depth / MATRIX)) as usize
+        (self.rows / MATRIX * (self.depth / self.row)) as usize
     }
 }
 
@@ -63,7 +66,7 @@ impl<'a> Lowering<'a> {
     /// Rows or columns that are read at once, and the start of each such block of a warp. A block is contiguous.
     fn matrix_blocks(&self, side: Side, depth: u32) -> Lowered<(u32, Vec<u32>)> {
         let map = self.map.ok_or_else(|| broken("a role that multiplies has no accumulators"))?;
-        let ((rows, columns), most) = (map.pieces(), MOST / (depth / MATRIX));
+        let ((rows, columns), most) = (map.pieces(), MOST / (depth / self.matrix_row(side)));
         let (pieces, atom) = if side == Side::A { (rows, MMA.m) } else { (columns, MMA.n) };
         let together = |count: &u32| {
             let adjacent = |pieces: &[u32]| pieces.windows(2).all(|pair| pair[1] == pair[0] + atom);
@@ -72,6 +75,11 @@ impl<'a> Lowering<'a> {
         let counts = [most, most / 2, 1].map(|matrices| matrices * MATRIX / atom);
         let count = counts.into_iter().find(together).unwrap_or(1);
         Ok((count * atom, pieces.into_iter().step_by(count as usize).collect()))
+    }
+
+    /// Elements in a row of a matrix.
+    fn matrix_row(&self, side: Side) -> u32 {
+        MATRIX_BYTES / self.program.element(side).bytes()
     }
 
     /// Extent along k of the products of a body.
@@ -90,7 +98,7 @@ impl<'a> Lowering<'a> {
     /// The address of the matrix row that this lane provides, for the first block and step in slot 0.
     pub(super) fn matrix_base(&mut self, buffer: usize, body: &[Statement]) -> Lowered<FragmentBase> {
         let Buffer { side, fast, pitch, swizzle, offset_bytes, ref note, .. } = self.program.buffers[buffer];
-        let depth = Self::product_depth(body);
+        let (depth, along_k) = (Self::product_depth(body), self.matrix_row(side));
         let (rows, blocks) = self.matrix_blocks(side, depth)?;
         self.b.origin_at(
             Site::RowOfMatrix,
@@ -104,7 +112,7 @@ impl<'a> Lowering<'a> {
         let high = lane / (2 * MATRIX);
         // Matrices in the order in which `mma` takes them: of A along m first, of B along k first.
         let (first, own, k) = match side {
-            _ if depth == MATRIX => {
+            _ if depth == along_k => {
                 let own = self.b.set((self.tid.clone() % WARP) / MATRIX);
                 let own = own % (rows / MATRIX);
                 (if side == Side::A { warp_row } else { warp_col }, own, Expr::Const(0))
@@ -114,7 +122,7 @@ impl<'a> Lowering<'a> {
             Side::B => (warp_col, high, middle),
         };
         let (own, k) = match fast {
-            Fast::K => (first + own * MATRIX + row, k * MATRIX),
+            Fast::K => (first + own * MATRIX + row, k * along_k),
             Fast::Mn => (first + own * MATRIX, k * MATRIX + row),
         };
         let (slow, along) = if fast == Fast::K { (own, k) } else { (k, own) };
@@ -148,15 +156,15 @@ impl<'a> Lowering<'a> {
             self.b.origin(&buffer.note, &format!("matrices of {} in the slot", letter(fetch.side)));
             let address = base.address.in_slot(&mut self.b, &read);
             let (rows, blocks) = self.matrix_blocks(fetch.side, depth)?;
-            let (side, ahead, note) = (fetch.side, fetch.ahead, fetch_note.clone());
-            operands.push(Matrices { side, buffer, rows, blocks, address, ahead, depth, note });
+            let (side, ahead, note, row) = (fetch.side, fetch.ahead, fetch_note.clone(), self.matrix_row(fetch.side));
+            operands.push(Matrices { side, buffer, rows, blocks, address, ahead, depth, row, note });
         }
         operands.sort_by_key(|of| index(of.side));
         let [a, b] = operands.as_slice() else { return Err(broken("a multiply needs matrices of A and of B")) };
         for of in [a, b].into_iter().filter(|of| of.ahead > 0) {
             self.load_matrices(of, steps.start)?;
         }
-        let parts = (depth / MATRIX) as usize;
+        let parts = (depth / a.row) as usize;
         for step in steps.clone().step_by(depth as usize) {
             for of in [a, b] {
                 let read = step + of.ahead;
@@ -166,7 +174,8 @@ impl<'a> Lowering<'a> {
             }
             self.b.origin_at(Site::TensorCoreProduct, note, &format!("multiply, steps {step} to {}", step + depth - 1));
             let (of_a, of_b) = (self.matrix_set(a, step), self.matrix_set(b, step));
-            let (map, factor) = (&self.program.accumulators[acc].map, self.program.element(Side::A));
+            let map = &self.program.accumulators[acc].map;
+            let factors = [Side::A, Side::B].map(|side| self.program.element(side));
             let (rows, columns) = map.pieces();
             let held = (SUMS / self.types.per_register()) as usize;
             for (tile, sums) in self.acc[acc].clone().chunks(held).enumerate() {
@@ -175,7 +184,7 @@ impl<'a> Lowering<'a> {
                 let (row, column) = piece.ok_or_else(|| broken("a product is outside its own map"))?;
                 let a = of_a[2 * parts * row..][..2 * parts].to_vec();
                 let b = of_b[parts * column..][..parts].to_vec();
-                self.b.push(KernelOp::WarpProduct { acc: sums.to_vec(), a, b, factor });
+                self.b.push(KernelOp::WarpProduct { acc: sums.to_vec(), a, b, factors });
             }
         }
         Ok(())
@@ -205,6 +214,10 @@ impl<'a> Lowering<'a> {
             let address = Address { base: self.b.set_reg(base), offset: i64::from(offset) };
             let transposed = fast == Fast::Mn;
             self.b.push(KernelOp::LoadMatrices { dst: dst.to_vec(), address, transposed, guard: None });
+        }
+        if self.program.element(side).is_rounded() {
+            self.b.origin(&of.note, &format!("{}, rounded to tf32", letter(side)));
+            set.iter().for_each(|reg| self.b.math(Math::Tf32, *reg, vec![Value::Reg(*reg)]));
         }
         Ok(())
     }

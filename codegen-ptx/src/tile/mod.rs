@@ -50,8 +50,8 @@ pub use role::{Role, Turn};
 pub use scheduler::{Division, Scheduler};
 pub use stage::{Arrival, Lent, Lines, Stage, StagePlace};
 pub use statement::{
-    Fetch, Hold, Index, Instruction, MATRIX, MMA, Mover, Multiply, Op, ReadC, Source, Span, Stager, Statement,
-    TMA_BYTES, WGMMA_DEPTH_BYTES, WGMMA_ROWS, Writer, walk,
+    Fetch, Hold, Index, Instruction, MATRIX, MATRIX_BYTES, MMA, Mover, Multiply, Op, ReadC, Source, Span, Stager,
+    Statement, TMA_BYTES, WGMMA_DEPTH_BYTES, WGMMA_ROWS, Writer, walk,
 };
 
 /// The origin of a line, as the text after its `;`: the clause of a schedule, or anything else.

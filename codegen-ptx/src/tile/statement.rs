@@ -258,7 +258,7 @@ pub enum Instruction {
         /// The order.
         order: FmaOrder,
     },
-    /// `mma`: a warp multiplies 16 rows and 8 columns, 8 or 16 of k at once.
+    /// `mma`: a warp multiplies 16 rows and 8 columns, 32 or 16 bytes of k at once.
     Mma {
         /// The extent along k.
         depth: u32,
@@ -276,8 +276,10 @@ pub enum Instruction {
 /// Rows, columns and the largest k of an `mma` of 16-bit elements (PTX ISA, "Matrix fragments for mma.m16n8k16").
 pub const MMA: Extent3 = Extent3 { m: 16, n: 8, k: 16 };
 
-/// Rows and columns of the matrices that `ldmatrix` and `stmatrix` move.
+/// Rows of the matrices that `ldmatrix` and `stmatrix` move, and columns of those of 16-bit elements.
 pub const MATRIX: u32 = 8;
+/// Bytes of such a row.
+pub const MATRIX_BYTES: u32 = 16;
 
 /// Rows of a `wgmma`, and bytes of k (PTX ISA, "wgmma.mma_async", matrix shapes).
 pub const WGMMA_ROWS: u32 = 64;

@@ -19,8 +19,8 @@ macro_rules! of_warps {
 #[test]
 fn matrices_and_products_of_warps_have_their_shape() {
     of_warps!("3 matrices at once", Op::LoadMatrices { dst, .. } => dst.truncate(3));
-    of_warps!("another shape than m16n8k16", Op::WarpProduct { a, .. } => a.truncate(3));
-    of_warps!("a product of F32", Op::WarpProduct { factor, .. } => *factor = DType::F32);
+    of_warps!("another shape than 16 x 8", Op::WarpProduct { a, .. } => a.truncate(3));
+    of_warps!("a product of [F32, F32]", Op::WarpProduct { factors, .. } => *factors = [DType::F32; 2]);
     of_warps!("a misaligned shared access of 16 bytes", Op::LoadMatrices { address, .. } => address.offset += 4);
 }
 
@@ -39,8 +39,8 @@ fn matrices_that_warps_write_have_their_shape() {
     of_output!("3 matrices at once", Op::StoreMatrices { src, .. } => src.truncate(3));
     of_output!("a misaligned shared access of 16 bytes", Op::StoreMatrices { address, .. } => address.offset += 4);
     of_output!("a shared access up to byte", Op::StoreMatrices { address, .. } => address.offset += 1 << 20);
-    of_output!("is Pred, not Pair", Op::StoreMatrices { src, .. } => src[0] = Reg { family: ptx_gemm_codegen::kernel::Family(0), index: 0 });
-    of_output!("ConvertPair(F32) of Pair", Op::Math { op: Math::ConvertPair(to), .. } => *to = Type::F32);
+    of_output!("is Pred, not Word", Op::StoreMatrices { src, .. } => src[0] = Reg { family: ptx_gemm_codegen::kernel::Family(0), index: 0 });
+    of_output!("ConvertPair(F32) of Word", Op::Math { op: Math::ConvertPair(to), .. } => *to = Type::F32);
     of_output!("operands", Op::Math { op: Math::ConvertPair(_), args, .. } => args.truncate(1));
     of_output!("a conversion of a constant", Op::Math { op: Math::ConvertPair(_), args, .. } => args[0] = Value::Const(1.0));
 }
@@ -167,9 +167,9 @@ fn shapes_of_products() {
     );
     refused(
         GROUP,
-        "a product of F32 over 16 of k",
+        "a product of [F32, F32] over 16 of k",
         product(|op| {
-            edit!(op, Op::GroupProduct { shape, .. } => shape.factor = DType::F32);
+            edit!(op, Op::GroupProduct { shape, .. } => shape.factors = [DType::F32; 2]);
         }),
     );
     for at in 0..3 {

@@ -1,5 +1,6 @@
 //! The clauses with every default that no rule decides.
 
+use crate::atoms::Multiply;
 use crate::clause::{
     Atom, BatchKind, Clause, Emulation, Expectation, Fetch, LayoutClause, PackClause, PrefetchClause, Roles,
     SharedClause, Skew, SpecializeClause, Spills, SplitKClause, StagedOrder, TileClause, TypesClause, VectorClause,
@@ -130,7 +131,8 @@ impl<'s> Settings<'s> {
 
     /// The defaults of clauses about operands that tensor cores read from shared memory.
     ///
-    /// Operands keep their order in global memory. A warp reads 16 bytes of eight rows at once; a swizzle as wide as a
+    /// Operands keep their order in global memory, except that elements of other than 16 bits, which no instruction
+    /// transposes, are contiguous along k. A warp reads 16 bytes of eight rows at once; a swizzle as wide as a
     /// row, or a pad of 16 bytes, puts them into different banks. Warp groups read through descriptors. They need the
     /// widest swizzle that divides the rows (for B, the rows of one instruction), and TMA, so operands that TMA cannot
     /// address are packed first. If one instruction reads whole rows of B and only 32 bytes divide them, the last panel
@@ -156,9 +158,12 @@ impl<'s> Settings<'s> {
             };
             StagedOrder { fast, skew }
         };
-        let layouts = &self.problem.layouts;
-        let a = staged(self.factor(Side::A), layouts.fast(Side::A), tile.m);
-        let b = staged(self.factor(Side::B), layouts.fast(Side::B), columns.unwrap_or(tile.n));
+        let fast = |side| match self.reads_any_order(side) {
+            true => self.problem.layouts.fast(side),
+            false => Fast::K,
+        };
+        let a = staged(self.factor(Side::A), fast(Side::A), tile.m);
+        let b = staged(self.factor(Side::B), fast(Side::B), columns.unwrap_or(tile.n));
         let given = match self.get(Key::Shared) {
             Some(Clause::Shared(SharedClause::Orders { a, b })) => (*a, *b),
             Some(_) => return,
@@ -241,6 +246,12 @@ impl<'s> Settings<'s> {
     /// The type of an operand's multiplied elements; with `emulate`, the type of its planes.
     pub fn factor(&self, side: Side) -> DType {
         self.emulation.map_or(self.problem.types.of(side.operand()), Emulation::factor)
+    }
+
+    /// Whether the instruction reads tiles of an operand in either order, not along k alone.
+    pub fn reads_any_order(&self, side: Side) -> bool {
+        let unit = self.atom.tensor().map(|(unit, _)| unit);
+        unit.is_none_or(|unit| Multiply::of(unit, self.factor(side)).all(Multiply::reads_any_order))
     }
 
     /// Sets of accumulators.

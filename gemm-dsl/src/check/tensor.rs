@@ -130,6 +130,7 @@ fn from_rows(settings: &Settings, findings: &mut Findings) {
     let Some((a, b)) = settings.shared else {
         return nothing_staged(settings, findings);
     };
+    along_k(settings, findings);
     let Some(tile) = settings.tile else { return };
     let [of_a, of_b] = [Side::A, Side::B].map(|side| settings.factor(side));
     for (name, order, extent, dtype) in [("A", a, tile.m, of_a), ("B", b, tile.n, of_b)] {
@@ -146,6 +147,21 @@ fn from_rows(settings: &Settings, findings: &mut Findings) {
                 .remove("shared", "leave shared out: rows are then shifted by 16 B, or swizzled");
         }
     }
+}
+
+/// Tensor cores transpose tiles of 16-bit elements alone; others must be contiguous along k. True if they are.
+fn along_k(settings: &Settings, findings: &mut Findings) -> bool {
+    let Some((a, b)) = settings.shared else { return true };
+    let across = |(side, order): &(Side, StagedOrder)| order.fast == Fast::Mn && !settings.reads_any_order(*side);
+    let Some((side, _)) = [(Side::A, a), (Side::B, b)].into_iter().find(across) else { return true };
+    let (atom, dtype) = (settings.text(Key::Atom, ""), settings.factor(side));
+    let (name, along) = if side == Side::A { ("A", "m") } else { ("B", "n") };
+    let message = format!("{atom} reads {dtype} along k, and {name}'s tile is contiguous along {along}");
+    findings
+        .error("atom-order", Key::Shared, &[Key::Atom, Key::Types], message)
+        .remove("shared", "leave shared out: tiles are then contiguous along k")
+        .set("shared(a = mk, b = nk)", "shared(a = mk, b = nk) are contiguous along k");
+    false
 }
 
 fn nothing_staged(settings: &Settings, findings: &mut Findings) {
@@ -173,6 +189,9 @@ fn from_shared(settings: &Settings, columns: Option<u32>, whole_depth: bool, fin
     let Some((a, b)) = settings.shared else {
         return nothing_staged(settings, findings);
     };
+    if !along_k(settings, findings) {
+        return;
+    }
     // The rows are meaningless for a shape that does not exist, or for a wrong depth.
     let Some(bytes) = columns.filter(|_| whole_depth).map(|columns| columns * settings.factor(Side::B).bytes()) else {
         return;

@@ -178,6 +178,8 @@ fn boxes(
 ) -> TensorMapArgs {
     let element = match map.dtype {
         DType::F64 => TensorElement::F64,
+        // TMA rounds what tensor cores read. Results keep their bits.
+        DType::Tf32 if matches!(map.operand, Operand::A | Operand::B) => TensorElement::Tf32,
         DType::F32 | DType::Tf32 => TensorElement::F32,
         DType::I32 => TensorElement::I32,
         DType::F16 => TensorElement::F16,

@@ -147,7 +147,7 @@ impl Structure<'_> {
                 self.typed(*pred, Type::Pred)?;
                 self.known(*dst)?;
                 let ty = self.kernel.ty(*dst);
-                rule(!ty.is_narrow() || ty == Type::Pair, || format!("a selection of {ty:?}"))?;
+                rule(!ty.is_narrow() || ty == Type::Word, || format!("a selection of {ty:?}"))?;
                 [yes, no].into_iter().try_for_each(|value| self.value(value, ty))?;
                 self.define_data(*dst).map(drop)
             }
@@ -156,34 +156,42 @@ impl Structure<'_> {
                 self.guard(guard)?;
                 rule(matches!(dst.len(), 1 | 2 | 4), || format!("{} matrices at once", dst.len()))?;
                 self.typed(address.base, Type::U32)?;
-                dst.iter().try_for_each(|reg| self.define(*reg, Type::Pair))
+                dst.iter().try_for_each(|reg| self.define(*reg, Type::Word))
             }
             Op::StoreMatrices { src, address, .. } => {
                 rule(matches!(src.len(), 1 | 2 | 4), || format!("{} matrices at once", src.len()))?;
                 self.typed(address.base, Type::U32)?;
-                src.iter().try_for_each(|reg| self.typed(*reg, Type::Pair))
+                src.iter().try_for_each(|reg| self.typed(*reg, Type::Word))
             }
-            Op::WarpProduct { acc, a, b, factor } => {
-                let mut rows = Multiply::of(Unit::Warp, *factor).filter(|row| row.works).peekable();
-                rule(rows.peek().is_some(), || format!("a product of {factor:?}"))?;
-                let held = 4 / self.sums(acc, Unit::Warp, *factor)?;
+            Op::WarpProduct { acc, a, b, factors } => {
+                let mut rows = Multiply::of_unit(Unit::Warp)
+                    .filter(|row| row.works && row.takes(factors[0], factors[1]))
+                    .peekable();
+                rule(rows.peek().is_some(), || format!("a product of {factors:?}"))?;
+                let held = 4 / self.sums(acc, Unit::Warp, *factors)?;
                 // Each of 32 threads holds its share of A and of B in registers of 32 bits.
-                let registers = |extent: u32| (extent * factor.element().bits / (32 * WARP)) as usize;
+                let registers = |extent: u32| (extent * factors[0].element().bits / (32 * WARP)) as usize;
                 let shape =
                     rows.any(|row| (a.len(), b.len()) == (registers(row.rows * row.depth), registers(8 * row.depth)));
                 rule(acc.len() == held && shape, || {
-                    "registers of another shape than m16n8k16 and m16n8k8".to_string()
+                    "registers of another shape than 16 x 8 products have".to_string()
                 })?;
-                a.iter().chain(b).try_for_each(|reg| self.typed(*reg, Type::Pair))?;
+                a.iter().chain(b).try_for_each(|reg| self.typed(*reg, Type::Word))?;
                 acc.iter().try_for_each(|reg| self.define_data(*reg).map(drop))
             }
             Op::GroupProduct { acc, a, b, add, shape } => {
                 [a, b].into_iter().try_for_each(|reg| self.typed(*reg, Type::U64))?;
                 self.typed(*add, Type::Pred)?;
                 // PTX ISA, "wgmma.mma_async": each of the 128 threads holds this part of 64 rows.
-                let per_register = self.sums(acc, Unit::WarpGroup, shape.factor)? as u32;
-                let row = Multiply::of(Unit::WarpGroup, shape.factor).find(|row| row.works && row.depth == shape.depth);
-                rule(row.is_some(), || format!("a product of {:?} over {} of k", shape.factor, shape.depth))?;
+                let per_register = self.sums(acc, Unit::WarpGroup, shape.factors)? as u32;
+                let [of_a, of_b] = shape.factors;
+                let row = Multiply::of_unit(Unit::WarpGroup)
+                    .find(|row| row.works && row.takes(of_a, of_b) && row.depth == shape.depth);
+                rule(row.is_some(), || format!("a product of {:?} over {} of k", shape.factors, shape.depth))?;
+                let turned = shape.transposed.contains(&true);
+                rule(!turned || row.is_some_and(Multiply::reads_any_order), || {
+                    format!("a product of {:?} reads tiles along k alone", shape.factors)
+                })?;
                 let columns = row.is_some_and(|row| row.columns.has(shape.columns));
                 let held = acc.len() as u32 == shape.columns / 2 / per_register && columns;
                 rule(held, || format!("{} accumulators of a product with {} columns", acc.len(), shape.columns))?;
@@ -215,19 +223,21 @@ impl Structure<'_> {
     fn math(&mut self, op: Math, dst: Reg, args: &[Value]) -> Check {
         let takes = match op {
             Math::Mov | Math::Neg | Math::Abs | Math::Convert | Math::First | Math::Second => 1,
-            Math::Exp2 | Math::Exp2OrZero | Math::Reciprocal => 1,
+            Math::Exp2 | Math::Exp2OrZero | Math::Reciprocal | Math::Byte(_) | Math::Tf32 => 1,
             Math::Add | Math::Sub | Math::Mul | Math::Div | Math::Min | Math::Max | Math::CopySign => 2,
             Math::Pair | Math::ConvertPair(_) => 2,
             Math::Fma => 3,
+            Math::Four => 4,
         };
         rule(args.len() == takes, || format!("{op:?} with {} operands", args.len()))?;
         self.known(dst)?;
         let ty = self.kernel.ty(dst);
         let legal = match op {
             Math::Mov => true,
-            Math::Convert => ty != Type::Pair,
-            Math::Pair => ty == Type::Pair,
-            Math::ConvertPair(to) => ty == Type::Pair && matches!(to, Type::F16 | Type::Bf16),
+            Math::Convert => ty != Type::Word,
+            Math::Pair | Math::Four | Math::Tf32 => ty == Type::Word,
+            Math::Byte(index) => ty.is_byte() && index < 4,
+            Math::ConvertPair(to) => ty == Type::Word && matches!(to, Type::F16 | Type::Bf16),
             Math::First | Math::Second => matches!(ty, Type::F16 | Type::Bf16),
             Math::Exp2 | Math::Exp2OrZero | Math::Reciprocal | Math::CopySign => ty == Type::F32,
             _ => !ty.is_narrow(),
@@ -235,19 +245,37 @@ impl Structure<'_> {
         rule(legal, || format!("{op:?} of {ty:?}"))?;
         for arg in args {
             match (op, arg) {
-                (Math::Convert | Math::ConvertPair(_) | Math::Pair | Math::First | Math::Second, Value::Const(_)) => {
+                (
+                    Math::Convert
+                    | Math::ConvertPair(_)
+                    | Math::Pair
+                    | Math::First
+                    | Math::Second
+                    | Math::Four
+                    | Math::Byte(_)
+                    | Math::Tf32,
+                    Value::Const(_),
+                ) => {
                     return Err(broken("a conversion of a constant".into()));
                 }
                 (Math::Convert, Value::Reg(reg)) => {
                     let from = self.data(*reg)?;
-                    rule(from != Type::Pair, || "a conversion of a pair".into())?;
+                    rule(from != Type::Word, || "a conversion of a word".into())?;
+                    let integers = [from, ty].map(|of| of.is_byte() || of == Type::S32);
+                    rule(integers[0] == integers[1], || format!("a conversion of {from:?} to {ty:?}"))?;
                 }
                 (Math::Pair, Value::Reg(reg)) => {
                     let from = self.data(*reg)?;
                     rule(matches!(from, Type::F16 | Type::Bf16), || format!("a pair of {from:?}"))?;
                 }
                 (Math::ConvertPair(_), Value::Reg(reg)) => self.typed(*reg, Type::F32)?,
-                (Math::First | Math::Second, Value::Reg(reg)) => self.typed(*reg, Type::Pair)?,
+                (Math::Four, Value::Reg(reg)) => {
+                    let from = self.data(*reg)?;
+                    rule(from.is_byte(), || format!("four of {from:?}"))?;
+                }
+                (Math::First | Math::Second | Math::Byte(_) | Math::Tf32, Value::Reg(reg)) => {
+                    self.typed(*reg, Type::Word)?
+                }
                 _ => self.value(arg, ty)?,
             }
         }
@@ -365,13 +393,19 @@ impl Structure<'_> {
         if right && self.defined[self.numbering.of(reg)] { Ok(()) } else { self.not_as(reg, ty) }
     }
 
-    /// The accumulators in each register of a product: one in f32, two in f16.
-    fn sums(&self, acc: &[Reg], unit: Unit, factor: DType) -> Result<usize, Violation> {
-        let narrow = Multiply::of(unit, factor).any(|row| row.sums.iter().any(|sums| sums.element().bits < 32));
-        let pairs = narrow && acc.first().is_some_and(|reg| self.kernel.ty(*reg) == Type::Pair);
-        let ty = if pairs { Type::Pair } else { Type::F32 };
+    /// The accumulators in each register of a product: one of 32 bits, or two of 16.
+    fn sums(&self, acc: &[Reg], unit: Unit, [a, b]: [DType; 2]) -> Result<usize, Violation> {
+        let sums = Multiply::of_unit(unit).filter(|row| row.takes(a, b)).flat_map(|row| row.sums);
+        let held = |sums: &DType| match sums.element() {
+            narrow if narrow.bits < 32 => Type::Word,
+            of if of.dtype.is_integer() => Type::S32,
+            _ => Type::F32,
+        };
+        let types: Vec<Type> = sums.map(held).collect();
+        let own = acc.first().map(|reg| self.kernel.ty(*reg)).filter(|own| types.contains(own));
+        let ty = own.or(types.first().copied()).unwrap_or(Type::F32);
         acc.iter().try_for_each(|reg| self.typed(*reg, ty))?;
-        Ok(if pairs { 2 } else { 1 })
+        Ok(if ty == Type::Word { 2 } else { 1 })
     }
 
     #[cold]

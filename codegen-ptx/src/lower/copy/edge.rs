@@ -90,8 +90,9 @@ impl Lowering<'_> {
                 let offset = offset + i64::from(e as u32 * bytes);
                 self.b.load_global(vec![*dst], &pointer, offset, guard, (access, Locality::Unknown));
             }
-            for (pair, elements) in copies.chunk(i).iter().zip(copies.single.chunks(2)) {
-                self.b.math(Math::Pair, *pair, elements.iter().map(|reg| Value::Reg(*reg)).collect());
+            let together = if copies.per_register == 2 { Math::Pair } else { Math::Four };
+            for (word, elements) in copies.chunk(i).iter().zip(copies.single.chunks(copies.per_register as usize)) {
+                self.b.math(together, *word, elements.iter().map(|reg| Value::Reg(*reg)).collect());
             }
         }
         Ok(())

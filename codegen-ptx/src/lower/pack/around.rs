@@ -28,7 +28,7 @@ impl Packing<'_> {
     /// matrix, otherwise by elements.
     pub(super) fn copy_around(&mut self, vectors: &Vectors, tile: &Tile) -> Lowered<()> {
         let (pack, note) = (self.pack, &self.pack.note);
-        let words = self.b.family("w", Type::Pair, "pairs of elements");
+        let words = self.b.family("w", Type::Word, "pairs of elements");
         self.b.origin_at(
             Site::AroundPath,
             note,

@@ -1,12 +1,12 @@
 //! The problem of a module: compatible types, and an epilogue in them. The rules are those of the language.
 
 use ptx_gemm_dsl::Schedule;
-use ptx_gemm_dsl::atoms::Unit;
+use ptx_gemm_dsl::atoms::{Multiply, Unit};
 use ptx_gemm_dsl::clause::{Clause, TypesClause};
 use ptx_gemm_dsl::types::{DType, Types};
 
 use super::{Check, broken, rule};
-use crate::tile::{Instruction, MMA, Module, Op, Program};
+use crate::tile::{Instruction, Module, Op, Program};
 use crate::violation::Site;
 
 pub(super) fn check(module: &Module) -> Check {
@@ -19,7 +19,9 @@ pub(super) fn check(module: &Module) -> Check {
     let epilogue = Clause::Epilogue(module.problem.epilogue.clone());
     let schedule = Schedule::new().types_of(types).clause(epilogue.clone());
     let schedule = match module.entries.iter().any(by_matrices) {
-        true => schedule.clause(Clause::Atom(Unit::Warp.atom((MMA.m, MMA.n, MMA.k)))),
+        true => {
+            Multiply::of(Unit::Warp, a).next().map_or(schedule.clone(), |row| schedule.clause(Clause::Atom(row.atom())))
+        }
         false => schedule,
     };
     let Err(said) = schedule.problem() else { return Ok(()) };

@@ -3,7 +3,7 @@
 use ptx_gemm_dsl::atoms::{Multiply, Unit};
 use ptx_gemm_dsl::target::{MAX_ACCESS_BYTES, Target, WARP_GROUP};
 use ptx_gemm_dsl::terms::{Fast, Reads, Side, Swizzle, Tail};
-use ptx_gemm_dsl::types::Layout;
+use ptx_gemm_dsl::types::{DType, Layout};
 
 use super::limits::{MAX_PRODUCTS, vector};
 use super::trace::Node;
@@ -137,17 +137,26 @@ fn multiplies(program: &Program, unit: Unit, site: Site) -> Check {
     let types = program.problem.types;
     let [a, b] = [Side::A, Side::B].map(|side| program.element(side));
     let known = Multiply::of_unit(unit).any(|row| row.works && row.takes(a, b) && row.sums.contains(&types.acc));
-    rule(known, site, || {
-        format!("it multiplies f16 or bf16 and adds in f32, or f16 in f16, not {a} by {b} in {}", types.acc)
-    })
+    let listed = || {
+        let rows = Multiply::of_unit(unit).filter(|row| row.works);
+        let names = |all: &[DType]| all.iter().map(|dtype| dtype.name()).collect::<Vec<_>>().join(" or ");
+        let mut texts: Vec<String> = rows.map(|row| format!("{} in {}", names(row.factors), names(row.sums))).collect();
+        texts.dedup();
+        texts.join(", ")
+    };
+    rule(known, site, || format!("`{}` multiplies and adds {}, not {a} by {b} in {}", unit.name(), listed(), types.acc))
 }
 
 /// The rules of `mma` (PTX ISA, "Matrix multiply-accumulate operation using mma"): its target, and the layout of its
 /// results.
 fn warp(program: &Program, map: &Map, depth: u32, site: Site) -> Check {
     let at = || site.clone();
-    let row = Multiply::of(Unit::Warp, program.element(Side::A)).find(|row| row.depth == depth);
-    rule(row.is_some(), at(), || format!("`mma` multiplies 8 or 16 steps at once, not {depth}"))?;
+    let rows = || Multiply::of(Unit::Warp, program.element(Side::A)).filter(|row| row.works);
+    let row = rows().find(|row| row.depth == depth);
+    rule(row.is_some(), at(), || {
+        let depths: Vec<String> = rows().map(|row| row.depth.to_string()).collect();
+        format!("`mma` multiplies {} steps at once, not {depth}", depths.join(" or "))
+    })?;
     let least = row.map_or(0, |row| row.least.capability);
     rule(program.target.capability >= least, at(), || format!("`mma` needs sm_{least}, not {}", program.target))?;
     let atom = Map::m16n8();
@@ -168,6 +177,7 @@ fn matrices(program: &Program, fetch: &Fetch, depth: u32, (start, steps): (u32, 
     rule(buffer.panels() == 1, at(), || {
         format!("a warp reads whole rows, and those of {} are cut into {}", buffer.name, buffer.panels())
     })?;
+    along_k(program, fetch.side, buffer, at())?;
     let bytes = buffer.pitch.saturating_mul(element);
     rule(bytes.is_multiple_of(MAX_ACCESS_BYTES), at(), || {
         format!("the rows of {} are {bytes} B apart, which is not a multiple of {MAX_ACCESS_BYTES}", buffer.name)
@@ -178,6 +188,15 @@ fn matrices(program: &Program, fetch: &Fetch, depth: u32, (start, steps): (u32, 
     rule(fetch.ahead == 0 || (fetch.ahead == depth && steps > depth), at(), || match steps > depth {
         true => format!("matrices are read 0 or {depth} steps ahead, not {}", fetch.ahead),
         false => format!("matrices of the only product of {steps} steps are read 0 steps ahead, not {}", fetch.ahead),
+    })
+}
+
+/// Matrices of 16-bit elements are transposed on the way; others are contiguous along k.
+fn along_k(program: &Program, side: Side, buffer: &Buffer, site: Site) -> Check {
+    let dtype = program.element(side);
+    let any = Multiply::of_unit(Unit::Warp).filter(|row| row.factors.contains(&dtype)).all(Multiply::reads_any_order);
+    rule(any || buffer.fast == Fast::K, site, || {
+        format!("tensor cores read {dtype} along k, and {} is contiguous along the other dimension", buffer.name)
     })
 }
 
@@ -261,6 +280,7 @@ fn described_fetch(program: &Program, fetch: &Fetch, columns: u32, (start, steps
             buffer.pitch * element
         )
     })?;
+    along_k(program, fetch.side, buffer, at())?;
     let by_tma = program.statements().iter().all(|statement| match &statement.op {
         Op::Copy { buffer, by, .. } => *buffer != index || matches!(by, Mover::Tma { .. }),
         _ => true,
