@@ -111,8 +111,8 @@ const fn group(factors: &'static [DType], depth: u32, step: u32, sums: &'static 
 pub static MULTIPLIES: [Multiply; 16] = {
     [
         warp(&[DType::F64], (8, 8, 4), &[DType::F64], Target::SM_80),
-        warp(&[DType::Tf32], (16, 8, 8), &[DType::F32], Target::SM_80),
-        warp(&[DType::Tf32], (16, 8, 4), &[DType::F32], Target::SM_80),
+        Multiply { works: true, ..warp(&[DType::Tf32], (16, 8, 8), &[DType::F32], Target::SM_80) },
+        Multiply { works: true, ..warp(&[DType::Tf32], (16, 8, 4), &[DType::F32], Target::SM_80) },
         Multiply { works: true, ..warp(&[DType::F16], (16, 8, 16), &[DType::F32, DType::F16], Target::SM_80) },
         Multiply { works: true, ..warp(&[DType::F16], (16, 8, 8), &[DType::F32, DType::F16], Target::SM_75) },
         Multiply { works: true, ..warp(&[DType::Bf16], (16, 8, 16), &[DType::F32], Target::SM_80) },
@@ -133,7 +133,7 @@ pub static MULTIPLIES: [Multiply; 16] = {
             mixed: true,
             ..warp(&[DType::I8, DType::U8], (16, 8, 16), &[DType::I32], Target::SM_80)
         },
-        group(&[DType::Tf32], 8, 8, &[DType::F32]),
+        Multiply { works: true, ..group(&[DType::Tf32], 8, 8, &[DType::F32]) },
         Multiply { works: true, ..group(&[DType::F16], 16, 8, &[DType::F32, DType::F16]) },
         Multiply { works: true, ..group(&[DType::Bf16], 16, 8, &[DType::F32]) },
         Multiply { mixed: true, ..group(&[DType::E4m3, DType::E5m2], 32, 8, &[DType::F32, DType::F16]) },

@@ -114,7 +114,6 @@ pub const ELEMENTS: [Element; DType::COUNT] = {
         Element { accumulates: true, ..row(DType::F32, "f32", "IEEE binary32", 32, float(24, 8), DType::F32) },
         Element {
             elsewhere: Some(DType::F32),
-            works: false,
             ..row(DType::Tf32, "tf32", "f32 with 10 bits of mantissa, in 32 bits", 32, float(11, 8), DType::F32)
         },
         Element { accumulates: true, ..row(DType::F16, "f16", "IEEE binary16", 16, float(11, 5), DType::F32) },
