@@ -127,17 +127,19 @@ pub static MULTIPLIES: [Multiply; 16] = {
         },
         Multiply {
             mixed: true,
+            works: true,
             ..warp(&[DType::I8, DType::U8], (16, 8, 32), &[DType::I32], Target::SM_80)
         },
         Multiply {
             mixed: true,
+            works: true,
             ..warp(&[DType::I8, DType::U8], (16, 8, 16), &[DType::I32], Target::SM_80)
         },
         Multiply { works: true, ..group(&[DType::Tf32], 8, 8, &[DType::F32]) },
         Multiply { works: true, ..group(&[DType::F16], 16, 8, &[DType::F32, DType::F16]) },
         Multiply { works: true, ..group(&[DType::Bf16], 16, 8, &[DType::F32]) },
         Multiply { mixed: true, ..group(&[DType::E4m3, DType::E5m2], 32, 8, &[DType::F32, DType::F16]) },
-        Multiply { mixed: true, ..group(&[DType::I8, DType::U8], 32, 16, &[DType::I32]) },
+        Multiply { mixed: true, works: true, ..group(&[DType::I8, DType::U8], 32, 16, &[DType::I32]) },
     ]
 };
 

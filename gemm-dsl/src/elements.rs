@@ -128,11 +128,8 @@ pub const ELEMENTS: [Element; DType::COUNT] = {
             works: false,
             ..row(DType::E5m2, "e5m2", "8-bit float with 5 bits of exponent", 8, float(3, 5), DType::F32)
         },
-        Element { works: false, ..row(DType::I8, "i8", "signed integer", 8, signed, DType::I32) },
-        Element {
-            works: false,
-            ..row(DType::U8, "u8", "unsigned integer", 8, Class::Integer { signed: false }, DType::I32)
-        },
+        row(DType::I8, "i8", "signed integer", 8, signed, DType::I32),
+        row(DType::U8, "u8", "unsigned integer", 8, Class::Integer { signed: false }, DType::I32),
         Element { accumulates: true, ..row(DType::I32, "i32", "signed integer", 32, signed, DType::I32) },
     ]
 };

@@ -156,9 +156,9 @@ pub fn diagnose(text: &str, target: Option<Target>) -> Diagnostics {
 /// assert!(repaired.is_legal());
 ///
 /// // The type is what is computed.
-/// let text = "types(i8); tile(64, 64, 8); thread(8, 8);";
+/// let text = "types(i8, acc = f32); tile(64, 64, 8); thread(8, 8);";
 /// assert_eq!(repair(text, None, Scope::Method).text, text);
-/// assert_eq!(repair(text, None, Scope::All).text, "types(i32); tile(64, 64, 8); thread(8, 8);");
+/// assert_eq!(repair(text, None, Scope::All).text, "types(i8, acc = i32); tile(64, 64, 8); thread(8, 8);");
 /// ```
 pub fn repair(text: &str, target: Option<Target>, scope: Scope) -> Repair {
     let shown = diagnose(text, target);

@@ -78,7 +78,7 @@ fn staging() -> impl Strategy<Value = (Option<usize>, Vec<Option<String>>)> {
     prop_oneof![4 => staged, 1 => direct]
 }
 
-const TYPES: [&str; 13] = [
+const TYPES: [&str; 15] = [
     "bf16",
     "f16",
     "a = bf16, b = bf16, d = f32",
@@ -92,6 +92,8 @@ const TYPES: [&str; 13] = [
     "a = f32, b = f32, acc = f64, d = f32",
     "a = f64, b = f32, acc = f64, d = f64",
     "a = f32, b = f32, acc = f64, c = f32, d = f64",
+    "i8",
+    "a = u8, b = i8, c = i32, d = u8",
 ];
 
 const INTEGER_EPILOGUES: [&str; 3] =
@@ -119,11 +121,8 @@ fn problem() -> impl Strategy<Value = Vec<Option<String>>> {
     let batch = of(&["batch(strided)", "batch(grouped)"]).prop_map(str::to_string);
     (maybe(42, of(&TYPES)), maybe(60, 0..EPILOGUES.len()), maybe(60, layouts), maybe(15, batch)).prop_map(
         |(types, epilogue, layouts, batch)| {
-            let integer = types.is_some_and(|types| types.contains("i32"));
-            let epilogue = epilogue.map(|i| match integer {
-                true => INTEGER_EPILOGUES[i % INTEGER_EPILOGUES.len()],
-                false => EPILOGUES[i],
-            });
+            let integer = types.is_some_and(is_integer);
+            let epilogue = epilogue.map(|index| epilogue_of(index, integer));
             let (types, epilogue) = (
                 types.map(|types| format!("types({types})")),
                 epilogue.map(|epilogue| format!("epilogue({epilogue})")),
@@ -208,11 +207,12 @@ fn boxed() -> impl Strategy<Value = Boxed> {
 /// The clauses of a tile of this depth that TMA copies, with the operands' order in memory or in their packed copies.
 fn by_tma(boxed: Boxed, [m, n]: [usize; 2], problem: &[Option<String>]) -> Vec<Option<String>> {
     let says = |text: &str| problem.iter().flatten().any(|clause| clause.contains(text));
-    let element = |name: &str| match ["f64", "f16", "bf16"]
+    let element = |name: &str| match ["i8", "u8", "f64", "f16", "bf16"]
         .map(|ty| says(&format!("types({ty}")) || says(&format!("{name} = {ty},")) && says("types(a"))
     {
-        [true, ..] => 8,
-        [_, false, false] => 4,
+        [true, ..] | [_, true, ..] => 1,
+        [_, _, true, ..] => 8,
+        [.., false, false] => 4,
         _ => 2,
     };
     let skew = |name: &str| match boxed.depth * element(name) {
@@ -305,17 +305,41 @@ fn of_group(schedule: String) -> String {
 const GROUPED: &str = "batch(grouped)";
 
 /// Types that tensor cores multiply.
-const GROUP_TYPES: [&str; 8] = [
+const GROUP_TYPES: [&str; 13] = [
     "bf16",
     "f16",
     "bf16",
     "a = bf16, b = bf16, d = f32",
     "a = f16, b = f16, c = f32, d = f16",
     "bf16",
+    "tf32",
+    "a = tf32, b = tf32, c = f16, d = f32",
+    "a = i8, b = i8, d = i32",
+    "a = u8, b = u8, d = i32",
+    "a = u8, b = i8, d = i32",
     SUMS_IN_F16,
     "a = f16, b = f16, acc = f16, c = bf16, d = f32",
 ];
 const SUMS_IN_F16: &str = "a = f16, b = f16, acc = f16, d = f16";
+
+/// An extent along k of 16-bit elements, as one of as many bytes of these types.
+fn along_k(extent: u32, types: &str) -> u32 {
+    match (types.contains("tf32"), is_integer(types)) {
+        (true, _) => extent / 2,
+        (_, true) => extent * 2,
+        _ => extent,
+    }
+}
+
+/// Whether types are those of integers.
+fn is_integer(types: &str) -> bool {
+    ["i8", "i32"].iter().any(|name| types.contains(name))
+}
+
+/// An epilogue, in integers for integer sums.
+fn epilogue_of(index: usize, integer: bool) -> &'static str {
+    if integer { INTEGER_EPILOGUES[index % INTEGER_EPILOGUES.len()] } else { EPILOGUES[index] }
+}
 
 /// f32 products from planes; the promotion interval is a multiple of the K-tile.
 const EMULATED: [&str; 12] = [
@@ -390,7 +414,7 @@ fn of_warps() -> impl Strategy<Value = String> {
     let problem = (
         of(&GROUP_TYPES),
         maybe(60, layouts),
-        maybe(60, of(&EPILOGUES)),
+        maybe(60, 0..EPILOGUES.len()),
         maybe(15, of(&["batch(strided)", "batch(grouped)"])),
     );
     let steps = (of(&[16, 32, 48, 64]), of(&OF_WARPS), of(&OF_PLANES), maybe(30, of(&["prefetch(0)"])));
@@ -401,13 +425,14 @@ fn of_warps() -> impl Strategy<Value = String> {
             let batch = batch_of(batch, emulated.is_some());
             let copies = emulated.map_or(copies.to_string(), |(emulate, _)| format!("{of_planes}; {emulate}"));
             let types = emulated.map_or(types, |(_, types)| types);
-            let depth = emulated.map_or(depth, |(emulate, _)| dividing(depth, emulate));
+            let depth = along_k(emulated.map_or(depth, |(emulate, _)| dividing(depth, emulate)), types);
+            let k = along_k(k, types);
             let mut clauses = vec![
                 format!("types({types})"),
                 format!("tile({}, {}, {depth}); warp({m}, {n})", m * rows, n * columns),
                 format!("atom(mma(16, 8, {k})); {copies}"),
             ];
-            let epilogue = epilogue.map(|epilogue| format!("epilogue({epilogue})"));
+            let epilogue = epilogue.map(|at| format!("epilogue({})", epilogue_of(at, is_integer(types))));
             let words = [ahead, batch].map(|clause| clause.map(str::to_string));
             clauses.extend(words.into_iter().chain([layouts, epilogue]).flatten());
             clauses.extend(others.into_iter().flatten().filter(|clause| goes(clause, types)));
@@ -455,7 +480,7 @@ fn of_warp_groups() -> impl Strategy<Value = String> {
     let problem = (
         of(&GROUP_TYPES),
         maybe(60, layouts),
-        maybe(60, of(&EPILOGUES)),
+        maybe(60, 0..EPILOGUES.len()),
         maybe(15, of(&["batch(strided)", "batch(grouped)"])),
     );
     // Which divisors of the instructions along m and n are the numbers of warp groups.
@@ -475,7 +500,8 @@ fn of_warp_groups() -> impl Strategy<Value = String> {
             // Two sets of accumulators leave room for fewer columns.
             let (columns, most) = if emulated.is_some() { (columns.min(96), 96) } else { (columns, 256) };
             let n = columns * if columns * parts <= most { parts } else { 1 };
-            let depth = emulated.map_or(depth, |(emulate, _)| dividing(depth, emulate));
+            let depth = along_k(emulated.map_or(depth, |(emulate, _)| dividing(depth, emulate)), types);
+            let orders = orders.filter(|_| along_k(1, types) == 1);
             let pingpong = roles.as_ref().is_some_and(|roles| roles.contains("pingpong"));
             if pingpong {
                 in_turn(&mut others, clusters.is_some());
@@ -494,12 +520,12 @@ fn of_warp_groups() -> impl Strategy<Value = String> {
             let mut clauses = vec![
                 format!("types({types})"),
                 format!("tile({}, {n}, {depth})", 64 * groups),
-                format!("atom(wgmma(64, {columns}, 16))"),
+                format!("atom(wgmma(64, {columns}, {}))", along_k(16, types)),
                 format!("load(tma); stages({stages})"),
             ];
             clauses.extend(by.map(|(m, by_n)| format!("warp({}, {})", 64 * groups / m, n / by_n)));
             clauses.extend(emulated.map(|(emulate, _)| emulate.to_string()));
-            let epilogue = epilogue.map(|epilogue| format!("epilogue({epilogue})"));
+            let epilogue = epilogue.map(|at| format!("epilogue({})", epilogue_of(at, is_integer(types))));
             clauses.extend([roles, orders, pace, layouts, epilogue, batch.map(str::to_string)].into_iter().flatten());
             clauses.extend(others.into_iter().flatten().filter(|clause| goes(clause, types)));
             joined(&clauses)
@@ -512,10 +538,12 @@ fn of_threads() -> impl Strategy<Value = String> {
     let clusters = maybe(20, of(&CLUSTERS));
     (geometry(), staging(), maybe(20, boxed()), producers(), problem(), others(), clusters).prop_map(
         |(([m, n], grid, threads), (mut depth, mut staging), boxed, producers, problem, mut others, clusters)| {
-            let narrow = problem.iter().flatten().any(|clause| clause.contains("f16"));
+            let says = |word: &str| problem.iter().flatten().any(|clause| clause.contains(word));
+            let narrow = says("f16") || says("i8");
             if let (Some(boxed), Some(_)) = (boxed, depth) {
                 // Rows of boxes have whole 16 bytes.
-                let boxed = Boxed { depth: if narrow { boxed.depth.max(8) } else { boxed.depth }, ..boxed };
+                let least = if says("i8") { 16 } else { 8 };
+                let boxed = Boxed { depth: if narrow { boxed.depth.max(least) } else { boxed.depth }, ..boxed };
                 depth = Some(boxed.depth);
                 staging = by_tma(boxed, [m, n], &problem);
                 clustered(&mut others, clusters);

@@ -86,7 +86,7 @@ fn what_is_asked_for_changes_only_on_demand() {
     const FMA: &str = "tile(128, 128, 16); thread(8, 8); ";
     for (how, clause, told) in [
         (FMA, "types(f64); epilogue(|acc| gelu(acc));", "epilogue(|acc| gelu(acc)) is left out"),
-        (FMA, "types(i8, acc = i32);", "types(i8, acc = i32) became types(i32)"),
+        (FMA, "types(i8, acc = f32);", "types(i8, acc = f32) became types(i8, acc = i32)"),
         (FMA, "types(f16, acc = f16);", "types(f16, acc = f16) became types(f16, acc = f32)"),
         (WGMMA, "types(a = bf16, b = f16);", "types(a = bf16, b = f16) became types(bf16)"),
         (
