@@ -35,12 +35,18 @@ pub fn gemm(kind: &str, [a, b, c, d]: [Layout; 4], device: &Device) -> CompiledG
     kernel.on(device).unwrap_or_else(|e| panic!("{clauses}: {e}"))
 }
 
-fn check_netlib<T: Element>(kind: &str) {
+/// Tensor cores that multiply f32 rounded to tf32, and 8-bit integers.
+const TENSOR_KINDS: [&str; 2] = [
+    "types(tf32); tile(32, 32, 16); warp(16, 16); atom(mma(16, 8, 8)); double_buffer;",
+    "types(a = i8, b = i8, d = i32); tile(64, 32, 128); atom(wgmma(64, 32, 32)); load(tma); stages(3);",
+];
+
+fn check_netlib<T: Element, U: Element>(kind: &str) {
     // With counting, so that a store to A or B is noticed.
     let options = Options { counting: Counting::On, ..Options::default() };
     let device = Device::interpreter_with(InterpreterOptions { options, ..InterpreterOptions::default() });
     let kernel = |a, b| Ok(gemm(kind, [a, b, Layout::Col, Layout::Col], &device));
-    let summary = netlib::run::<T>(Part::of_this_run(), kernel).unwrap();
+    let summary = netlib::run::<T, U>(Part::of_this_run(), kernel).unwrap();
     println!("{kind} {summary}");
     // A tenth of each of the nine lists of calls, so a tenth of the grid but for rounding.
     assert!(summary.calls >= 17_496 / 10 - 9, "{} calls", summary.calls);
@@ -50,33 +56,43 @@ fn check_netlib<T: Element>(kind: &str) {
 
 #[test]
 fn netlib_grid_reading_global_memory() {
-    check_netlib::<f32>(DIRECT);
+    check_netlib::<f32, f32>(DIRECT);
 }
 
 #[test]
 fn netlib_grid_double_buffered() {
-    check_netlib::<f32>(DOUBLE_BUFFERED);
+    check_netlib::<f32, f32>(DOUBLE_BUFFERED);
 }
 
 #[test]
 fn netlib_grid_warp_tiled() {
-    check_netlib::<f32>(WARP_TILED);
+    check_netlib::<f32, f32>(WARP_TILED);
 }
 
 #[test]
 fn netlib_grid_bf16() {
-    check_netlib::<bf16>(NARROW_KINDS[0]);
+    check_netlib::<bf16, bf16>(NARROW_KINDS[0]);
 }
 
 #[test]
 fn netlib_grid_f16() {
-    check_netlib::<f16>(NARROW_KINDS[1]);
+    check_netlib::<f16, f16>(NARROW_KINDS[1]);
+}
+
+#[test]
+fn netlib_grid_tf32() {
+    check_netlib::<f32, f32>(TENSOR_KINDS[0]);
+}
+
+#[test]
+fn netlib_grid_i8() {
+    check_netlib::<i8, i32>(TENSOR_KINDS[1]);
 }
 
 /// The grid distinguishes a correct kernel from one that is wrong in the fourth digit of C.
 #[test]
 fn netlib_grid_finds_a_wrong_kernel() {
-    let summary = netlib::run::<f32>(Part::Tenth(0), |a, b| {
+    let summary = netlib::run::<f32, f32>(Part::Tenth(0), |a, b| {
         let wrong = "epilogue(|acc, c, alpha, beta| alpha * acc + beta * c * 1.0001);";
         format!("{DIRECT} layout(a = {a}, b = {b}, d = col); {wrong}").parse::<Gemm>()?.on(&Device::interpreter())
     });
@@ -213,7 +229,7 @@ fn request([m, n, k]: Extents, (alpha, beta): (f64, f64), data: Data) -> Request
 #[test]
 fn rocblas_small_sizes_with_every_pair_of_scalars() {
     let (part, device) = (Part::of_this_run(), Device::interpreter());
-    for (index, kind) in KINDS.into_iter().chain(NARROW_KINDS).enumerate() {
+    for (index, kind) in KINDS.into_iter().chain(NARROW_KINDS).chain(TENSOR_KINDS).enumerate() {
         let mut turn = 0;
         for size in small_sizes() {
             for scalars in SCALARS {
@@ -233,7 +249,7 @@ fn rocblas_small_sizes_with_every_pair_of_scalars() {
 #[test]
 fn rocblas_skewed_leading_dimensions() {
     let leading = Leading { a: Some(17), b: Some(18), c: Some(19), d: Some(19) };
-    for kind in KINDS.into_iter().chain(NARROW_KINDS) {
+    for kind in KINDS.into_iter().chain(NARROW_KINDS).chain(TENSOR_KINDS) {
         let gemm = gemm(kind, [Layout::Col; 4], &Device::interpreter());
         for scalars in SCALARS {
             right(&gemm, &Request { leading, ..request([7, 9, 15], scalars, Data::Random) });
@@ -249,7 +265,7 @@ fn rocblas_sizes_around_a_tile() {
         for n in MEDIUM {
             for k in DEPTHS {
                 extents += 1;
-                for (index, kind) in KINDS.into_iter().chain(NARROW_KINDS).enumerate() {
+                for (index, kind) in KINDS.into_iter().chain(NARROW_KINDS).chain(TENSOR_KINDS).enumerate() {
                     turn += 1;
                     // Every kind has its turn with other extents, in every part.
                     if !part.has(extents + index) {
