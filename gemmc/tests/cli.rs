@@ -279,7 +279,7 @@ fn a_missing_gpu_is_named_last() {
     refused(
         &[&only("netlib")[..], &["--quick"]].concat(),
         "usage",
-        "--quick leaves `netlib sgemm`, `netlib bf16`, `netlib f16` out",
+        "--quick leaves `netlib sgemm`, `netlib bf16`, `netlib f16`, `netlib tf32`, `netlib i8` out",
     );
 }
 

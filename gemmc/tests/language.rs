@@ -116,7 +116,7 @@ fn check_fix_prints_clauses_and_says_what_is_left() {
 fn check_fix_keeps_what_is_asked_for() {
     for (clause, subject, told) in [
         ("types(f64);\nepilogue(|acc| gelu(acc));", "what is computed", "epilogue(|acc| gelu(acc)) is left out"),
-        ("types(i8, acc = i32);", "what is computed", "types(i8, acc = i32) became types(i32)"),
+        ("types(i8, acc = f32);", "what is computed", "types(i8, acc = f32) became types(i8, acc = i32)"),
         ("expect { shared <= 1024 }", "the contracts", "expect { shared <= 1024 } became expect { shared <= 8 KiB }"),
         ("target(sm_91);", "the target", "target(sm_91) became target(sm_90)"),
     ] {
@@ -135,11 +135,15 @@ fn check_fix_keeps_what_is_asked_for() {
         assert!(read(&path).starts_with("tile(128, 128, 8); // block\nthread(8, 8);\n"));
         gemmc(&["check", name], 0);
     }
-    let said = json(&["check", "--fix", "-e", "tile(64, 64, 8); thread(4, 4); types(u8)"], 1);
+    let said = json(&["check", "--fix", "-e", "tile(64, 64, 8); thread(4, 4); types(u8, acc = f32)"], 1);
     assert_eq!(said["withheld"][0]["fix"]["changes"][0]["group"], "problem", "{said}");
-    let said = json(&["check", "--fix=all", "-e", "tile(64, 64, 8); thread(4, 4); types(u8)"], 0);
+    let said = json(&["check", "--fix=all", "-e", "tile(64, 64, 8); thread(4, 4); types(u8, acc = f32)"], 0);
     let replaced = &said["changes"][0]["replaced"][0];
-    assert_eq!((&replaced["before"], &replaced["after"]), (&"types(u8)".into(), &"types(i32)".into()), "{said}");
+    assert_eq!(
+        (&replaced["before"], &replaced["after"]),
+        (&"types(u8, acc = f32)".into(), &"types(u8, acc = i32)".into()),
+        "{said}"
+    );
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! does.
 
 use ptx_gemm::{DType, Diagnostics, Schedule};
+use ptx_gemm_dsl::atoms::{Multiply, Unit};
 
 const TILE: &str = "tile(32, 32, 16); thread(2, 4); vector(4);";
 /// Clauses in addition to `TILE`.
@@ -64,7 +65,10 @@ pub(crate) fn unknown() -> Vec<String> {
 fn named() -> impl Iterator<Item = Named> {
     let more = KINDS.iter().map(|(name, clauses)| (name.to_string(), format!("{TILE}{clauses}")));
     let typed = DType::ALL.into_iter().flat_map(|dtype| {
-        let clauses = format!("tile(32, 32, 16); thread(2, 4); vector(2); types({dtype}); double_buffer;");
+        // Some types are those of tensor cores alone.
+        let atom = Multiply::of(Unit::Warp, dtype).next().filter(|_| dtype.is_rounded()).map(Multiply::atom);
+        let multiply = atom.map_or("thread(2, 4); vector(2)".to_string(), |atom| format!("warp(16, 16); atom({atom})"));
+        let clauses = format!("tile(32, 32, 16); {multiply}; types({dtype}); double_buffer;");
         let scaled = format!("{clauses}epilogue(|acc, c, alpha, beta| alpha * acc + beta * c);");
         [(format!("{dtype}"), clauses), (format!("{dtype} alpha beta"), scaled)]
     });
