@@ -311,6 +311,42 @@ fn faults_planted_in_the_pipeline_are_named() {
     }
 }
 
+/// What CUDA's guide guarantees is no alarm; what works although it does not is a warning, and an error by its name.
+#[test]
+fn alarms_agree_with_the_guide() {
+    let folder = tempfile::tempdir().unwrap();
+    let [ptx, launch] = ["k.ptx", "k.json"].map(|name| folder.path().join(name));
+    let run = |body: &str, more: &[&str], status: i32| {
+        let text = format!(
+            ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 x) {{\n.reg .b64 %x; .reg .b32 %t; \
+             .reg .pred %p<3>;\n.shared .align 128 .b8 s[128]; .shared .b64 bar;\nld.param.u64 %x, [x];\nmov.u32 %t, %tid.x;\n\
+             setp.eq.u32 %p0, %t, 0;\n{body}\nret;\n}}\n"
+        );
+        fs::write(&ptx, text).unwrap();
+        answer(&exec(&ptx, &launch, &[&["--json", "--order", "all"], more].concat()), status)
+    };
+    fs::write(
+        &launch,
+        r#"{"grid": [1, 1, 1], "block": [64, 1, 1], "args": [{"buffer": "x"}],
+        "buffers": {"x": {"type": "u32", "shape": [64], "init": "iota"}}}"#,
+    )
+    .unwrap();
+    let lanes = "setp.lt.u32 %p1, %t, 32;\n@%p1 st.shared.u32 [s], 5;\n@%p1 st.global.u32 [%x], 5;";
+    assert_eq!(run(lanes, &[], 0)["warnings"], json!([]));
+    let warps = "st.shared.u32 [s], 5;";
+    assert_eq!(run(warps, &[], 0)["warnings"][0]["rule"], json!("race"));
+    assert_eq!(run(warps, &["--checks", "race"], 2)["violations"][0]["rule"], json!("race"));
+    assert_eq!(run("st.shared.u32 [s], %t;", &[], 2)["violations"][0]["rule"], json!("race"));
+    let copy = "@%p0 mbarrier.init.shared::cta.b64 [bar], 1;\nbar.sync 0;\n@!%p0 bra W;\n\
+        mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 128;\n\
+        cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [s], [%x], 128, [bar];\n\
+        W: mbarrier.try_wait.parity.shared::cta.b64 %p2, [bar], 0;\n@!%p2 bra W;";
+    assert_eq!(run(copy, &[], 0)["warnings"][0]["rule"], json!("mbarrier-not-fenced"));
+    assert_eq!(run(copy, &["--checks", "mbarrier-not-fenced"], 2)["ok"], json!(false));
+    let other = copy.replace("@!%p0 bra W", "setp.eq.u32 %p1, %t, 1;\n@!%p1 bra W");
+    assert_eq!(run(&other, &[], 2)["violations"][0]["rule"], json!("mbarrier-not-fenced"));
+}
+
 /// A second opinion without a compared element is a failure.
 #[test]
 fn a_second_opinion_compares_something() {

@@ -68,6 +68,8 @@ pub(crate) struct Env<'a> {
     pub(crate) overtaken: Severity,
     pub(crate) fenced_late: Severity,
     pub(crate) proxy_init: Severity,
+    pub(crate) proxy_init_own: Severity,
+    pub(crate) equal_stores: Severity,
     pub(crate) past_rows: Severity,
     /// Registers that each thread starts with, if known.
     pub(crate) registers: Option<u32>,
@@ -284,6 +286,11 @@ impl Env<'_> {
     /// Whether an instruction accesses memory through the asynchronous proxy.
     pub(crate) fn is_bulk(&self, pc: u32) -> bool {
         matches!(self.code.instrs[pc as usize].op, Op::Bulk { index } if self.code.bulks[index as usize].copies())
+    }
+
+    /// Whether an instruction is a weak store of registers.
+    pub(crate) fn is_weak_store(&self, pc: u32) -> bool {
+        matches!(self.code.instrs[pc as usize].op, Op::Store { index } if self.code.accesses[index as usize].strong.is_none())
     }
 
     /// Whether an instruction is a multiplication of a warp group.

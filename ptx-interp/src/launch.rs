@@ -138,6 +138,8 @@ pub fn launch(program: &Program, memory: &Memory, launch: &Launch, options: &Opt
         overtaken: options.overtaken,
         fenced_late: options.fenced_late,
         proxy_init: options.proxy_init,
+        proxy_init_own: options.proxy_init_own,
+        equal_stores: options.equal_stores,
         past_rows: options.past_rows,
         registers: launch.registers.or(entry.registers),
         overlaps: launch.overlaps && strict,

@@ -169,6 +169,12 @@ pub struct Options {
     /// How to handle an mbarrier that counts an asynchronous copy without a fence after its initialisation
     /// ([`crate::ViolationKind::ProxyInit`]).
     pub proxy_init: Severity,
+    /// The same for an mbarrier that the thread which starts the copy has initialised itself. Production kernels leave
+    /// that fence out, and work.
+    pub proxy_init_own: Severity,
+    /// How to handle weak stores of equal bits that nothing orders, unless they are lanes of one instruction, which is
+    /// never a violation: CUDA's guide guarantees that one of them takes place.
+    pub equal_stores: Severity,
     /// How to handle a tensor store that also writes bytes after the rows of its tensor
     /// ([`crate::ViolationKind::PastRows`]).
     pub past_rows: Severity,
@@ -191,6 +197,8 @@ impl Default for Options {
             overtaken: Severity::Warn,
             fenced_late: Severity::Warn,
             proxy_init: Severity::Deny,
+            proxy_init_own: Severity::Deny,
+            equal_stores: Severity::Warn,
             past_rows: Severity::Warn,
             counting: Counting::Off,
             threads: None,

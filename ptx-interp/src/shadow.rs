@@ -3,9 +3,12 @@
 //! A word records its last writer, and every thread that has read it since: a clock and a set of lanes for each warp,
 //! and a list for accesses that do not fit this form (strong accesses, lanes of one warp that read at different
 //! clocks). Two accesses by different threads, at least one of them a write, race unless [`Clocks`] orders the first
-//! before the second, even if both write the same value. Strong accesses do not race with each other. Words that are
-//! accessed in halves or bytes are tracked byte by byte.
+//! before the second. If both write the same bits, the caller decides ([`Shadow::write_equal`]). Strong accesses do not
+//! race with each other. Words that are accessed in halves or bytes are tracked byte by byte.
 
+mod equal;
+
+pub(crate) use self::equal::Judge;
 use crate::clocks::Clocks;
 use crate::flags::Scope;
 use crate::knowledge::{column_of_copies, of_copies};
@@ -99,6 +102,15 @@ pub(crate) enum Conflict {
     Unordered(Access),
     /// The copy that made the other access is not complete.
     InFlight(Access),
+    /// Nothing orders two stores of the same bits.
+    Equal(Access),
+}
+
+/// Which recorded accesses [`Shadow::write_equal`] has already dealt with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Judged {
+    Nothing,
+    Writes,
 }
 
 impl Conflict {
@@ -196,13 +208,19 @@ impl Shadow {
     }
 
     fn read_one(&mut self, clocks: &Clocks, index: usize, actor: Actor) -> Result<(), Conflict> {
-        self.after_writer(clocks, index, actor)?;
+        match self.after_writer(clocks, index, actor) {
+            Err(Conflict::Unordered(_)) if self.stored_too(index, actor) => {}
+            found => found?,
+        }
         let (warp, lane) = (usize::from(actor.thread) / LANES, usize::from(actor.thread) % LANES);
         let (now, bit) = (clocks.now(warp), 1u32 << lane);
         let word = &self.words[index];
         if word.further != 0 {
             let writes = self.further[word.further as usize - 1].iter().filter(|access| access.did == Did::Write);
-            after_all(clocks, writes, actor)?;
+            match after_all(clocks, writes, actor) {
+                Err(_) if self.stored_too(index, actor) => {}
+                found => found?,
+            }
         }
         let own = self.own(warp).filter(|_| actor.strong.is_none());
         let Some(own) = own else {
@@ -368,6 +386,21 @@ impl Shadow {
         self.after_writer(clocks, index, actor)?;
         let old = self.words[index].writer;
         let left = old.is_left_by(clocks, actor) && !self.observed(clocks, &self.words[index], actor);
+        self.replace(clocks, index, actor, left, Judged::Nothing)
+    }
+
+    /// Makes a thread the writer of a word, after its readers and the listed accesses. `left` says whether the old
+    /// writer stays recorded.
+    #[inline(always)]
+    fn replace(
+        &mut self,
+        clocks: &Clocks,
+        index: usize,
+        actor: Actor,
+        left: bool,
+        judged: Judged,
+    ) -> Result<(), Conflict> {
+        let old = self.words[index].writer;
         let word = &mut self.words[index];
         let warp = usize::from(actor.thread) / LANES;
         for reader in lanes(word.readers) {
@@ -380,7 +413,7 @@ impl Shadow {
         }
         if word.further != 0 {
             let further = &mut self.further[word.further as usize - 1];
-            after_all(clocks, further.iter(), actor)?;
+            after_all(clocks, further.iter().filter(|old| judged == Judged::Nothing || old.did != Did::Write), actor)?;
             further.retain_mut(|old| {
                 if old.did == Did::Read {
                     old.did = Did::ReadBefore;

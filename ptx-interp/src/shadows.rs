@@ -1,7 +1,7 @@
 //! The race detector of a cluster's shared memory: a [`Shadow`] for each of its blocks.
 
 use crate::clocks::Clocks;
-use crate::shadow::{Actor, Conflict, Past, Shadow};
+use crate::shadow::{Actor, Conflict, Judge, Past, Shadow};
 use crate::shared::Layout;
 
 /// The shadows of the blocks of a cluster, by offset in its shared memory.
@@ -62,6 +62,19 @@ impl Shadows {
     pub(crate) fn write(&mut self, clocks: &Clocks, offset: usize, bytes: usize, actor: Actor) -> Result<(), Conflict> {
         let (shadow, offset) = self.at(offset);
         shadow.write(clocks, offset, bytes, actor)
+    }
+
+    /// [`Shadow::write_equal`].
+    pub(crate) fn write_equal(
+        &mut self,
+        clocks: &Clocks,
+        offset: usize,
+        bytes: usize,
+        actor: Actor,
+        judge: Judge<'_>,
+    ) -> Result<(), Conflict> {
+        let (shadow, offset) = self.at(offset);
+        shadow.write_equal(clocks, offset, bytes, actor, judge)
     }
 
     /// [`Shadow::write_apart`].

@@ -358,8 +358,8 @@ fn a_semaphore_for_the_block() {
 
 #[test]
 fn blocks_that_share_words() {
-    // One word for all: writing the same value is still a race, and so is reading it.
-    check_found("write and write", &[Race], "st.global.u32 [%rd6], %t;");
+    // One word for all: writing different values is a race, and so is reading it.
+    check_found("write and write", &[Race], "add.u32 %r1, %t, %part;\nst.global.u32 [%rd6], %r1;");
     let mixed = "setp.eq.u32 %p0, %part, 2;\n@%p0 st.global.u32 [%rd6], %t;\n@!%p0 ld.global.u32 %r1, [%rd6];";
     check_found("write and read", &[Race, Uninitialised], mixed);
     check_found("weak and atomic", &[Race], "red.global.add.u32 [%rd4], 1;\nld.global.u32 %r1, [%rd4];");

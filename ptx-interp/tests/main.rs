@@ -10,6 +10,7 @@ mod clusters;
 mod coherence;
 mod copies;
 mod cost;
+mod equal;
 mod extended;
 mod flags;
 mod foreign;

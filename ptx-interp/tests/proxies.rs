@@ -1,10 +1,10 @@
 //! A slot that is read and refilled: the proxy_war rule, and knowledge of copies that propagates from thread to thread.
 
-use ptx_gemm_interp::ViolationKind::{Proxy, ProxyWar, Race};
+use ptx_gemm_interp::ViolationKind::{Proxy, ProxyInit, ProxyWar, Race};
 
 use ptx_gemm_interp::{Options, Severity};
 
-use crate::copies::{Case, INIT, change, runs};
+use crate::copies::{Case, INIT, WAIT, change, runs};
 
 /// Thread 0 fills a slot three times; all threads read it, and signal that through a barrier.
 fn refilled() -> String {
@@ -151,4 +151,33 @@ END:"
     let wrong =
         change(&body, "WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p1, [bar], 0;\n@!%p1 bra WAIT;", "WAIT:");
     Case::new(&wrong, 64).breaks("the other one", &[Race], "");
+}
+
+/// Triton's kernels initialise an mbarrier and start a copy by the same thread, with only a barrier in between.
+#[test]
+fn an_own_mbarrier_without_a_fence() {
+    let copy = |starter: u32| {
+        format!(
+            "@%p0 mbarrier.init.shared::cta.b64 [bar], 1;
+bar.sync 0;
+setp.eq.u32 %p2, %t, {starter};
+@!%p2 bra WAIT;
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 256;
+cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [a], [%in], 256, [bar];
+{WAIT}"
+        )
+    };
+    let lenient = |options| Options { proxy_init_own: Severity::Warn, ..options };
+    for options in runs() {
+        let strict = Case::new(&copy(0), 64).run(&options).expect_err("an error by default");
+        assert!(strict.kind == ProxyInit && strict.message.contains("the same thread"), "{strict}");
+        let (_, report) = Case::new(&copy(0), 64).run(&lenient(options)).expect("a warning");
+        let kinds: Vec<_> = report.warnings.iter().map(|one| one.kind).collect();
+        assert_eq!(kinds, [ProxyInit]);
+        // Another thread of the warp, or of another one.
+        for starter in [1, 40] {
+            let other = Case::new(&copy(starter), 64).run(&lenient(options)).expect_err("an error");
+            assert_eq!(other.kind, ProxyInit, "{other}");
+        }
+    }
 }

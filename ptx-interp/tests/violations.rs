@@ -179,10 +179,10 @@ fn races() {
         ld.shared.u32 %r3, [%r0];
         st.shared.u32 [%r1], %r3;";
     check("race_write_after_read", kind, case!(tile, 1, 64, reused));
-    check("race_write_after_write", kind, case!(tile, 1, 64, "mov.u32 %r0, tile;\nst.shared.u32 [%r0], 7;"));
+    check("race_write_after_write", kind, case!(tile, 1, 64, "mov.u32 %r0, tile;\nst.shared.u32 [%r0], %t;"));
     let bytes = "mov.u32 %r0, tile;
         setp.eq.u32 %p0, %t, 0;
-        @%p0 st.shared.u8 [%r0+3], %t;
+        @%p0 st.shared.u8 [%r0+3], 9;
         @%p0 st.shared.u8 [%r0+1], %t;
         @!%p0 st.shared.u8 [%r0], %t;
         @!%p0 st.shared.u16 [%r0+2], %t;";

@@ -5,8 +5,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use ptx_gemm_runtime::interp::{
-    Allocation, Arg as Value, BlockOrder, Counting, Landing, Launch, Memory, Options, Program, Report, TensorMap,
-    Violation, WarpOrder, launch,
+    Allocation, Arg as Value, BlockOrder, Counting, Landing, Launch, Memory, Options, Program, Report, Severity,
+    TensorMap, Violation, WarpOrder, launch,
 };
 
 use super::{Arg, Contents, ExecError, LaunchFile};
@@ -22,6 +22,11 @@ pub enum Order {
     Random(u64),
     /// One warp after another is delayed for as long as the others can make progress.
     Late(u64),
+}
+
+/// The options for PTX that other compilers or people wrote: what production kernels do, and what works, is a warning.
+pub fn foreign() -> Options {
+    Options { proxy_init_own: Severity::Warn, ..Options::default() }
 }
 
 /// One order, or all.

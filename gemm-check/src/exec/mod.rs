@@ -15,7 +15,7 @@ mod second;
 pub use element::ElementType;
 pub use file::{Arg, Buffer, Init, LaunchFile, Map};
 pub use gpu::{GpuRun, on_gpu};
-pub use interpreter::{Interpreted, Order, Orders, interpret};
+pub use interpreter::{Interpreted, Order, Orders, foreign, interpret};
 pub use legal::legal;
 pub use maps::{MapDisagreement, MapOpinion};
 use ptx_gemm_runtime::interp::{LoadError, MemoryError, TensorElement, TensorMapArgs, TensorMapError};

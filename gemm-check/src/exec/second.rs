@@ -8,10 +8,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use ptx_gemm_runtime::Device;
-use ptx_gemm_runtime::interp::{Options, Program};
+use ptx_gemm_runtime::interp::Program;
 use ptx_gemm_runtime::ptx::parse::parse;
 
-use super::{Contents, ExecError, LaunchFile, Orders, interpret, on_gpu};
+use super::{Contents, ExecError, LaunchFile, Orders, foreign, interpret, on_gpu};
 use crate::bits::Rule;
 
 /// The driver's levels of optimisation that are tried; its own choice is the last.
@@ -113,7 +113,7 @@ pub fn second_opinion(ptx: &str, file: &LaunchFile, gpu: Option<&Device>) -> Res
     }
     let mut runs = Vec::new();
     for order in Orders::All.list() {
-        runs.push(interpret(&program, &file, order, &Options::default())?);
+        runs.push(interpret(&program, &file, order, &foreign())?);
     }
     let first = runs.first().map(|run| run.contents.clone()).unwrap_or_default();
     let wrong = runs.iter().find_map(|run| match &run.violation {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use ptx_gemm::interp::{MomentKind, Options, Program, Report, Severity, Site, Violation, ViolationKind};
 use ptx_gemm::{Device, TextErrors};
-use ptx_gemm_check::exec::{ExecError, GpuRun, Interpreted, LaunchFile, Order, interpret, legal, on_gpu};
+use ptx_gemm_check::exec::{ExecError, GpuRun, Interpreted, LaunchFile, Order, foreign, interpret, legal, on_gpu};
 use serde_json::{Map, Value, json};
 
 use crate::cli::{DeviceName, Exec};
@@ -61,9 +61,11 @@ fn interpreted(args: &Exec, ptx: &str, file: &LaunchFile) -> Result<Reply, Failu
         proxy_war,
         overtaken: proxy_war,
         fenced_late,
+        proxy_init_own: severity(ViolationKind::ProxyInit),
+        equal_stores: severity(ViolationKind::Race),
         past_rows,
         max_instructions,
-        ..Options::default()
+        ..foreign()
     };
     let mut runs: Vec<Interpreted> = Vec::new();
     for order in args.order.list() {

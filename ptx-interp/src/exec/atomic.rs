@@ -44,7 +44,7 @@ pub(super) fn atomic<const WATCH: bool>(
         let lane_access = LaneAccess { space: access.space, address, bytes: span, lane, kind: AccessKind::Write };
         let location = locate(block, env, &lane_access)?;
         if WATCH {
-            watch::accessed(warp, block, env, &lane_access, location, pc, access.strong)?;
+            watch::accessed(warp, block, env, &lane_access, location, pc, access.strong, None)?;
             tally.add(block, location, &lane_access);
         }
         // Destinations may be among the operands.

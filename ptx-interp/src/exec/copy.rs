@@ -69,7 +69,7 @@ pub(super) fn start<const WATCH: bool>(
                 for part in (0..wanted).step_by(whole as usize) {
                     let one = LaneAccess { address: from[lane] + part, bytes: whole, ..lane_access };
                     let location = locate(block, env, &one)?;
-                    order::accessed(warp, block, env, &one, location, pc, None)?;
+                    order::accessed(warp, block, env, &one, location, pc, None, None)?;
                 }
             }
             let (value, known) = read::<WATCH>(warp, block, env, location, 0, 1, lane);

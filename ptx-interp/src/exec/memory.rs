@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{Ordering, fence};
 
+use super::equal::Stored;
 use super::locate::{AccessKind, LaneAccess, Location, addresses, defined_address, locate};
 use super::rows::{self, Spread};
 use super::{Lanes, order, undefined, watch};
@@ -97,7 +98,7 @@ fn load_lanes<const WATCH: bool>(
         let lane_access = LaneAccess { space: access.space, address, bytes: span, lane, kind: AccessKind::Read };
         let location = locate(block, env, &lane_access)?;
         if WATCH {
-            watch::accessed(warp, block, env, &lane_access, location, pc, access.strong)?;
+            watch::accessed(warp, block, env, &lane_access, location, pc, access.strong, None)?;
             tally.add(block, location, &lane_access);
         }
         let stale = if WATCH && env.strict { order::observe(warp, block, env, (location, lane), access) } else { None };
@@ -189,7 +190,9 @@ fn store_lanes<const WATCH: bool>(
             if let Location::Global(..) = location {
                 stored_values_defined(warp, env, access, 1 << lane)?;
             }
-            watch::accessed(warp, block, env, &lane_access, location, pc, access.strong)?;
+            let stored = Stored { warp, access, active, place: &|lane| addresses[lane] };
+            let stored = Some(&stored).filter(|_| access.strong.is_none());
+            watch::accessed(warp, block, env, &lane_access, location, pc, access.strong, stored)?;
             tally.add(block, location, &lane_access);
             if env.strict && access.strong.is_some() {
                 let before = read::<WATCH>(warp, block, env, location, 0, bytes, lane).0;

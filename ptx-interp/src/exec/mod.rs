@@ -15,6 +15,7 @@ mod control;
 mod convert;
 mod copy;
 mod elements;
+mod equal;
 mod extended;
 mod foreign;
 pub(crate) mod landing;

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{MutexGuard, PoisonError};
 
+use super::equal::{self, Stored};
 use super::locate::{AccessKind, LaneAccess, Location};
 use super::proxy::{self, Starter};
 use super::timeline::timeline;
@@ -76,6 +77,7 @@ pub(super) fn shared_row(
     active: u32,
     bytes: usize,
     pc: u32,
+    stored: Option<&Stored<'_>>,
 ) -> Checked {
     let mut left = active;
     while left != 0 {
@@ -89,8 +91,10 @@ pub(super) fn shared_row(
             AccessKind::Read => block.shadow.read(&block.clocks, offset, bytes, actor),
             AccessKind::Write => block.shadow.write(&block.clocks, offset, bytes, actor),
         };
-        if let Err(conflict) = ordered {
-            env.enforce(Err(race(block, env, conflict, kind, offset, bytes, actor)))?;
+        match (ordered, stored) {
+            (Ok(()), _) => {}
+            (Err(_), Some(stored)) => equal::shared(stored, block, env, (offset, bytes), actor)?,
+            (Err(conflict), None) => env.enforce(Err(race(block, env, conflict, kind, offset, bytes, actor)))?,
         }
         match kind {
             AccessKind::Read if env.code.bulks.is_empty() => {
@@ -148,7 +152,7 @@ fn after_kernels(
 #[allow(clippy::too_many_arguments)] // an access has this many properties
 pub(super) fn global_row(
     warp: &Warp,
-    block: &BlockMemory,
+    block: &mut BlockMemory,
     env: &Env,
     kind: AccessKind,
     offsets: &dyn Fn(usize) -> usize,
@@ -156,6 +160,7 @@ pub(super) fn global_row(
     bytes: usize,
     pc: u32,
     strong: Option<Strong>,
+    stored: Option<&Stored<'_>>,
 ) -> Checked {
     let mapped = env.global.at(block.last);
     after_kernels(block, env, kind, (warp.index as usize, active), &|lane| mapped.buffer.address(offsets(lane)))?;
@@ -167,7 +172,11 @@ pub(super) fn global_row(
     }
     let Some(shadow) = &mapped.shadow else { return Ok(()) };
     let row = Row { did: did(kind), actor: actor(warp, block, 0, pc, strong), agent: None, active, offsets, bytes };
-    if let Err((lane, conflict)) = shadow.touch(&mapped.buffer, &block.clocks, &row) {
+    let touched = match stored {
+        Some(stored) => equal::global(stored, block, env, (mapped, shadow), &row)?,
+        None => shadow.touch(&mapped.buffer, &block.clocks, &row, None),
+    };
+    if let Err((lane, conflict)) = touched {
         let actor = actor(warp, block, lane, pc, strong);
         env.enforce(Err(global_race(block, env, mapped, conflict, kind, offsets(lane), bytes, actor)))?;
     }
@@ -207,7 +216,7 @@ pub(super) fn copied(
         let first = Actor { thread: actor.thread - starter.lane as u16, ..actor };
         let (active, agent) = (1 << starter.lane, Some(agent));
         let row = Row { did: did(kind), actor: first, agent, active, offsets: &|_| offset, bytes };
-        if let Err((_, conflict)) = shadow.touch(&mapped.buffer, &block.clocks, &row) {
+        if let Err((_, conflict)) = shadow.touch(&mapped.buffer, &block.clocks, &row, None) {
             env.enforce(Err(global_race(block, env, mapped, conflict, kind, offset, bytes, actor)))?;
         }
         if kind == AccessKind::Write && actor.strong.is_none() && env.detail == Detail::Exact {
@@ -230,7 +239,7 @@ pub(super) fn read_now(
     after_kernels(block, env, AccessKind::Read, at(actor), &|_| address)?;
     let first = Actor { thread: actor.thread - starter.lane as u16, ..actor };
     let row = Row { did: Did::Read, actor: first, agent: None, active: 1 << starter.lane, offsets: &|_| offset, bytes };
-    match shadow.touch(&mapped.buffer, &block.clocks, &row) {
+    match shadow.touch(&mapped.buffer, &block.clocks, &row, None) {
         Ok(()) => Ok(()),
         Err((_, conflict)) => {
             env.enforce(Err(global_race(block, env, mapped, conflict, AccessKind::Read, offset, bytes, actor)))
@@ -309,6 +318,7 @@ pub(super) fn forget(flags: &mut Flags, allocation: usize, offset: usize, bytes:
 }
 
 /// Checks one lane's access to memory.
+#[allow(clippy::too_many_arguments)] // an access has this many properties
 pub(super) fn accessed(
     warp: &Warp,
     block: &mut BlockMemory,
@@ -317,6 +327,7 @@ pub(super) fn accessed(
     location: Location,
     pc: u32,
     strong: Option<Strong>,
+    stored: Option<&Stored<'_>>,
 ) -> Checked {
     let bytes = lane_access.bytes as usize;
     if let Location::Shared(offset) = location {
@@ -336,11 +347,20 @@ pub(super) fn accessed(
         Location::Shared(offset) => {
             let mut offsets = [0; LANES];
             offsets[lane_access.lane] = offset as u32;
-            shared_row(warp, block, env, lane_access.kind, &offsets, 1 << lane_access.lane, bytes, pc)
+            shared_row(warp, block, env, lane_access.kind, &offsets, 1 << lane_access.lane, bytes, pc, stored)
         }
-        Location::Global(_, offset) => {
-            global_row(warp, block, env, lane_access.kind, &|_| offset, 1 << lane_access.lane, bytes, pc, strong)
-        }
+        Location::Global(_, offset) => global_row(
+            warp,
+            block,
+            env,
+            lane_access.kind,
+            &|_| offset,
+            1 << lane_access.lane,
+            bytes,
+            pc,
+            strong,
+            stored,
+        ),
         _ => Ok(()),
     }
 }
@@ -488,6 +508,21 @@ fn global_race(
     actor: Actor,
 ) -> Box<Fault> {
     env.raced.store(env.watches(ViolationKind::Race), Relaxed);
+    global_fault(block, env, mapped, conflict, kind, offset, bytes, actor)
+}
+
+/// The report of a conflict in global memory.
+#[allow(clippy::too_many_arguments)] // an access has this many properties
+pub(super) fn global_fault(
+    block: &BlockMemory,
+    env: &Env,
+    mapped: &Mapped,
+    conflict: Conflict,
+    kind: AccessKind,
+    offset: usize,
+    bytes: usize,
+    actor: Actor,
+) -> Box<Fault> {
     let (address, label) = mapped.address_and_label(offset);
     let at = format!("{address:#x}, byte {} of `{label}`", address - mapped.buffer.start);
     let mut fault = unordered(block, env, conflict, kind, &at, address, bytes, actor);
@@ -509,6 +544,7 @@ fn unordered(
     let (other, why) = match conflict {
         Conflict::Unordered(other) => (other, "and nothing orders the two"),
         Conflict::InFlight(other) => (other, "a copy that has not been waited for"),
+        Conflict::Equal(other) => (other, "and nothing orders the two, which store the same bits"),
     };
     let asynchronous = env.is_bulk(other.actor.pc);
     let did = match (conflict, other.did) {

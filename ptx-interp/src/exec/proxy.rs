@@ -182,13 +182,15 @@ pub(super) fn initialised(block: &mut BlockMemory, env: &Env, starter: Starter, 
         let message = || {
             format!(
                 "{{thread}} starts a copy that the mbarrier at {address:#x} counts, but {}, which initialised it at {}, \
-                 executes no fence between that and what orders the two",
-                starter.name(cluster, env, other),
-                line(env, past.pc)
+                 executes no fence between that and {}",
+                if other == starter.thread { "the same thread".into() } else { starter.name(cluster, env, other) },
+                line(env, past.pc),
+                if other == starter.thread { "the copy" } else { "what orders the two" }
             )
         };
+        let severity = if other == starter.thread { env.proxy_init_own } else { env.proxy_init };
         let other = past_access(block, past, other);
-        report(block, env, env.proxy_init, ViolationKind::ProxyInit, starter, &other, address, message)?;
+        report(block, env, severity, ViolationKind::ProxyInit, starter, &other, address, message)?;
     }
     Ok(())
 }

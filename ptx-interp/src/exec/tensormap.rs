@@ -100,7 +100,7 @@ fn access(
         let access = LaneAccess { space: map.space, address, bytes: HALF as u64, lane, kind };
         let location = locate(block, env, &access)?;
         if env.watch == Watch::On {
-            watch::accessed(warp, block, env, &access, location, pc, None)?;
+            watch::accessed(warp, block, env, &access, location, pc, None, None)?;
         }
         match location {
             Location::Global(mapped, offset) => mapped.buffer.read(mapped.buffer.address(offset), bytes),

@@ -3,6 +3,7 @@
 
 use arrayvec::ArrayVec;
 
+use super::equal::Stored;
 use super::locate::{AccessKind, LaneAccess, Location};
 use super::order;
 use super::rows::Spread;
@@ -41,7 +42,7 @@ pub(super) fn loaded(
                     unwritten(lane, &|skip| block.shared.is_written(offset + skip, bytes));
                 }
             }
-            shared(warp, block, env, AccessKind::Read, offsets, active, span, pc)?;
+            shared(warp, block, env, AccessKind::Read, offsets, active, span, pc, None)?;
         }
         Spread::Global(buffer, offsets) => {
             for lane in lanes(active) {
@@ -52,7 +53,7 @@ pub(super) fn loaded(
             }
             if env.strict {
                 let offset = |lane: usize| offsets[lane] as usize;
-                order::global_row(warp, block, env, AccessKind::Read, &offset, active, span, pc, None)?;
+                order::global_row(warp, block, env, AccessKind::Read, &offset, active, span, pc, None, None)?;
             }
             count_global(block, AccessKind::Read, offsets, active, span);
         }
@@ -77,7 +78,8 @@ pub(super) fn stored(
     let (span, bytes) = (access.span() as usize, usize::from(access.bytes));
     match spread {
         Spread::Shared(offsets) => {
-            shared(warp, block, env, AccessKind::Write, offsets, active, span, pc)?;
+            let stored = Stored { warp, access, active, place: &|lane| offsets[lane].into() };
+            shared(warp, block, env, AccessKind::Write, offsets, active, span, pc, Some(&stored))?;
             for (element, slot) in access.values[..usize::from(access.count)].iter().enumerate() {
                 let tainted = warp.taint.mask(warp.taint.at(*slot));
                 for lane in lanes(active) {
@@ -95,7 +97,8 @@ pub(super) fn stored(
             }
             if env.strict {
                 let offset = |lane: usize| offsets[lane] as usize;
-                order::global_row(warp, block, env, AccessKind::Write, &offset, active, span, pc, None)?;
+                let stored = Stored { warp, access, active, place: &|lane| offsets[lane] };
+                order::global_row(warp, block, env, AccessKind::Write, &offset, active, span, pc, None, Some(&stored))?;
             }
         }
     }
@@ -113,9 +116,10 @@ pub(super) fn shared(
     active: u32,
     bytes: usize,
     pc: u32,
+    stored: Option<&Stored<'_>>,
 ) -> Checked {
     if env.strict {
-        order::shared_row(warp, block, env, kind, offsets, active, bytes, pc)?;
+        order::shared_row(warp, block, env, kind, offsets, active, bytes, pc, stored)?;
     }
     if let Some(counters) = &mut block.counters {
         let within = |lane: usize| block.shared.layout().split(offsets[lane] as usize).1 as u32;
@@ -140,6 +144,7 @@ fn count_global(block: &mut BlockMemory, kind: AccessKind, offsets: &[u64; LANES
 }
 
 /// Checks one lane's access: the checks of a row, for a single lane.
+#[allow(clippy::too_many_arguments)] // an access has this many properties
 pub(super) fn accessed(
     warp: &Warp,
     block: &mut BlockMemory,
@@ -148,6 +153,7 @@ pub(super) fn accessed(
     location: Location,
     pc: u32,
     strong: Option<Strong>,
+    stored: Option<&Stored<'_>>,
 ) -> Checked {
     if !env.strict {
         return Ok(());
@@ -158,7 +164,7 @@ pub(super) fn accessed(
         let thread = thread_of(warp, lane_access.lane);
         written_once(block, env, mapped, (offset, lane_access.bytes as usize), thread)?;
     }
-    order::accessed(warp, block, env, lane_access, location, pc, strong)
+    order::accessed(warp, block, env, lane_access, location, pc, strong, stored)
 }
 
 fn thread_of(warp: &Warp, lane: usize) -> u16 {

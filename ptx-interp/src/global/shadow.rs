@@ -9,6 +9,8 @@
 //! then depends on the host. So the first race is not reported: it restores memory, and the blocks run again, one at a
 //! time.
 
+mod equal;
+
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -16,6 +18,16 @@ use crate::buffer::{Buffer, Image};
 use crate::clocks::Clocks;
 use crate::row::{LANES, lanes};
 use crate::shadow::{Access, Actor, Conflict, Did, IN_FLIGHT, NO_ACCESS, after_all, observed};
+
+/// [`crate::shadow::Judge`], for a lane of a row.
+pub(crate) type JudgeLane<'a> = &'a mut dyn FnMut(usize, usize, usize, &Access) -> bool;
+
+/// Which recorded accesses [`Chunk::write_equal`] has already dealt with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Judged {
+    Nothing,
+    Writes,
+}
 
 /// Words per chunk.
 const CHUNK: usize = 4096;
@@ -130,8 +142,15 @@ impl GlobalShadow {
         self.chunks[chunk].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Checks and records an access by lanes of a warp. Returns the first lane that races, and the conflict.
-    pub(crate) fn touch(&self, buffer: &Buffer, clocks: &Clocks, row: &Row) -> Result<(), (usize, Conflict)> {
+    /// Checks and records an access by lanes of a warp. Returns the first lane that races, and the conflict. The judge
+    /// decides about stores of equal bits; without one they conflict.
+    pub(crate) fn touch(
+        &self,
+        buffer: &Buffer,
+        clocks: &Clocks,
+        row: &Row,
+        mut judge: Option<JudgeLane<'_>>,
+    ) -> Result<(), (usize, Conflict)> {
         let mut held: Option<(usize, MutexGuard<'_, Option<Box<Chunk>>>)> = None;
         for lane in lanes(row.active) {
             let offset = (row.offsets)(lane);
@@ -153,7 +172,12 @@ impl GlobalShadow {
             }
             let actor = Actor { thread: row.actor.thread + lane as u16, ..row.actor };
             let by = By { actor, agent: row.agent };
-            let found = chunk.access(clocks, self.detail, offset - 4 * first, row.bytes, row.did, by);
+            let within = offset - 4 * first;
+            let mut found = chunk.access(clocks, self.detail, within, row.bytes, row.did, by);
+            if let (Err(Conflict::Unordered(_)), Some(judge)) = (found, &mut judge) {
+                let judge = &mut |skip: usize, len: usize, other: &Access| judge(lane, skip, len, other);
+                found = chunk.write_equal(clocks, within, row.bytes, by, judge);
+            }
             found.map_err(|conflict| (lane, conflict))?;
         }
         Ok(())
@@ -339,7 +363,10 @@ impl Chunk {
     #[inline(always)]
     fn read(&mut self, clocks: &Clocks, detail: Detail, cell: usize, by: By) -> Result<(), Conflict> {
         let actor = by.actor;
-        self.after_writer(clocks, cell, actor)?;
+        match self.after_writer(clocks, cell, actor) {
+            Err(Conflict::Unordered(_)) if self.stored_too(cell, actor) => {}
+            found => found?,
+        }
         let (thread, clock) = by.remembered(clocks);
         let readers = &mut self.readers[cell];
         let new = Readers {
@@ -376,12 +403,15 @@ impl Chunk {
         if readers.kind == Kind::Warp {
             self.list(cell, Listed::Readers(readers));
         }
-        let list = &mut self.lists[self.readers[cell].lanes as usize];
-        let listed = list.iter().filter_map(|listed| match listed {
+        let listed = self.lists[self.readers[cell].lanes as usize].iter().filter_map(|listed| match listed {
             Listed::Access(access) => Some(access),
             Listed::Readers(_) => None,
         });
-        after_all(clocks, listed.filter(|access| access.did == Did::Write), by.actor)?;
+        match after_all(clocks, listed.filter(|access| access.did == Did::Write), by.actor) {
+            Err(Conflict::Unordered(_)) if self.stored_too(cell, by.actor) => {}
+            found => found?,
+        }
+        let list = &mut self.lists[self.readers[cell].lanes as usize];
         let others = |listed: &Listed| matches!(listed, Listed::Readers(old) if old.block != new.block);
         if detail == Detail::Quick && list.iter().any(others) {
             list.clear();
@@ -444,6 +474,14 @@ impl Chunk {
         let old = self.writers[cell];
         let left = old.is_left_by(clocks, actor)
             && if old.clock == IN_FLIGHT { self.has_room(cell) } else { !self.observed(clocks, cell, actor) };
+        self.replace(clocks, cell, by, left, Judged::Nothing)
+    }
+
+    /// Makes a thread the writer of a word, after its readers and the listed accesses. `left` says whether the old
+    /// writer stays recorded.
+    #[inline(always)]
+    fn replace(&mut self, clocks: &Clocks, cell: usize, by: By, left: bool, judged: Judged) -> Result<(), Conflict> {
+        let (actor, old) = (by.actor, self.writers[cell]);
         let readers = self.readers[cell];
         let mut kept = Vec::new();
         match readers.kind {
@@ -464,7 +502,9 @@ impl Chunk {
                             kept.extend(readers.left_by(clocks, actor));
                         }
                         Listed::Access(access) => {
-                            after_all(clocks, std::iter::once(access), actor)?;
+                            if judged == Judged::Nothing || access.did != Did::Write {
+                                after_all(clocks, std::iter::once(access), actor)?;
+                            }
                             if !access.is_by(actor) && !access.ordered(clocks, actor.thread) {
                                 kept.push(*listed);
                             }

@@ -31,7 +31,7 @@ pub(super) fn execute<const WATCH: bool>(
     };
     let offsets = rows(warp, block, env, op, kind)?;
     if WATCH {
-        watch::shared(warp, block, env, kind, &offsets, active, ROW, pc)?;
+        watch::shared(warp, block, env, kind, &offsets, active, ROW, pc, None)?;
     }
     match op.way {
         Way::Load => load::<WATCH>(warp, block, op, &offsets, pc),

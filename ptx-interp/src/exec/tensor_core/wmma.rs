@@ -85,7 +85,7 @@ pub(super) fn execute<const WATCH: bool>(
                     defined_for(warp, env, *slot, lane, location)?;
                 }
                 if WATCH {
-                    watch::accessed(warp, block, env, &access, location, pc, None)?;
+                    watch::accessed(warp, block, env, &access, location, pc, None, None)?;
                     tally.add(block, location, &access);
                 }
                 match op.way {

@@ -1,0 +1,73 @@
+//! Stores of equal bits that nothing orders: as in shared memory ([`crate::shadow::Judge`]).
+
+use super::{By, Chunk, IN_FLIGHT, Judged, Kind, Listed, WARPS};
+use crate::clocks::Clocks;
+use crate::shadow::{Access, Actor, Conflict, Did, Judge, after_all};
+
+/// Most stores of equal bits to one word that are recorded. Beyond that, only the latest is.
+const MOST: usize = 16 * WARPS;
+
+impl Chunk {
+    /// Records a weak write after the usual check has found a conflict. The judge decides about earlier weak writes.
+    #[cold]
+    pub(super) fn write_equal(
+        &mut self,
+        clocks: &Clocks,
+        offset: usize,
+        bytes: usize,
+        by: By,
+        judge: Judge<'_>,
+    ) -> Result<(), Conflict> {
+        let mut skip = 0;
+        while skip < bytes {
+            let (word, within) = ((offset + skip) / 4, (offset + skip) % 4);
+            let bytes_of_word = if bytes < 4 { Some(self.bytes_of(word)) } else { self.split.get(&word).copied() };
+            let (cell, len) = bytes_of_word.map_or((word, 4), |first| (first + within, 1));
+            self.write_one_equal(clocks, cell, by, &mut |access| judge(skip, len, access))?;
+            skip += len;
+        }
+        Ok(())
+    }
+
+    fn write_one_equal(
+        &mut self,
+        clocks: &Clocks,
+        cell: usize,
+        by: By,
+        judge: &mut dyn FnMut(&Access) -> bool,
+    ) -> Result<(), Conflict> {
+        let writer = self.writers[cell];
+        let mut left = writer.is_left_by(clocks, by.actor) && !self.observed(clocks, cell, by.actor);
+        match self.after_writer(clocks, cell, by.actor) {
+            Err(Conflict::Unordered(access)) if access.is_weak() && judge(&access) => left = self.stores(cell) < MOST,
+            found => found?,
+        }
+        for access in self.listed(cell).filter(|access| access.did == Did::Write) {
+            match after_all(clocks, std::iter::once(access), by.actor) {
+                Err(_) if access.clock != IN_FLIGHT && access.is_weak() && judge(access) => {}
+                found => found?,
+            }
+        }
+        self.replace(clocks, cell, by, left, Judged::Writes)
+    }
+
+    fn listed(&self, cell: usize) -> impl Iterator<Item = &Access> {
+        let readers = &self.readers[cell];
+        let list = if readers.kind == Kind::List { &self.lists[readers.lanes as usize][..] } else { &[] };
+        list.iter().filter_map(|listed| match listed {
+            Listed::Access(access) => Some(access),
+            Listed::Readers(_) => None,
+        })
+    }
+
+    fn stores(&self, cell: usize) -> usize {
+        self.listed(cell).count()
+    }
+
+    /// Whether a thread that reads a word is one of several that stored the same bits there without an order.
+    #[cold]
+    pub(super) fn stored_too(&self, cell: usize, actor: Actor) -> bool {
+        let own = |access: &Access| access.did == Did::Write && access.is_weak() && access.is_by(actor);
+        self.writers.get(cell).is_some_and(own) || self.listed(cell).any(own)
+    }
+}
