@@ -79,6 +79,11 @@ impl<'a> Lexer<'a> {
         self.text.as_bytes().get(self.at + ahead).copied().unwrap_or(0)
     }
 
+    /// The byte right after the newest token.
+    pub fn upcoming(&self) -> u8 {
+        self.byte(0)
+    }
+
     fn position(&self) -> Position {
         let column = self.at - self.line_start + 1;
         Position { line: self.line, column: u32::try_from(column).unwrap_or(u32::MAX) }

@@ -16,6 +16,7 @@
 //! limits below.
 
 mod entry;
+mod expression;
 mod functions;
 mod initialiser;
 mod operand;
@@ -84,8 +85,8 @@ struct Parser<'a> {
     token: Token<'a>,
     /// Line of the newest consumed token.
     line: u32,
-    /// Variables of the module.
-    symbols: HashMap<&'a str, Space>,
+    /// Variables of the module: their spaces, and the bytes of an element.
+    symbols: HashMap<&'a str, (Space, u32)>,
     /// Opcodes already read: a kernel uses a few dozen mnemonics thousands of times.
     opcodes: HashMap<&'a str, Opcode>,
     /// Notes already read; their text is shared.
@@ -195,8 +196,9 @@ impl<'a> Parser<'a> {
             ".func" => self.function()?,
             text if space(text).is_some() => {
                 let space = space(text).unwrap_or(Space::Global);
-                for name in self.variables(linkage, &mut module.variables)? {
-                    self.symbols.insert(name.text, space);
+                let (names, element) = self.variables(linkage, &mut module.variables)?;
+                for name in names {
+                    self.symbols.insert(name.text, (space, element));
                 }
             }
             text => return Err(self.error(&format!("`{text}` is not supported here"))),
@@ -218,15 +220,18 @@ impl<'a> Parser<'a> {
         Ok(linkage)
     }
 
-    /// Variables of one space and type: `.shared .align 16 .b8 a[1024], b[64];`. Returns the tokens of their names.
-    fn variables(&mut self, linkage: Linkage, into: &mut Vec<Variable>) -> Result<Vec<Token<'a>>> {
+    /// Variables of one space and type: `.shared .align 16 .b8 a[1024], b[64];`. Returns the tokens of their names, and the
+    /// bytes of an element. A variable of vectors becomes an array of their elements.
+    fn variables(&mut self, linkage: Linkage, into: &mut Vec<Variable>) -> Result<(Vec<Token<'a>>, u32)> {
         let space = space(self.token.text).ok_or_else(|| self.unexpected("a state space"))?;
         self.next()?;
-        let mut align = None;
+        let (mut align, mut lanes) = (None, 1);
         let ty = loop {
             let directive = self.expect(TokenKind::Directive, "a type")?;
             match directive.text {
                 ".align" => align = Some(self.integer_u32()?),
+                ".v2" => lanes = 2,
+                ".v4" => lanes = 4,
                 text => break type_word(text).ok_or_else(|| self.error_at(directive.position, no_type(text)))?,
             }
         };
@@ -235,8 +240,17 @@ impl<'a> Parser<'a> {
             self.count_statement()?;
             let name = self.expect(TokenKind::Word, "a name")?;
             names.push(name);
-            let count = self.extent()?;
-            let init = if self.eat(b'=')? { self.initialiser(space, ty)? } else { Vec::new() };
+            let mut extents = self.dimensions()?;
+            let open = extents.first() == Some(&0);
+            if lanes > 1 {
+                extents.push(lanes);
+            }
+            let mut count = self.elements_of(&extents)?;
+            let init = if self.eat(b'=')? { self.initialiser(space, ty, &extents)? } else { Vec::new() };
+            if open && !init.is_empty() {
+                let line: u64 = extents[1..].iter().product();
+                count = Some((init.len() as u64).next_multiple_of(line.max(1)));
+            }
             if init.len() as u64 > count.unwrap_or(1) {
                 return Err(self.error(&format!(
                     "the initialiser has {} values for {} elements",
@@ -246,6 +260,7 @@ impl<'a> Parser<'a> {
             }
             let name = name.text.to_owned();
             let is_extern = linkage == Linkage::Extern;
+            let align = align.or((lanes > 1).then_some(lanes as u32 * ty.bytes()));
             into.push(Variable { is_extern, space, align, ty, name, count, init, note: None });
             if !self.eat(b',')? {
                 break;
@@ -256,16 +271,27 @@ impl<'a> Parser<'a> {
         if let Some(last) = into.last_mut() {
             last.note = note;
         }
-        Ok(names)
+        Ok((names, lanes as u32 * ty.bytes()))
     }
 
-    /// `[12]`, `[]`, `[4][3]` as its product, or nothing.
-    fn extent(&mut self) -> Result<Option<u64>> {
-        let mut count: Option<u64> = None;
+    /// `[12]`, `[]`, `[4][3]`, or nothing.
+    fn dimensions(&mut self) -> Result<Vec<u64>> {
+        let mut extents = Vec::new();
         while self.eat(b'[')? {
-            let extent = if self.token.kind == TokenKind::Number { self.integer()? } else { 0 };
+            if extents.len() == MAX_NESTING {
+                return Err(self.error(&format!("more than {MAX_NESTING} extents")));
+            }
+            extents.push(if self.token.kind == TokenKind::Number { self.integer()? } else { 0 });
             self.expect_punct(b']')?;
-            let total = count.unwrap_or(1).checked_mul(extent).filter(|total| *total <= 1 << 40);
+        }
+        Ok(extents)
+    }
+
+    /// Their product; `None` for a scalar.
+    fn elements_of(&self, extents: &[u64]) -> Result<Option<u64>> {
+        let mut count = None;
+        for extent in extents {
+            let total = count.unwrap_or(1u64).checked_mul(*extent).filter(|total| *total <= 1 << 40);
             count = Some(total.ok_or_else(|| self.error("the array is too large"))?);
         }
         Ok(count)
@@ -413,10 +439,7 @@ fn type_word(directive: &str) -> Option<Type> {
 }
 
 fn no_type(text: &str) -> String {
-    match text {
-        ".v2" | ".v4" => "vector registers and variables are not supported".to_owned(),
-        text => format!("expected a type, found `{}`", shortened(text)),
-    }
+    format!("expected a type, found `{}`", shortened(text))
 }
 
 /// Text shortened for an error message: hostile names may be megabytes long.

@@ -6,6 +6,7 @@ use crate::instruction::{Guard, Instruction};
 use crate::lexer::{Comment, TokenKind};
 use crate::mnemonic;
 use crate::module::{Directive, Entry, Param, RegisterFamily, Statement, Variable};
+use crate::types::Type;
 
 /// A body while it is being read.
 pub(super) struct Body<'a> {
@@ -83,8 +84,9 @@ impl<'a> Parser<'a> {
         }
         let ty = ty.ok_or_else(|| self.unexpected("a type"))?;
         let name = self.expect(TokenKind::Word, "a parameter's name")?;
-        let count = self.extent()?;
-        let declared = body.names.symbol(name.text);
+        let extents = self.dimensions()?;
+        let count = self.elements_of(&extents)?;
+        let declared = body.names.symbol(name.text, ty.bytes());
         let name = declared.ok_or_else(|| self.error_at(name.position, declared_twice(name.text)))?;
         Ok(Param { ty, align, name, count, comment: None })
     }
@@ -178,9 +180,9 @@ impl<'a> Parser<'a> {
             text if text == ".extern" || space(text).is_some() => {
                 let linkage = self.linkage()?;
                 let first = body.variables.len();
-                let names = self.variables(linkage, &mut body.variables)?;
+                let (names, element) = self.variables(linkage, &mut body.variables)?;
                 for (name, variable) in names.into_iter().zip(&mut body.variables[first..]) {
-                    let declared = body.names.symbol(name.text);
+                    let declared = body.names.symbol(name.text, element);
                     variable.name = declared.ok_or_else(|| self.error_at(name.position, declared_twice(name.text)))?;
                 }
                 Ok(())
@@ -192,6 +194,14 @@ impl<'a> Parser<'a> {
     /// `.reg .b32 %r<10>, %x;`
     fn registers(&mut self, body: &mut Body<'a>) -> Result<()> {
         self.next()?;
+        let lanes = match self.token.text {
+            ".v2" => 2,
+            ".v4" => 4,
+            _ => 1,
+        };
+        if lanes > 1 {
+            self.next()?;
+        }
         let directive = self.expect(TokenKind::Directive, "a type")?;
         let ty = type_word(directive.text).ok_or_else(|| self.error_at(directive.position, no_type(directive.text)))?;
         loop {
@@ -203,7 +213,15 @@ impl<'a> Parser<'a> {
                 self.expect_punct(b'>')?;
             }
             let family = RegisterFamily { ty, prefix: name.text.to_owned(), count, comment: None };
-            body.names.register(name.text, family).map_err(|refused| {
+            let declared = match lanes {
+                1 => body.names.register(name.text, family),
+                _ if ty == Type::Pred || u32::from(lanes) * ty.bytes() > 16 => {
+                    let message = format!("{lanes} .{} registers do not make a vector of at most 16 bytes", ty.name());
+                    return Err(self.error_at(name.position, message));
+                }
+                lanes => body.names.vectors(name.text, lanes, &family),
+            };
+            declared.map_err(|refused| {
                 let message = match refused {
                     Refused::Twice => declared_twice(name.text),
                     Refused::TooMany => "more than 65536 register families".to_owned(),
@@ -271,7 +289,7 @@ impl<'a> Parser<'a> {
             let op = mnemonic::read(&mnemonic);
             let operands = self.operands(&op, &mnemonic, &body.names)?;
             (op, operands)
-        } else if word.text.starts_with("mov.v4.") && self.vector_move(guard, word.text, line, body)? {
+        } else if word.text.starts_with("mov.v") && self.vector_move(guard, word.text, line, body)? {
             return Ok(());
         } else {
             let op = self.opcodes.entry(word.text).or_insert_with(|| mnemonic::read(word.text)).clone();

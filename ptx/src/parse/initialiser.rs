@@ -1,5 +1,6 @@
 //! Initial values of variables: numbers, and addresses of functions and of other variables.
 
+use super::operand::narrowed;
 use super::{Parser, Result, shortened};
 use crate::instruction::Operand;
 use crate::lexer::TokenKind;
@@ -7,30 +8,59 @@ use crate::types::{Space, Type};
 
 impl<'a> Parser<'a> {
     /// Several values in braces, or a single one, of a variable in this space and of this type.
-    pub(super) fn initialiser(&mut self, space: Space, ty: Type) -> Result<Vec<Operand>> {
+    pub(super) fn initialiser(&mut self, space: Space, ty: Type, extents: &[u64]) -> Result<Vec<Operand>> {
         let mut values = Vec::new();
-        let several = self.eat(b'{')?;
-        while !several || self.token.kind != TokenKind::Punct(b'}') {
+        if self.token.kind == TokenKind::Punct(b'{') {
+            self.initial_list(space, ty, extents, &mut values)?;
+        } else {
             self.count_statement()?;
             values.push(self.initial_value(space, ty)?);
-            if !several || !self.eat(b',')? {
-                break;
-            }
-        }
-        if several {
-            self.expect_punct(b'}')?;
         }
         Ok(values)
     }
 
+    /// Values in braces, each of which may be such a list if the variable has several extents. A list that is too short
+    /// is filled up with zeros as soon as another one follows.
+    fn initial_list(&mut self, space: Space, ty: Type, extents: &[u64], values: &mut Vec<Operand>) -> Result<()> {
+        self.expect_punct(b'{')?;
+        let inner = extents.get(1..).unwrap_or_default();
+        let each = inner.iter().product::<u64>();
+        let first = values.len() as u64;
+        let mut lists = 0;
+        while self.token.kind != TokenKind::Punct(b'}') {
+            if self.token.kind == TokenKind::Punct(b'{') {
+                if inner.is_empty() {
+                    return Err(self.unexpected("a value"));
+                }
+                while (values.len() as u64) < first.saturating_add(each.saturating_mul(lists)) {
+                    self.count_statement()?;
+                    values.push(Operand::Int(0));
+                }
+                self.initial_list(space, ty, inner, values)?;
+                lists += 1;
+                if values.len() as u64 > first.saturating_add(each.saturating_mul(lists)) {
+                    return Err(self.error(&format!("more than {each} values for a part of the variable")));
+                }
+            } else {
+                self.count_statement()?;
+                values.push(self.initial_value(space, ty)?);
+            }
+            if !self.eat(b',')? {
+                break;
+            }
+        }
+        self.expect_punct(b'}')
+    }
+
     fn initial_value(&mut self, space: Space, ty: Type) -> Result<Operand> {
-        if self.token.kind == TokenKind::Word {
+        if self.token.kind == TokenKind::Word && !self.at_expression() {
             if !matches!(ty, Type::U64 | Type::S64) {
                 return Err(self.error("an address needs a variable of type .u64 or .s64"));
             }
             return self.initial_address(space);
         }
-        let number = self.constant()?;
+        let number = self.expression()?;
+        let number = if ty == Type::F32 { narrowed(number) } else { number };
         match number {
             Operand::Int(mask) if self.eat(b'(')? => self.masked(mask as u64),
             number => Ok(number),
@@ -45,7 +75,7 @@ impl<'a> Parser<'a> {
             name = self.expect(TokenKind::Word, "a variable's name")?;
             self.expect_punct(b')')?;
         }
-        let found = self.symbols.get(name.text).copied();
+        let found = self.symbols.get(name.text).map(|(space, _)| *space);
         if let (None, false, Some(address)) = (found, generic, self.addresses.get(name.text)) {
             return Ok(Operand::Int(*address));
         }

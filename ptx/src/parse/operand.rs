@@ -33,7 +33,7 @@ impl<'a> Parser<'a> {
         Ok(operands)
     }
 
-    fn operand(&mut self, op: &Opcode, names: &Names<'a>) -> Result<Operand> {
+    pub(super) fn operand(&mut self, op: &Opcode, names: &Names<'a>) -> Result<Operand> {
         match self.token.kind {
             TokenKind::Punct(b'{') => {
                 self.next()?;
@@ -72,17 +72,12 @@ impl<'a> Parser<'a> {
 
     /// A register, a number, or a name.
     fn scalar(&mut self, op: &Opcode, names: &Names<'a>) -> Result<Operand> {
+        if self.token.kind == TokenKind::Punct(b'!') && is_name_start(self.lexer.upcoming()) {
+            self.next()?;
+            return Ok(Operand::NotReg(self.register(names)?));
+        }
         match self.token.kind {
-            TokenKind::Punct(b'!') => {
-                self.next()?;
-                Ok(Operand::NotReg(self.register(names)?))
-            }
-            TokenKind::Punct(b'-') => {
-                self.next()?;
-                let number = self.number()?;
-                Ok(negated(number))
-            }
-            TokenKind::Number => self.number(),
+            _ if self.at_expression() => self.expression(),
             TokenKind::Word => self.name(op, names),
             _ => Err(self.unexpected("an operand")),
         }
@@ -92,17 +87,22 @@ impl<'a> Parser<'a> {
         let name = self.token.text;
         let operand = if let Some(reg) = names.find_register(name) {
             Operand::Reg(reg)
+        } else if let Some(vector) = names.find_vector(name) {
+            Operand::Vector(vector.map(Operand::Reg).collect())
         } else if name == "_" {
             Operand::Sink
-        } else if name == "WARP_SZ" {
-            Operand::Int(32)
         } else if name.starts_with('%') {
             Operand::Special(Special::from_name(name).ok_or_else(|| self.undeclared("register"))?)
         } else if matches!(op, Opcode::Bra { .. } | Opcode::BraIndexed { .. }) {
             Operand::Label(Box::new(name.to_owned()))
         } else if let Some(symbol) = self.symbol(names) {
+            let element = self.element_of(names);
             self.next()?;
-            return Ok(match self.offsets()? {
+            if self.token.kind == TokenKind::Punct(b'[') && is_access(op) {
+                let offset = self.index(element)?;
+                return Ok(Operand::Address(Box::new((Base::Symbol(Box::new(symbol)), offset))));
+            }
+            return Ok(match self.index(element)? {
                 0 => Operand::Symbol(Box::new(symbol)),
                 offset => Operand::SymbolOffset(Box::new((symbol, offset))),
             });
@@ -141,12 +141,12 @@ impl<'a> Parser<'a> {
     fn address(&mut self, op: &Opcode, names: &Names<'a>) -> Result<Operand> {
         self.expect_punct(b'[')?;
         let (base, mut offset) = match self.token.kind {
-            TokenKind::Word => (self.base(names)?, 0),
-            _ => (Base::None, self.offset()?),
+            _ if self.at_expression() => (Base::None, self.integer_expression("an address")?),
+            _ => (self.base(names)?, 0),
         };
         // `-4` without a plus is accepted in addresses only.
         if self.token.kind == TokenKind::Punct(b'-') {
-            offset = offset.wrapping_add(self.offset()?);
+            offset = self.integer_expression("an offset")?;
         }
         offset = offset.wrapping_add(self.offsets()?);
         let operand = if self.eat(b',')? {
@@ -171,41 +171,43 @@ impl<'a> Parser<'a> {
         Ok(base)
     }
 
-    /// The sum of any number of `+4` and `+-4`.
+    /// An expression after a plus, or nothing, which is 0.
     pub(super) fn offsets(&mut self) -> Result<i64> {
-        let mut sum = 0i64;
-        while self.eat(b'+')? {
-            sum = sum.wrapping_add(self.offset()?);
+        if self.eat(b'+')? { self.integer_expression("an offset") } else { Ok(0) }
+    }
+
+    /// `[2]` after the name of a variable with elements of this size, or an offset.
+    fn index(&mut self, element: u32) -> Result<i64> {
+        if !self.eat(b'[')? {
+            return self.offsets();
         }
-        Ok(sum)
+        let index = self.integer_expression("an index")?;
+        self.expect_punct(b']')?;
+        Ok(index.wrapping_mul(element.into()))
     }
 
-    fn offset(&mut self) -> Result<i64> {
-        let error = self.unexpected("an offset");
-        let negative = self.eat(b'-')?;
-        match self.number()? {
-            Operand::Int(value) if negative => Ok(value.wrapping_neg()),
-            Operand::Int(value) => Ok(value),
-            _ => Err(error),
-        }
-    }
-
-    /// A number with an optional sign.
-    pub(super) fn constant(&mut self) -> Result<Operand> {
-        let negative = self.eat(b'-')?;
-        let number = self.number()?;
-        Ok(if negative { negated(number) } else { number })
-    }
-
-    fn number(&mut self) -> Result<Operand> {
-        let error = self.unexpected("a number");
-        let token = self.expect(TokenKind::Number, "a number")?;
-        literal(token.text).ok_or(error)
+    /// Bytes of an element of the variable that the current token names.
+    fn element_of(&self, names: &Names<'a>) -> u32 {
+        let name = self.token.text;
+        names.find_element(name).or_else(|| Some(self.symbols.get(name)?.1)).unwrap_or(1)
     }
 }
 
+/// Whether an opcode takes `name[2]` for `[name+8]`.
+fn is_access(op: &Opcode) -> bool {
+    match op {
+        Opcode::Ld { .. } | Opcode::St { .. } | Opcode::Atom { .. } | Opcode::Red { .. } => true,
+        Opcode::Hinted { op, .. } => is_access(op),
+        _ => false,
+    }
+}
+
+fn is_name_start(byte: u8) -> bool {
+    byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'$' | b'%')
+}
+
 /// An integer or float as PTX writes it.
-fn literal(text: &str) -> Option<Operand> {
+pub(super) fn literal(text: &str) -> Option<Operand> {
     let hexadecimal = |digits: &str, length: usize| {
         (digits.len() == length && digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
             .then(|| u64::from_str_radix(digits, 16).ok())
@@ -233,17 +235,8 @@ pub(super) fn integer(text: &str) -> Option<u64> {
     if digits.bytes().all(|byte| byte.is_ascii_alphanumeric()) { u64::from_str_radix(digits, radix).ok() } else { None }
 }
 
-fn negated(number: Operand) -> Operand {
-    match number {
-        Operand::Int(value) => Operand::Int(value.wrapping_neg()),
-        Operand::F32(bits) => Operand::F32(bits ^ 1 << 31),
-        Operand::F64(bits) => Operand::F64(bits ^ 1 << 63),
-        other => other,
-    }
-}
-
 /// Converts doubles to single-precision constants where the instruction takes those.
-fn narrowed(operand: Operand) -> Operand {
+pub(super) fn narrowed(operand: Operand) -> Operand {
     match operand {
         Operand::F64(bits) => Operand::F32((f64::from_bits(bits) as f32).to_bits()),
         Operand::Vector(elements) => Operand::Vector(elements.into_iter().map(narrowed).collect()),

@@ -12,12 +12,23 @@ pub(super) struct Scope<'a> {
     singles: HashMap<&'a str, u16>,
     /// Families by prefix.
     families: HashMap<&'a str, u16>,
-    /// Variables and parameters, and the module's names for them.
-    symbols: HashMap<&'a str, String>,
+    /// Vectors of registers, and families of them.
+    vectors: HashMap<&'a str, Vectors>,
+    /// Variables and parameters: the module's names for them, and the bytes of an element.
+    symbols: HashMap<&'a str, (String, u32)>,
     /// Labels bound here.
     labels: Vec<&'a str>,
     /// Index of the body's statement at which the scope starts.
     start: usize,
+}
+
+/// Vector registers: each component is a register of its own, or a family.
+#[derive(Clone, Copy)]
+struct Vectors {
+    /// The family of the first component.
+    first: u16,
+    lanes: u16,
+    count: Option<u32>,
 }
 
 /// The names of one entry.
@@ -86,11 +97,11 @@ impl<'a> Names<'a> {
     }
 
     /// Declares a variable or parameter and returns the module's name for it.
-    pub fn symbol(&mut self, name: &'a str) -> Option<String> {
+    pub fn symbol(&mut self, name: &'a str, element: u32) -> Option<String> {
         let flat = if self.scopes.len() > 1 { self.free(name) } else { name.to_owned() };
         self.taken.insert(stem(name).to_owned());
         let scope = self.scopes.last_mut()?;
-        scope.symbols.insert(name, flat.clone()).is_none().then_some(flat)
+        scope.symbols.insert(name, (flat.clone(), element)).is_none().then_some(flat)
     }
 
     /// Declares a register or, with a count, a family.
@@ -109,8 +120,50 @@ impl<'a> Names<'a> {
         Ok(())
     }
 
+    /// Declares vectors of registers.
+    pub fn vectors(&mut self, name: &'a str, lanes: u16, family: &RegisterFamily) -> Result<(), Refused> {
+        let end = u16::try_from(self.registers.len() + usize::from(lanes)).map_err(|_| Refused::TooMany)?;
+        let vectors = Vectors { first: end - lanes, lanes, count: family.count };
+        for component in ["x", "y", "z", "w"].into_iter().take(lanes.into()) {
+            let prefix = self.fresh(&format!("{name}_{component}"));
+            self.registers.push(RegisterFamily { prefix, ..family.clone() });
+        }
+        let scope = self.scopes.last_mut().ok_or(Refused::TooMany)?;
+        scope.vectors.insert(name, vectors).map_or(Ok(()), |_| Err(Refused::Twice))
+    }
+
+    /// The registers of a vector, innermost scope first.
+    pub fn find_vector(&self, name: &str) -> Option<impl Iterator<Item = Reg> + use<>> {
+        let (vectors, index) =
+            self.scopes.iter().rev().filter(|scope| !scope.vectors.is_empty()).find_map(|scope| {
+                let single = scope.vectors.get(name).filter(|vectors| vectors.count.is_none());
+                single.map(|vectors| (*vectors, 0)).or_else(|| {
+                    splits(name).find_map(|(prefix, index)| {
+                        let vectors = scope.vectors.get(prefix)?;
+                        (index < vectors.count?).then_some((*vectors, index))
+                    })
+                })
+            })?;
+        Some((vectors.first..vectors.first + vectors.lanes).map(move |family| Reg { family, index }))
+    }
+
     /// The register of this name, innermost scope first.
     pub fn find_register(&self, name: &str) -> Option<Reg> {
+        self.find_scalar(name).or_else(|| {
+            // A component of a vector, by its place or as a colour.
+            let (vector, component) = name.split_once('.')?;
+            let index = match component {
+                "x" | "r" => 0,
+                "y" | "g" => 1,
+                "z" | "b" => 2,
+                "w" | "a" => 3,
+                _ => return None,
+            };
+            self.find_vector(vector)?.nth(index)
+        })
+    }
+
+    fn find_scalar(&self, name: &str) -> Option<Reg> {
         self.scopes.iter().rev().find_map(|scope| {
             if let Some(&family) = scope.singles.get(name) {
                 return Some(Reg { family, index: 0 });
@@ -128,7 +181,12 @@ impl<'a> Names<'a> {
 
     /// The module's name for this variable.
     pub fn find_symbol(&self, name: &str) -> Option<&str> {
-        self.scopes.iter().rev().find_map(|scope| scope.symbols.get(name)).map(String::as_str)
+        self.scopes.iter().rev().find_map(|scope| scope.symbols.get(name)).map(|(flat, _)| flat.as_str())
+    }
+
+    /// Bytes of an element of this variable.
+    pub fn find_element(&self, name: &str) -> Option<u32> {
+        self.scopes.iter().rev().find_map(|scope| scope.symbols.get(name)).map(|(_, element)| *element)
     }
 
     /// The name itself if nothing clashes with it, otherwise a fresh one.

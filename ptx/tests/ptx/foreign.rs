@@ -236,10 +236,23 @@ fn refusals() {
         (body(".reg .b32 %r<4>; mov.b32 %r1, nothing;"), "the name `nothing` is not declared"),
         (body(".reg .b32 %r<4>, %r<3>;"), "`%r` is declared twice"),
         (body(".reg .b32 %r<4294967296>;"), "the number does not fit 32 bits"),
-        (body(".reg .v4 .f32 %r;"), "vector registers and variables are not supported"),
+        (body(".reg .v4 .f64 %r;"), "4 .f64 registers do not make a vector of at most 16 bytes"),
+        (body(".reg .v2 .pred %r;"), "2 .pred registers do not make a vector of at most 16 bytes"),
         (
             body(".reg .b32 %r<4>; mov.v4.u32 {%r0, %r1, %r2, %r3}, %laneid;"),
-            "a move of a vector needs four registers and a special register of three components",
+            "a move of a vector needs 4 registers, and as many values or a special register of three components",
+        ),
+        (
+            body(".reg .b32 %r<4>; mov.v2.u32 {%r0, %r1}, {%r1, %r0};"),
+            "a move that exchanges registers is not supported",
+        ),
+        (body(".reg .b32 %r<4>; mov.b32 %r0, 1/(2-2);"), "the expression divides by zero"),
+        (body(".reg .b32 %r<4>; mov.b32 %r0, 1.5 + 1;"), "the operator takes two integers, or two numbers like 1.5"),
+        (body(".reg .b32 %r<4>; mov.b32 %r0, (.f64)1;"), "expected `.s64` or `.u64`, found `.f64`"),
+        (body(".reg .b32 %r<4>; mov.b32 %r0, (1;"), "expected `)`, found `;`"),
+        (
+            ".version 8.0\n.target sm_90\n.global .u32 x[2][2] = {{1, 2, 3}};".to_owned(),
+            "more than 2 values for a part of the variable",
         ),
         (body("call.uni (1), f;"), "expected the name of a parameter, found `1`"),
         (body("mov.b32 \"x\";"), "expected an operand, found `x`"),
@@ -369,4 +382,135 @@ fn calls_by_address_compare_it() {
     // One function has the numbers of parameters and results of the first call, none has those of the second.
     assert_eq!(printed.matches("setp.ne.u64").count(), 1, "{printed}");
     assert_eq!(printed.matches("call %f;").count(), 2, "{printed}");
+}
+
+/// The values are those of ptxas 13.0, which the file's digits come from.
+#[test]
+fn constant_expressions() {
+    for (text, value) in [
+        ("((128 >> 4) << 16) | 3", 0x80003),
+        ("~7", -8),
+        ("1 ? 2 : 3", 2),
+        ("1 ? 0 ? 5 : 6 : 7", 6),
+        ("WARP_SZ*2-1", 63),
+        ("-(-5)", 5),
+        ("-~5", 6),
+        ("+-5", -5),
+        ("!5", 0),
+        ("!!7", 1),
+        ("1+2*3", 7),
+        ("5 - 3 - 1", 1),
+        ("8 / 2 / 2", 2),
+        ("2 * 3 % 4", 2),
+        ("-8/3", -2),
+        ("(.u64)-8/3", 0x5555_5555_5555_5552),
+        ("-8 % 3", 2),
+        ("8 % -3", 8),
+        ("-1 >> 60", -1),
+        ("-1U >> 60", 15),
+        ("~0 >> 60", 15),
+        ("0xffffffffffffffff >> 60", 15),
+        ("(.s64)0xffffffffffffffff >> 60", -1),
+        ("(1 ? -1 : 2U) >> 60", -1),
+        ("1 - 2U >> 60", 15),
+        ("1<<65", 2),
+        ("1<<-1", i64::MIN),
+        ("-1 < 1U", 0),
+        ("-1 > 0U", 1),
+        ("-1 == 0xffffffffffffffff", 1),
+        ("1 < 2 < 3", 1),
+        ("1 == 1 ? 4 : 5", 4),
+        ("6 & 3 == 3", 0),
+        ("1 | 2 ^ 3 & 4", 3),
+        ("1 << 2 + 1", 8),
+        ("1 && 2", 1),
+        ("2 || 0", 1),
+        ("6|3", 7),
+        ("6 != 3", 1),
+        ("2 >= 2", 1),
+        ("2 <= 1", 0),
+        ("1.0 < 2.0", 1),
+        ("0b101 << 1", 10),
+        ("-9223372036854775808 / -1", 0),
+    ] {
+        let wanted = vec![format!("mov.b64 %rd0, {value};")];
+        assert_eq!(printed(&format!("mov.b64 %rd0, {text};")), wanted, "{text}");
+    }
+    for (body, wanted) in [
+        ("mov.f32 %f0, 1.0/4.0;", "mov.f32 %f0, 0f3E800000;"),
+        ("mov.f32 %f0, -(1.5);", "mov.f32 %f0, 0fBFC00000;"),
+        ("ld.global.b32 %r0, [%rd0 + 4*(2+1)];", "ld.global.b32 %r0, [%rd0+12];"),
+        ("ld.global.b32 %r0, [%rd0+5 - 3];", "ld.global.b32 %r0, [%rd0+2];"),
+        ("st.shared.b32 [smem+WARP_SZ*4], ~0;", "st.shared.b32 [smem+128], -1;"),
+        ("setp.eq.u32 %p0, %r0, 1 << 4;", "setp.eq.u32 %p0, %r0, 16;"),
+        ("lop3.b32 %r0, %r1, %r2, %r3, (0xF0 & 0xCC) ^ 0xAA;", "lop3.b32 %r0, %r1, %r2, %r3, 106;"),
+        ("bar.sync 1+1, 32*2;", "bar.sync 2, 64;"),
+        ("mov.b64 %rd0, {1+1, 2*3};", "mov.b64 %rd0, {2, 6};"),
+        ("mov.u32 %r0, smem[2+1];", "mov.u32 %r0, smem+3;"),
+    ] {
+        assert_eq!(printed(body), [wanted], "{body}");
+    }
+    let deep = format!("mov.b64 %rd0, {}1{};", "(".repeat(5000), ")".repeat(5000));
+    let signs = format!("mov.b64 %rd0, {}1;", "- ".repeat(5000));
+    let choices = format!("mov.b64 %rd0, {}1;", "1 ? 1 : ".repeat(5000));
+    for text in [deep, signs, choices] {
+        let entry = format!(".version 8.0\n.target sm_90\n.entry k() {{ .reg .b64 %rd<2>; {text} }}");
+        assert!(complaint(&entry).contains("expressions nest deeper than 64"));
+    }
+}
+
+#[test]
+fn vectors_and_arrays() {
+    let text = ".version 8.0
+.target sm_90
+.global .v4 .f32 quads[2] = {{1.0, 2.0}, {3.0+1.0}};
+.global .u32 rows[2][3] = {{1}, {2*2, 5}};
+.global .u16 open[] = {1, 2, 3};
+.entry k(.param .u64 a)
+{
+    .reg .v4 .b32 %v, %u;
+    .reg .v2 .b32 %w<3>;
+    .reg .b32 %r<4>;
+    .reg .b64 %rd<4>;
+    mov.u64 %rd0, quads[1];
+    mov.u64 %rd1, rows[4];
+    ld.global.v4.b32 %v, [%rd0];
+    mov.v4.b32 %u, %v;
+    mov.v4.b32 %v, {%r0, %v.x, %v.g, 7};
+    mov.v4.u32 %v, %tid;
+    mov.b32 %w2.y, %v.a;
+    mov.b64 %rd2, %w2;
+    st.global.v4.b32 [%rd0], %v;
+    ld.global.u32 %r0, rows[2];
+    ret;
+}
+";
+    let module = parse(text).unwrap();
+    let printed = print(&module);
+    assert_eq!(parse(&printed).as_ref(), Ok(&module), "{printed}");
+    assert_eq!(verify(&module), Ok(()), "{printed}");
+    for line in [
+        ".global .align 16 .f32 quads[8] = {0f3F800000, 0f40000000, 0, 0, 0f40800000};",
+        ".global .u32 rows[6] = {1, 0, 0, 4, 5};",
+        ".global .u16 open[3] = {1, 2, 3};",
+        "mov.u64 %rd0, quads+16;",
+        "mov.u64 %rd1, rows+16;",
+        "ld.global.v4.b32 {%v_x_s1_, %v_y_s2_, %v_z_s3_, %v_w_s4_}, [%rd0];",
+        "mov.b32 %u_y_s6_, %v_y_s2_;",
+        "mov.u32 %v_z_s3_, %tid.z;",
+        "mov.b32 %w_y_s10_2, %v_w_s4_;",
+        "mov.b64 %rd2, {%w_x_s9_2, %w_y_s10_2};",
+        "ld.global.u32 %r0, [rows+8];",
+    ] {
+        assert!(printed.contains(line), "{line}\n{printed}");
+    }
+    // A register is written after it was read.
+    let order = [
+        "mov.b32 %v_w_s4_, 7;",
+        "mov.b32 %v_z_s3_, %v_y_s2_;",
+        "mov.b32 %v_y_s2_, %v_x_s1_;",
+        "mov.b32 %v_x_s1_, %r0;",
+    ];
+    let at = order.map(|line| printed.find(line).unwrap_or_else(|| panic!("{line}\n{printed}")));
+    assert!(at[1] < at[2] && at[2] < at[3], "{printed}");
 }
