@@ -25,7 +25,7 @@ mod vectors;
 
 use std::collections::HashMap;
 
-use self::functions::Function;
+use self::functions::Functions;
 use crate::instruction::{Note, Opcode};
 use crate::lexer::{Comment, CommentKind, LexError, Lexer, Position, Token, TokenKind};
 use crate::module::{Module, Variable};
@@ -91,10 +91,7 @@ struct Parser<'a> {
     opcodes: HashMap<&'a str, Opcode>,
     /// Notes already read; their text is shared.
     notes: HashMap<&'a str, Note>,
-    /// Functions with a body, by name.
-    functions: HashMap<&'a str, Function>,
-    /// Addresses of functions, with a body or without.
-    addresses: HashMap<&'a str, i64>,
+    functions: Functions<'a>,
     /// Statements, declarations and comments so far.
     statements: usize,
 }
@@ -117,8 +114,7 @@ impl<'a> Parser<'a> {
             symbols: HashMap::new(),
             opcodes: HashMap::new(),
             notes: HashMap::new(),
-            functions: HashMap::new(),
-            addresses: HashMap::new(),
+            functions: Functions::default(),
             statements: 0,
         })
     }
@@ -148,6 +144,7 @@ impl<'a> Parser<'a> {
                 _ => return Err(self.unexpected("a directive")),
             }
         }
+        self.functions.complete();
         let mut added = 0;
         for (entry, lines) in module.entries.iter_mut().zip(&mut lines) {
             functions::inline(entry, lines, &self.functions, &mut added).map_err(|message| self.error(&message))?;
@@ -194,6 +191,7 @@ impl<'a> Parser<'a> {
                 lines.push(entry_lines);
             }
             ".func" => self.function()?,
+            ".alias" => self.alias()?,
             text if space(text).is_some() => {
                 let space = space(text).unwrap_or(Space::Global);
                 let (names, element) = self.variables(linkage, &mut module.variables)?;

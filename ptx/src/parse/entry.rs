@@ -3,7 +3,7 @@
 use super::scope::{Names, Refused};
 use super::{MAX_NESTING, Parser, Result, comment_text, no_type, shortened, space, type_word};
 use crate::instruction::{Guard, Instruction};
-use crate::lexer::{Comment, TokenKind};
+use crate::lexer::{Comment, Token, TokenKind};
 use crate::mnemonic;
 use crate::module::{Directive, Entry, Param, RegisterFamily, Statement, Variable};
 use crate::types::Type;
@@ -63,7 +63,7 @@ impl<'a> Parser<'a> {
         Ok(params)
     }
 
-    fn param(&mut self, body: &mut Body<'a>) -> Result<Param> {
+    pub(super) fn param(&mut self, body: &mut Body<'a>) -> Result<Param> {
         self.expect_directive(".param")?;
         let (mut align, mut ty, mut pointer) = (None, None, false);
         while self.token.kind == TokenKind::Directive {
@@ -136,7 +136,8 @@ impl<'a> Parser<'a> {
                     text.push_str(self.token.text);
                     text.push('"');
                 }
-                TokenKind::Punct(punct @ (b',' | b';')) => text.push(char::from(punct)),
+                TokenKind::Punct(b',') => text.push(','),
+                TokenKind::Punct(b';') if word == ".pragma" => text.push(';'),
                 _ => return Ok(text),
             }
             self.next()?;
@@ -194,14 +195,7 @@ impl<'a> Parser<'a> {
     /// `.reg .b32 %r<10>, %x;`
     fn registers(&mut self, body: &mut Body<'a>) -> Result<()> {
         self.next()?;
-        let lanes = match self.token.text {
-            ".v2" => 2,
-            ".v4" => 4,
-            _ => 1,
-        };
-        if lanes > 1 {
-            self.next()?;
-        }
+        let lanes = self.lanes()?;
         let directive = self.expect(TokenKind::Directive, "a type")?;
         let ty = type_word(directive.text).ok_or_else(|| self.error_at(directive.position, no_type(directive.text)))?;
         loop {
@@ -212,22 +206,7 @@ impl<'a> Parser<'a> {
                 count = Some(self.integer_u32()?);
                 self.expect_punct(b'>')?;
             }
-            let family = RegisterFamily { ty, prefix: name.text.to_owned(), count, comment: None };
-            let declared = match lanes {
-                1 => body.names.register(name.text, family),
-                _ if ty == Type::Pred || u32::from(lanes) * ty.bytes() > 16 => {
-                    let message = format!("{lanes} .{} registers do not make a vector of at most 16 bytes", ty.name());
-                    return Err(self.error_at(name.position, message));
-                }
-                lanes => body.names.vectors(name.text, lanes, &family),
-            };
-            declared.map_err(|refused| {
-                let message = match refused {
-                    Refused::Twice => declared_twice(name.text),
-                    Refused::TooMany => "more than 65536 register families".to_owned(),
-                };
-                self.error_at(name.position, message)
-            })?;
+            self.declare_registers(body, name, lanes, ty, count)?;
             if !self.eat(b',')? {
                 break;
             }
@@ -238,6 +217,44 @@ impl<'a> Parser<'a> {
             family.comment = comment;
         }
         Ok(())
+    }
+
+    /// `.v2`, `.v4` or nothing.
+    pub(super) fn lanes(&mut self) -> Result<u16> {
+        let lanes = match self.token.text {
+            ".v2" => 2,
+            ".v4" => 4,
+            _ => return Ok(1),
+        };
+        self.next()?;
+        Ok(lanes)
+    }
+
+    /// Declares a register, a vector of them, or a family.
+    pub(super) fn declare_registers(
+        &mut self,
+        body: &mut Body<'a>,
+        name: Token<'a>,
+        lanes: u16,
+        ty: Type,
+        count: Option<u32>,
+    ) -> Result<()> {
+        let family = RegisterFamily { ty, prefix: name.text.to_owned(), count, comment: None };
+        let declared = match lanes {
+            1 => body.names.register(name.text, family),
+            _ if ty == Type::Pred || u32::from(lanes) * ty.bytes() > 16 => {
+                let message = format!("{lanes} .{} registers do not make a vector of at most 16 bytes", ty.name());
+                return Err(self.error_at(name.position, message));
+            }
+            lanes => body.names.vectors(name.text, lanes, &family),
+        };
+        declared.map_err(|refused| {
+            let message = match refused {
+                Refused::Twice => declared_twice(name.text),
+                Refused::TooMany => "more than 65536 register families".to_owned(),
+            };
+            self.error_at(name.position, message)
+        })
     }
 
     /// `.pragma "nounroll";`; each string becomes a statement.

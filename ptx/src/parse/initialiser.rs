@@ -76,7 +76,7 @@ impl<'a> Parser<'a> {
             self.expect_punct(b')')?;
         }
         let found = self.symbols.get(name.text).map(|(space, _)| *space);
-        if let (None, false, Some(address)) = (found, generic, self.addresses.get(name.text)) {
+        if let (None, false, Some(address)) = (found, generic, self.functions.addresses.get(name.text)) {
             return Ok(Operand::Int(*address));
         }
         let reason = match found {
@@ -102,7 +102,7 @@ impl<'a> Parser<'a> {
     /// `0xFF00(name)`, up to the closing parenthesis: a byte of a function's address.
     fn masked(&mut self, mask: u64) -> Result<Operand> {
         let name = self.expect(TokenKind::Word, "a function's name")?;
-        let Some(address) = self.addresses.get(name.text).copied() else {
+        let Some(address) = self.functions.addresses.get(name.text).copied() else {
             let message =
                 format!("`{}` is not a function, and a part of another address is not supported", shortened(name.text));
             return Err(self.error_at(name.position, message));

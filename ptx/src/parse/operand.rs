@@ -106,7 +106,7 @@ impl<'a> Parser<'a> {
                 0 => Operand::Symbol(Box::new(symbol)),
                 offset => Operand::SymbolOffset(Box::new((symbol, offset))),
             });
-        } else if let Some(address) = self.addresses.get(name) {
+        } else if let Some(address) = self.functions.addresses.get(name) {
             Operand::Int(*address)
         } else if matches!(op, Opcode::Unknown(_)) {
             // An undeclared name in an unknown instruction is most likely a label.
