@@ -129,6 +129,7 @@ impl Block {
         self.memory.agents.reset(env.landing, number, self.memory.shared.all_bytes() as u32);
         self.memory.groups.reset(warps, self.pitch, ranks);
         self.memory.warnings.reset();
+        self.memory.printed.clear();
         self.cluster.reset(count);
         self.pools.resize_with(ranks, Pool::default);
         self.pools.iter_mut().for_each(|pool| pool.reset(env.registers, warps));

@@ -142,6 +142,8 @@ pub(crate) struct BlockMemory {
     pub(crate) landing_fault: Option<Box<Fault>>,
     /// Broken rules that do not end the launch.
     pub(crate) warnings: Warnings,
+    /// What threads have printed.
+    pub(crate) printed: Vec<u8>,
     pub(crate) counters: Option<Box<Counters>>,
 }
 

@@ -49,6 +49,8 @@ struct State {
     report: Report,
     /// By the pair of instructions: the lowest cluster that has the warning.
     warnings: BTreeMap<(u32, u32), (u64, Violation)>,
+    /// What each cluster has printed.
+    printed: BTreeMap<u64, Vec<u8>>,
     /// Finished clusters, to be reused.
     spare: Vec<Block>,
 }
@@ -87,6 +89,7 @@ impl<'e, 'a> Grid<'e, 'a> {
             None => {
                 let mut report = state.report;
                 report.warnings = state.warnings.into_values().map(|(_, warning)| warning).collect();
+                report.printed = state.printed.into_values().flatten().collect();
                 if self.env.counting == Counting::On {
                     report.cost = Some(self.cost(&state.spare));
                 }
@@ -136,6 +139,9 @@ impl<'e, 'a> Grid<'e, 'a> {
                     if number < lowest {
                         state.warnings.insert(lines, (number, warning));
                     }
+                }
+                if !block.memory.printed.is_empty() {
+                    state.printed.insert(number, std::mem::take(&mut block.memory.printed));
                 }
                 state.report.instructions += block.warps.iter().map(|warp| warp.steps).sum::<u64>();
                 state.report.fma += block.warps.iter().map(|warp| warp.fma).sum::<u64>();

@@ -14,6 +14,8 @@ pub struct Report {
     pub mad: u64,
     /// Broken rules that do not end a launch, each pair of instructions once, sorted by line.
     pub warnings: Vec<Violation>,
+    /// What threads have printed by `vprintf`: cluster by cluster, at most 1 MiB of each.
+    pub printed: Vec<u8>,
     /// Its cost, if counted.
     pub cost: Option<Cost>,
 }

@@ -60,13 +60,17 @@ pub enum ViolationKind {
     UnknownInstruction,
     /// The kernel executed a trap.
     Trap,
+    /// An assertion of the kernel does not hold.
+    Assertion,
+    /// Functions call each other so deeply that a thread's stack is full.
+    StackOverflow,
     /// More instructions than [`crate::Options::max_instructions`] allows.
     InstructionLimit,
 }
 
 impl ViolationKind {
     /// All kinds.
-    pub const ALL: [ViolationKind; 23] = [
+    pub const ALL: [ViolationKind; 25] = [
         ViolationKind::Launch,
         ViolationKind::OutOfBounds,
         ViolationKind::Misaligned,
@@ -89,6 +93,8 @@ impl ViolationKind {
         ViolationKind::InvalidOperand,
         ViolationKind::UnknownInstruction,
         ViolationKind::Trap,
+        ViolationKind::Assertion,
+        ViolationKind::StackOverflow,
         ViolationKind::InstructionLimit,
     ];
 
@@ -117,6 +123,8 @@ impl ViolationKind {
             | ViolationKind::Descriptor
             | ViolationKind::UnknownInstruction
             | ViolationKind::Trap
+            | ViolationKind::Assertion
+            | ViolationKind::StackOverflow
             | ViolationKind::InstructionLimit => false,
         }
     }
@@ -146,6 +154,8 @@ impl ViolationKind {
             ViolationKind::InvalidOperand => "invalid operand",
             ViolationKind::UnknownInstruction => "unknown instruction",
             ViolationKind::Trap => "trap",
+            ViolationKind::Assertion => "assertion",
+            ViolationKind::StackOverflow => "stack overflow",
             ViolationKind::InstructionLimit => "instruction limit",
         }
     }

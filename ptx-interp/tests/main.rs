@@ -5,6 +5,7 @@ mod arithmetic;
 mod async_stores;
 mod branch_lists;
 mod bulk;
+mod calls;
 mod checks;
 mod clusters;
 mod coherence;

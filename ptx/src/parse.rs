@@ -25,6 +25,7 @@ mod vectors;
 
 use std::collections::HashMap;
 
+pub use self::functions::DEEPER;
 use self::functions::Functions;
 use crate::instruction::{Note, Opcode};
 use crate::lexer::{Comment, CommentKind, LexError, Lexer, Position, Token, TokenKind};

@@ -17,6 +17,7 @@ mod operand;
 mod pointers;
 mod rare;
 mod symbols;
+mod system;
 mod tensor_core;
 mod wmma;
 
@@ -26,7 +27,6 @@ use ptx_gemm_ptx::asynchronous::Prefetched;
 use ptx_gemm_ptx::hints;
 use ptx_gemm_ptx::instruction::{Instruction, Opcode, Operand};
 use ptx_gemm_ptx::module::{Entry, Module, Statement};
-use ptx_gemm_ptx::print;
 use ptx_gemm_ptx::target::Target;
 use ptx_gemm_ptx::verify::{lacking, refusal};
 use ptx_gemm_ptx::warp::GridDependency;
@@ -260,10 +260,7 @@ impl<'a> Decoder<'a> {
             | Opcode::BarRed { .. } => self.rare(&instruction.op, operands),
             Opcode::Unknown(word) if hints::is_hint(word) => Ok(Op::Nop),
             Opcode::Unknown(word) if hints::is_policy(word) => self.policy(operands),
-            Opcode::Unknown(word) if word.starts_with("call") => {
-                let name = operands.first().map_or(String::new(), |name| print::operand(name, self.entry));
-                Err(format!("`{name}` cannot be called: it has no body in this module, or calls itself"))
-            }
+            Opcode::Unknown(word) if word.starts_with("call") => self.call(word, operands),
             Opcode::Unknown(mnemonic) => Err(format!("`{mnemonic}` is not supported")),
             other => self.alu(other, operands),
         }

@@ -30,6 +30,7 @@ mod registers;
 mod round;
 mod rows;
 mod scalar;
+mod system;
 mod tensor_core;
 mod tensormap;
 mod timeline;
@@ -432,6 +433,10 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
             Op::Rare { index } => warp.rare::<WATCH>(&env.code.rare[index as usize], active),
             Op::Carry { index } => warp.carry::<WATCH>(&env.code.carries[index as usize], active),
             Op::Modified { index } => warp.modified::<WATCH>(env, &env.code.modified[index as usize], lanes),
+            Op::System { index } => {
+                let system = &env.code.systems[index as usize];
+                check!(system::call::<WATCH>(warp, block, env, system, active));
+            }
             Op::Refused { index } => {
                 let reason = env.code.refusals[index as usize].as_str();
                 check!(Err::<(), _>(Fault::new(ViolationKind::UnknownInstruction, active, reason)));

@@ -5,7 +5,7 @@ use ptx_gemm_ptx::warp::{Shuffle, Vote};
 
 use super::{
     Access, BarrierReduce, Bulk, Carry, DoubleMultiply, Fragment, FragmentMultiply, GroupMultiply, GroupRegisters,
-    Instr, Matrices, MbarrierOp, Modified, Multiply, P, Quad, R32, R64, Rare, Scalar, Slot,
+    Instr, Matrices, MbarrierOp, Modified, Multiply, P, Quad, R32, R64, Rare, Scalar, Slot, System,
 };
 
 /// An instruction by which the lanes of a warp exchange values.
@@ -92,6 +92,7 @@ pub(crate) struct Code {
     pub(crate) fragment_multiplies: Vec<FragmentMultiply>,
     pub(crate) group_multiplies: Vec<GroupMultiply>,
     pub(crate) group_registers: GroupRegisters,
+    pub(crate) systems: Vec<System>,
     pub(crate) refusals: Vec<String>,
     pub(crate) constants32: Vec<(R32, Constant)>,
     pub(crate) constants64: Vec<(R64, Constant)>,

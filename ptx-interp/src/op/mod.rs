@@ -9,6 +9,7 @@ mod extended;
 mod mbarrier;
 mod rare;
 mod scalar;
+mod system;
 mod tensor_core;
 
 use ptx_gemm_ptx::instruction::FenceOrder;
@@ -21,6 +22,7 @@ pub(crate) use self::extended::{Carry, Inexact, Modified};
 pub(crate) use self::mbarrier::{Action, MbarrierOp, Ordering, PhaseSlot};
 pub(crate) use self::rare::{BarrierReduce, Condition, Rare};
 pub(crate) use self::scalar::{Arith, Bits, Scalar, ScalarFn};
+pub(crate) use self::system::{Argument, System, SystemFunction};
 pub(crate) use self::tensor_core::{
     DoubleMultiply, Factor, Factors, Fragment, FragmentMultiply, GroupMultiply, GroupRegisters, Left, Major, Matrices,
     Multiply, Narrow, Other, Sum, Way,
@@ -438,6 +440,10 @@ pub(crate) enum Op {
     Exit,
     Trap,
     Nop,
+    /// A call: index into [`Code::systems`].
+    System {
+        index: u32,
+    },
     /// An instruction that cannot be executed: index into [`Code::refusals`].
     Refused {
         index: u32,

@@ -15,6 +15,7 @@ mod inline;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
+pub use self::frames::DEEPER;
 pub(super) use self::inline::inline;
 use super::entry::{Body, is_call};
 use super::{Parser, Result, type_word};
@@ -66,7 +67,7 @@ pub(super) struct Functions<'a> {
 }
 
 /// Whether calls of a function without a body keep their operands: `vprintf` and what a failed assertion calls.
-pub fn is_system(name: &str) -> bool {
+fn is_system(name: &str) -> bool {
     matches!(name, "vprintf" | "__assertfail")
 }
 

@@ -227,7 +227,10 @@ fn refusals() {
             ".version 8.0\n.target sm_90\n.const .u32 x[1] = {1, 2};".to_owned(),
             "the initialiser has 2 values for 1 elements",
         ),
-        (".version 8.0\n.target sm_90\n.func f(.shared .u32 x) { ret; }".to_owned(), "expected `.param`, found `.shared`"),
+        (
+            ".version 8.0\n.target sm_90\n.func f(.shared .u32 x) { ret; }".to_owned(),
+            "expected `.param`, found `.shared`",
+        ),
         (".version 8.0\n.target sm_90\n.alias f, g;".to_owned(), "the function `f` is not declared"),
         (".version 8.0\n.target sm_90\n.entry k();".to_owned(), "an entry needs a body"),
         (body("add.s32 %r1, %r2, 3;"), "line 4, column 9: the register `%r1` is not declared"),

@@ -27,11 +27,11 @@ use crate::module::{Statement, Variable};
 use crate::types::{Space, Type};
 
 /// Bytes of the stack.
-pub(super) const STACK: i64 = 32 << 10;
+const STACK: i64 = 32 << 10;
 /// Most bytes of a frame.
 const MAX_FRAME: i64 = 4 << 10;
-/// The mnemonic of the instruction that is reached if there is no room for another frame.
-pub(crate) const DEEPER: &str = "call.deeper";
+/// The mnemonic of the unknown instruction that is reached if a thread's stack has no room for another call.
+pub const DEEPER: &str = "call.deeper";
 
 /// A function with a frame, as an entry has it.
 pub(super) struct Subroutine {
