@@ -37,12 +37,18 @@ fn registers_as_parameters() {
     let vector = ".func (.reg .b32 r) f (.reg .v2 .b32 v) { sub.u32 r, v.y, v.x; ret; }";
     check("a vector", vector, ".reg .v2 .b32 v;\nmov.v2.b32 v, {%t, 50};\ncall (%r0), f, (v);", |t| 50 - t);
     // A function with .param parameters takes registers and numbers as well.
-    let param = ".func (.param .b32 r) f (.param .b32 x, .param .b64 y) { .reg .b32 a; .reg .b64 b; ld.param.b32 a, [x];
+    let param =
+        ".func (.param .b32 r) f (.param .b32 x, .param .b64 y) { .reg .b32 a; .reg .b64 b; ld.param.b32 a, [x];
         ld.param.b64 b, [y]; cvt.u32.u64 b32_, b; add.u32 a, a, b32_; st.param.b32 [r], a; ret; }"
-        .replace(".reg .b64 b;", ".reg .b64 b; .reg .b32 b32_;");
+            .replace(".reg .b64 b;", ".reg .b64 b; .reg .b32 b32_;");
     check("in memory", &param, "call (%r0), f, (%t, 9);", |t| t + 9);
     check("mixed", &param, "{ .param .b32 q; st.param.b32 [q], %t;\ncall (%r0), f, (q, 9); }", |t| t + 9);
-    check("by address", ADD, "mov.u64 %rd1, f;\np: .callprototype (.reg .b32 _) _ (.reg .b32 _, .reg .b32 _);\ncall (%r0), %rd1, (%t, 1), p;", |t| t + 1);
+    check(
+        "by address",
+        ADD,
+        "mov.u64 %rd1, f;\np: .callprototype (.reg .b32 _) _ (.reg .b32 _, .reg .b32 _);\ncall (%r0), %rd1, (%t, 1), p;",
+        |t| t + 1,
+    );
 }
 
 /// The sum of 1 to x, doubled by a function that is not recursive itself.
@@ -53,7 +59,9 @@ const SUM: &str = ".func (.reg .b32 r) twice (.reg .b32 x) { add.u32 r, x, x; re
 #[test]
 fn functions_that_call_themselves() {
     check("a sum", SUM, "call (%r0), f, (%t);", |t| t * (t + 1));
-    check("after a guard", SUM, "setp.gt.u32 %p0, %t, 9;\n@%p0 call (%r0), f, (%t);", |t| if t > 9 { t * (t + 1) } else { 77 });
+    check("after a guard", SUM, "setp.gt.u32 %p0, %t, 9;\n@%p0 call (%r0), f, (%t);", |t| {
+        if t > 9 { t * (t + 1) } else { 77 }
+    });
     // Two calls of each, which keep values in registers, in a predicate, and in local memory across the calls.
     let fibonacci = ".func (.param .b32 r) fib (.param .b32 n) {
         .reg .b32 a, b, c; .reg .pred small, odd; .reg .b64 at, d; .local .align 8 .b32 kept[2];
@@ -74,13 +82,19 @@ fn functions_that_call_themselves() {
         .func (.reg .b32 r) odd (.reg .b32 x) { .reg .pred p; .reg .b32 y; setp.eq.u32 p, x, 0; mov.u32 r, 0; @p ret;
             sub.u32 y, x, 1; call (r), even, (y); ret; }";
     check("each other", parity, "call (%r0), even, (%t);", |t| u32::from(t % 2 == 0));
-    check("by alias", &format!(".func (.reg .b32 r) also (.reg .b32 x);\n{parity}\n.alias also, odd;"), "call (%r0), also, (%t);", |t| t % 2);
+    check(
+        "by alias",
+        &format!(".func (.reg .b32 r) also (.reg .b32 x);\n{parity}\n.alias also, odd;"),
+        "call (%r0), also, (%t);",
+        |t| t % 2,
+    );
     let ackermann = ".func (.reg .b32 r) a (.reg .b32 m, .reg .b32 n) { .reg .pred p; .reg .b32 u, v;
         setp.eq.u32 p, m, 0; @p bra ZERO; setp.eq.u32 p, n, 0; sub.u32 u, m, 1; @p bra ONE;
         sub.u32 v, n, 1; call (v), a, (m, v); call (r), a, (u, v); ret;
         ZERO: add.u32 r, n, 1; ret; ONE: call (r), a, (u, 1); ret; }";
     check("Ackermann", ackermann, "and.b32 %r1, %t, 3;\ncall (%r0), a, (2, %r1);", |t| 2 * (t % 4) + 3);
-    let pointer = ".func (.reg .b32 r) f (.reg .b64 self, .reg .b32 x) { .reg .pred p; .reg .b32 y; setp.eq.u32 p, x, 0;
+    let pointer =
+        ".func (.reg .b32 r) f (.reg .b64 self, .reg .b32 x) { .reg .pred p; .reg .b32 y; setp.eq.u32 p, x, 0;
         mov.u32 r, 0; @p ret; sub.u32 y, x, 1; q: .callprototype (.reg .b32 _) _ (.reg .b64 _, .reg .b32 _);
         call (r), self, (self, y), q; add.u32 r, r, x; ret; }";
     check("by address", pointer, "mov.u64 %rd1, f;\ncall (%r0), f, (%rd1, %t);", |t| t * (t + 1) / 2);
@@ -89,10 +103,9 @@ fn functions_that_call_themselves() {
 #[test]
 fn endless_recursion_is_reported() {
     let endless = ".func (.reg .b32 r) f (.reg .b32 x) { call (r), f, (x); ret; }";
-    for (name, functions, body) in [
-        ("endless", endless, "call (%r0), f, (%t);"),
-        ("too deep", SUM, "mov.u32 %r1, 100000;\ncall (%r0), f, (%r1);"),
-    ] {
+    for (name, functions, body) in
+        [("endless", endless, "call (%r0), f, (%t);"), ("too deep", SUM, "mov.u32 %r1, 100000;\ncall (%r0), f, (%r1);")]
+    {
         let violation = run(functions, body).expect_err(name);
         assert_eq!(violation.kind, ViolationKind::StackOverflow, "{violation}");
         assert!(violation.message.contains("calls `f`, and the calls that are active leave no room"), "{violation}");

@@ -42,6 +42,7 @@ mod tensormap;
 mod tma_gemm;
 mod variables;
 mod vector_atomics;
+mod vectors;
 mod violations;
 mod wgmma;
 mod wgmma_gemm;

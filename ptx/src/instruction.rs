@@ -205,8 +205,12 @@ pub enum Opcode {
     Trap,
     /// `shfl.sync.mode.b32 d[|p], a, b, c, mask`.
     Shfl(Shuffle),
+    /// `shfl.mode.b32 d[|p], a, b, c` of the lanes that are active, before sm_70.
+    ShflActive(Shuffle),
     /// `vote.sync.all|any|uni.pred p, q, mask`, `vote.sync.ballot.b32 d, q, mask`.
     Vote(Vote),
+    /// `vote.mode d, a` of the lanes that are active, before sm_70.
+    VoteActive(Vote),
     /// `activemask.b32 d`.
     ActiveMask,
     /// `redux.sync.op.ty d, a, mask`.

@@ -39,9 +39,11 @@ pub(crate) fn refuse(op: &Opcode) -> Option<&'static str> {
             Some("a prefetch size is only for generic and global memory")
         }
         Opcode::Ld { order, space, cache, vector, ty, .. } => {
-            load(*order, *space, *cache).or(vector_size(*vector, *ty))
+            load(*order, *space, *cache).or(access_size(*space, *vector, *ty))
         }
-        Opcode::St { order, space, cache, vector, ty } => store(*order, *space, *cache).or(vector_size(*vector, *ty)),
+        Opcode::St { order, space, cache, vector, ty } => {
+            store(*order, *space, *cache).or(access_size(*space, *vector, *ty))
+        }
         Opcode::Setp { cmp, ty } | Opcode::SetpWith { cmp, ty, .. } => comparison(*cmp, *ty),
         Opcode::Set { cmp, to, from } => comparison(*cmp, *from).or(set(*to, *from)),
         Opcode::CvtFinite { rnd: Rounding::Rna | Rounding::Rn | Rounding::Rz, to: Type::Tf32 } => None,
@@ -129,6 +131,7 @@ pub(crate) fn may_be_modified(op: &Opcode, ftz: bool, sat: bool, relu: bool) -> 
     let sum = |ty: Type| match ty {
         F32 | F16 | F16x2 => true,
         S32 => !ftz,
+        Type::F32x2 => !sat,
         _ => false,
     };
     match op {
@@ -136,6 +139,7 @@ pub(crate) fn may_be_modified(op: &Opcode, ftz: bool, sat: bool, relu: bool) -> 
         Opcode::Mul { ty, .. } | Opcode::Fma { ty, .. } => sum(*ty),
         Opcode::MadInt { half: Half::Hi, ty: S32 } => sat && !ftz,
         _ if sat => false,
+        Opcode::Slct { by, .. } => *by == F32,
         Opcode::XorSign { ty, .. } => matches!(ty, F32 | F16 | F16x2),
         Opcode::Set { to, from, .. } => matches!(from, F32 | F16 | F16x2) && *to != Bf16,
         Opcode::Approx { function: Approx::Ex2, ty } => matches!(ty, F32 | Bf16 | Bf16x2),
@@ -410,7 +414,7 @@ fn scales(operands: &[Operand]) -> Option<&'static str> {
 fn arithmetic_rounding(rnd: Rounding, ty: Type) -> Option<&'static str> {
     match (rnd, ty) {
         (Rounding::None, _) | (Rounding::Rn, Type::F16 | Type::F16x2 | Type::Bf16 | Type::Bf16x2) => None,
-        (Rounding::Rn | Rounding::Rz | Rounding::Rm | Rounding::Rp, Type::F32 | Type::F64) => None,
+        (Rounding::Rn | Rounding::Rz | Rounding::Rm | Rounding::Rp, Type::F32 | Type::F64 | Type::F32x2) => None,
         _ => Some("this rounding mode is not available for this type"),
     }
 }
@@ -432,6 +436,14 @@ fn store(order: Order, space: Space, cache: Cache) -> Option<&'static str> {
         (_, Cache::Ca | Cache::Lu | Cache::Cv | Cache::Nc) => Some("this cache operator is for loads"),
         (Order::Weak, _) | (_, Cache::None) => None,
         _ => Some("a cache operator is only for weak accesses"),
+    }
+}
+
+/// Generic and global accesses also have 8 elements of 4 bytes, and 4 elements of 8 bytes.
+fn access_size(space: Space, vector: u8, ty: Type) -> Option<&'static str> {
+    match (vector, ty.bits()) {
+        (8, 32) | (4, 64) if matches!(space, Space::Generic | Space::Global) => None,
+        _ => vector_size(vector, ty),
     }
 }
 
@@ -459,7 +471,7 @@ fn comparison(cmp: Compare, ty: Type) -> Option<&'static str> {
 fn set(to: Type, from: Type) -> Option<&'static str> {
     use Type::*;
     let legal = match (to, from) {
-        (_, Pred | B8 | B128 | U8 | S8 | Tf32 | E4m3x2 | E5m2x2 | U16x2 | S16x2) => false,
+        (_, Pred | B8 | B128 | U8 | S8 | Tf32 | E4m3x2 | E5m2x2 | U16x2 | S16x2 | F32x2) => false,
         (F16x2, F16x2) | (Bf16x2, Bf16x2) | (U32 | S32, _) | (U16 | S16, F16 | Bf16) => true,
         (F16x2 | Bf16x2 | U16 | S16, _) | (_, F16x2 | Bf16x2) => false,
         (F16, from) => from != Bf16,
@@ -488,7 +500,7 @@ fn conversion(rnd: Rounding, sat: bool, to: Type, from: Type) -> Option<&'static
         (F16x2 | Bf16x2, F32) => matches!(rnd, Rn | Rz) && !sat,
         (Tf32, F32) => matches!(rnd, Rna | Rn | Rz) && !sat,
         (Tf32 | F16x2 | Bf16x2, _) | (_, Tf32 | F16x2 | Bf16x2) => false,
-        (_, Pred | B8 | B16 | B32 | B64 | B128 | U16x2 | S16x2) => false,
+        (_, Pred | B8 | B16 | B32 | B64 | B128 | U16x2 | S16x2 | F32x2) => false,
         (Bf16, _) | (_, Bf16) if sat => false,
         (to, from) if sat && !to.is_float() && !from.is_float() && holds(to, from) => false,
         _ if narrow(to) || narrow(from) => false,

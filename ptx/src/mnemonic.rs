@@ -158,11 +158,11 @@ fn warp_modifiers(op: &mut Opcode, m: &mut impl Modifiers) {
     match op {
         Opcode::Prmt | Opcode::Lop3 | Opcode::ActiveMask => m.literal("b32"),
         Opcode::Nanosleep => m.literal("u32"),
-        Opcode::Shfl(mode) => {
+        Opcode::Shfl(mode) | Opcode::ShflActive(mode) => {
             m.required(mode);
             m.literal("b32");
         }
-        Opcode::Vote(vote) => {
+        Opcode::Vote(vote) | Opcode::VoteActive(vote) => {
             m.required(vote);
             m.literal(if *vote == Vote::Ballot { "b32" } else { "pred" });
         }

@@ -95,6 +95,8 @@ struct Parser<'a> {
     functions: Functions<'a>,
     /// Statements, declarations and comments so far.
     statements: usize,
+    /// The module's `.version`.
+    version: (u32, u32),
 }
 
 /// The linkage directive before a declaration.
@@ -117,6 +119,7 @@ impl<'a> Parser<'a> {
             notes: HashMap::new(),
             functions: Functions::default(),
             statements: 0,
+            version: (0, 0),
         })
     }
 
@@ -162,6 +165,7 @@ impl<'a> Parser<'a> {
             (Ok(major), Ok(minor)) => module.version = (major, minor),
             _ => return Err(error),
         }
+        self.version = module.version;
         self.expect_directive(".target")?;
         module.target = self.expect(TokenKind::Word, "a target such as sm_80")?.text.to_owned();
         while self.eat(b',')? {

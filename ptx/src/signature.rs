@@ -113,6 +113,8 @@ pub(crate) enum Slot {
 pub(crate) struct Since {
     pub target: Needs,
     pub version: Version,
+    /// The version for sm_90 and later targets, if that is another one.
+    hopper: Option<Version>,
 }
 
 /// The targets that have an instruction.
@@ -131,15 +133,28 @@ impl Since {
     pub const ALWAYS: Since = Since::sm(75, (6, 3));
 
     pub const fn sm(sm: u32, version: Version) -> Since {
-        Since { target: Needs::Sm(sm), version }
+        Since { target: Needs::Sm(sm), version, hopper: None }
     }
 
     pub const fn exactly(sm: u32, version: Version) -> Since {
-        Since { target: Needs::Exactly(sm), version }
+        Since { target: Needs::Exactly(sm), version, hopper: None }
     }
 
     pub const fn accelerated(sm: u32, version: Version) -> Since {
-        Since { target: Needs::Accelerated(sm), version }
+        Since { target: Needs::Accelerated(sm), version, hopper: None }
+    }
+
+    /// The same with another version for sm_90 and later targets.
+    pub const fn on_hopper(self, version: Version) -> Since {
+        Since { hopper: Some(version), ..self }
+    }
+
+    /// The version that a target needs.
+    pub fn version_for(self, target: Option<Target>) -> Version {
+        match (self.hopper, target) {
+            (Some(version), Some(target)) if target.sm >= 90 => version,
+            _ => self.version,
+        }
     }
 
     /// The first of these requirements that a module for this target, of this version, does not meet.
@@ -147,14 +162,19 @@ impl Since {
         if target.is_some_and(|target| !self.target.met_by(target)) {
             return Some(format!("needs {}", self.target));
         }
-        let (major, minor) = self.version;
-        (version < self.version).then(|| format!("needs .version {major}.{minor}"))
+        let needed = self.version_for(target);
+        let (major, minor) = needed;
+        (version < needed).then(|| format!("needs .version {major}.{minor}"))
     }
 
     /// The combined requirement of two parts of an instruction.
     pub fn with(self, other: Since) -> Since {
         let stricter = if self.target.sm() >= other.target.sm() { self.target } else { other.target };
-        Since { target: stricter, version: self.version.max(other.version) }
+        let hopper = match (self.hopper, other.hopper) {
+            (None, None) => None,
+            (of, and) => Some(of.unwrap_or(self.version).max(and.unwrap_or(other.version))),
+        };
+        Since { target: stricter, version: self.version.max(other.version), hopper }
     }
 }
 
@@ -261,6 +281,7 @@ pub(crate) const fn registers_of(ty: Type) -> Types {
         F32 => const { Types::of(&[B32, F32]) },
         U64 | S64 => const { Types::of(&[B64, U64, S64]) },
         B64 => const { Types::of(&[B64, U64, S64, F64]) },
+        F32x2 => const { Types::of(&[B64]) },
         F64 => const { Types::of(&[B64, F64]) },
         B128 => const { Types::of(&[B128]) },
     }
@@ -282,7 +303,7 @@ pub(crate) const fn wide_registers_of(ty: Type) -> Types {
         B32 => INTEGERS_64.and(Types::of(&[F64])),
         F32 => Types::of(&[B64, B128]),
         U64 | S64 | B64 | F64 => Types::of(&[B128]),
-        Pred | Bf16 | E4m3x2 | E5m2x2 | Bf16x2 | Tf32 | F16x2 | B128 | U16x2 | S16x2 => Types::NONE,
+        Pred | Bf16 | E4m3x2 | E5m2x2 | Bf16x2 | Tf32 | F16x2 | B128 | U16x2 | S16x2 | F32x2 => Types::NONE,
     })
 }
 

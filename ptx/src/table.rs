@@ -49,6 +49,7 @@ const INTEGERS: Types = Types::of(&[Type::U16, Type::U32, Type::U64]).and(SIGNED
 const BITS: Types = Types::of(&[Type::B16, Type::B32, Type::B64]);
 /// Pairs of 16-bit integers.
 const PAIRS: Types = Types::of(&[Type::U16x2, Type::S16x2]);
+const TWO_SINGLES: Types = Types::of(&[Type::F32x2]);
 const NUMBERS: Types = INTEGERS.and(FLOATS).and(HALVES);
 const MEMORY: Types = Types::of(&[Type::B8, Type::U8, Type::S8, Type::B128]).and(BITS).and(INTEGERS).and(FLOATS);
 
@@ -61,24 +62,35 @@ pub(crate) fn row(op: &Opcode) -> Row {
         Opcode::Mov(ty) => Row::typed("mov", *ty, MOVED, &[Slot::MoveTo, Slot::MoveFrom]).since(b128_since(*ty)),
         Opcode::Ld { order, space, prefetch, vector, ty, .. } => {
             memory("ld", &[Slot::WriteLanes, Slot::Address], *space, *vector, *ty).since(
-                space_since(*space).with(order_since(*order)).with(b128_since(*ty)).with(prefetch_since(*prefetch)),
+                space_since(*space)
+                    .with(order_since(*order))
+                    .with(b128_since(*ty))
+                    .with(prefetch_since(*prefetch))
+                    .with(vector_since(*vector, *ty)),
             )
         }
         Opcode::St { order, space, vector, ty, .. } => {
-            memory("st", &[Slot::Address, Slot::ReadLanes], *space, *vector, *ty)
-                .since(space_since(*space).with(order_since(*order)).with(b128_since(*ty)))
+            memory("st", &[Slot::Address, Slot::ReadLanes], *space, *vector, *ty).since(
+                space_since(*space).with(order_since(*order)).with(b128_since(*ty)).with(vector_since(*vector, *ty)),
+            )
         }
         Opcode::Add { ty, .. } => {
-            let since = if PAIRS.has(*ty) { BULK } else { bf16_since(*ty, HOPPER) };
-            Row::typed("add", *ty, NUMBERS.and(PAIRS), BINARY).since(since)
+            let since = if PAIRS.has(*ty) { BULK } else { float_since(*ty, HOPPER) };
+            Row::typed("add", *ty, NUMBERS.and(PAIRS).and(TWO_SINGLES), BINARY).since(since)
         }
-        Opcode::Sub { ty, .. } => Row::typed("sub", *ty, NUMBERS, BINARY).since(bf16_since(*ty, HOPPER)),
-        Opcode::Mul { ty, .. } => Row::typed("mul", *ty, FLOATS.and(HALVES), BINARY).since(bf16_since(*ty, HOPPER)),
+        Opcode::Sub { ty, .. } => {
+            Row::typed("sub", *ty, NUMBERS.and(TWO_SINGLES), BINARY).since(float_since(*ty, HOPPER))
+        }
+        Opcode::Mul { ty, .. } => {
+            Row::typed("mul", *ty, FLOATS.and(HALVES).and(TWO_SINGLES), BINARY).since(float_since(*ty, HOPPER))
+        }
         Opcode::MulInt { half: Half::Wide, ty } => Row::typed("mul", *ty, NARROW, WIDE_PRODUCT),
         Opcode::MulInt { ty, .. } => Row::typed("mul", *ty, INTEGERS, BINARY),
         Opcode::MadInt { half: Half::Wide, ty } => Row::typed("mad", *ty, NARROW, WIDE_SUM),
         Opcode::MadInt { ty, .. } => Row::typed("mad", *ty, INTEGERS, TERNARY),
-        Opcode::Fma { ty, .. } => Row::typed("fma", *ty, FLOATS.and(HALVES), TERNARY).since(bf16_since(*ty, AMPERE)),
+        Opcode::Fma { ty, .. } => {
+            Row::typed("fma", *ty, FLOATS.and(HALVES).and(TWO_SINGLES), TERNARY).since(float_since(*ty, AMPERE))
+        }
         Opcode::Div { ty, .. } => Row::typed("div", *ty, INTEGERS.and(FLOATS), BINARY),
         Opcode::Rem(ty) => Row::typed("rem", *ty, INTEGERS, BINARY),
         Opcode::Min { nan, ty } => extremum("min", *nan, *ty),
@@ -194,7 +206,7 @@ fn convert(rnd: Rounding, to: Type, from: Type) -> Row {
     // Two floats become one packed register.
     let packs = matches!(to, F16x2 | Bf16x2 | E4m3x2 | E5m2x2) && from == F32;
     let since = match (to, from) {
-        (E4m3x2 | E5m2x2, _) | (_, E4m3x2 | E5m2x2) => Since::sm(89, (8, 1)),
+        (E4m3x2 | E5m2x2, _) | (_, E4m3x2 | E5m2x2) => Since::sm(89, (8, 1)).on_hopper((7, 8)),
         (Tf32, _) if rnd == Rounding::Rna => AMPERE,
         (Tf32, _) => HOPPER,
         (Bf16 | Bf16x2, F32) => AMPERE,
@@ -250,6 +262,16 @@ fn abs_since(ty: Type) -> Since {
         Type::F16 | Type::F16x2 => Since::sm(53, (6, 5)),
         _ => bf16_since(ty, AMPERE),
     }
+}
+
+/// Arithmetic on pairs of f32 is as old as sm_100.
+fn float_since(ty: Type, bf16: Since) -> Since {
+    if ty == Type::F32x2 { Since::sm(100, (8, 6)) } else { bf16_since(ty, bf16) }
+}
+
+/// Accesses of 32 bytes are as old as sm_100.
+fn vector_since(vector: u8, ty: Type) -> Since {
+    if u32::from(vector) * ty.bytes() > 16 { Since::sm(100, (8, 8)) } else { Since::ALWAYS }
 }
 
 fn b128_since(ty: Type) -> Since {

@@ -31,12 +31,14 @@ pub enum Type {
     E5m2x2,
     U16x2,
     S16x2,
+    F32x2,
 }
 
 words!(Type {
     Pred "pred", B8 "b8", B16 "b16", B32 "b32", B64 "b64", B128 "b128", U8 "u8", U16 "u16", U32 "u32", U64 "u64",
     S8 "s8", S16 "s16", S32 "s32", S64 "s64", F16 "f16", F16x2 "f16x2", Bf16 "bf16", Bf16x2 "bf16x2", Tf32 "tf32",
     F32 "f32", F64 "f64", E4m3x2 "e4m3x2", E5m2x2 "e5m2x2", U16x2 "u16x2", S16x2 "s16x2",
+    F32x2 "f32x2",
 });
 
 /// A state space.
@@ -74,7 +76,7 @@ impl Type {
             | Type::F32
             | Type::U16x2
             | Type::S16x2 => 32,
-            Type::B64 | Type::U64 | Type::S64 | Type::F64 => 64,
+            Type::B64 | Type::U64 | Type::S64 | Type::F64 | Type::F32x2 => 64,
             Type::B128 => 128,
         }
     }
@@ -87,7 +89,7 @@ impl Type {
     /// Whether this is a floating-point type, including packed and narrow formats.
     pub const fn is_float(self) -> bool {
         use Type::*;
-        matches!(self, F16 | F16x2 | Bf16 | Bf16x2 | Tf32 | F32 | F64 | E4m3x2 | E5m2x2)
+        matches!(self, F16 | F16x2 | Bf16 | Bf16x2 | Tf32 | F32 | F64 | F32x2 | E4m3x2 | E5m2x2)
     }
 
     /// Whether the type is a signed integer.

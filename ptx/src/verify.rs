@@ -115,7 +115,18 @@ pub fn lacking(instruction: &Instruction, target: Option<Target>, version: Versi
     if let Opcode::Unknown(_) = instruction.op {
         return None;
     }
-    dated(instruction_since(instruction))?.lacking(target, version)
+    gone(&instruction.op, target, version).or_else(|| dated(instruction_since(instruction))?.lacking(target, version))
+}
+
+/// Why newer modules no longer have an instruction.
+fn gone(op: &Opcode, target: Option<Target>, version: Version) -> Option<String> {
+    let synced = match op {
+        Opcode::ShflActive(_) => "shfl.sync",
+        Opcode::VoteActive(_) => "vote.sync",
+        _ => return None,
+    };
+    let gone = version >= (6, 4) && target.is_some_and(|target| target.sm >= 70);
+    gone.then(|| format!("exists before sm_70 or before .version 6.4 only: use {synced}"))
 }
 
 /// When an instruction came. The table does not date most of those that sm_75 has; older targets may have them as well.
@@ -133,8 +144,8 @@ fn exists(op: &Opcode, row: &Row) -> Result<(), String> {
 
 /// The lowest `.version` that has the module's target and every instruction in it.
 pub fn required_version(module: &Module) -> Version {
-    let target = Target::from_words(&module.target).map_or((6, 3), Target::version);
-    let mut version = target;
+    let target = Target::from_words(&module.target);
+    let mut version = target.map_or((6, 3), Target::version);
     let mut last = None;
     for statement in module.entries.iter().flat_map(|entry| &entry.body) {
         let Statement::Instruction(instruction) = statement else { continue };
@@ -142,7 +153,7 @@ pub fn required_version(module: &Module) -> Version {
         if last == Some(&instruction.op) && !needs_more(instruction) {
             continue;
         }
-        version = version.max(instruction_since(instruction).version);
+        version = version.max(instruction_since(instruction).version_for(target));
         last = Some(&instruction.op);
     }
     version
@@ -295,6 +306,9 @@ impl<'a> Context<'a> {
     }
 
     fn availability(&self, instruction: &Instruction, row: &Row) -> Result<(), String> {
+        if let Some(reason) = gone(&instruction.op, self.target, self.version) {
+            return Err(reason);
+        }
         let since = if needs_more(instruction) { instruction_since(instruction) } else { row.since };
         dated(since).and_then(|since| since.lacking(self.target, self.version)).map_or(Ok(()), Err)
     }

@@ -108,6 +108,11 @@ fn interpreted(args: &Exec, ptx: &str, file: &LaunchFile) -> Result<Reply, Failu
         false if runs.iter().any(ran) => Status::Wrong,
         false => Status::Refused,
     };
+    let printed = first.report.as_ref().map(|report| String::from_utf8_lossy(&report.printed)).unwrap_or_default();
+    text.push_str(&printed);
+    if !printed.is_empty() && !printed.ends_with('\n') {
+        text.push('\n');
+    }
     if status != Status::Refused {
         text.push_str(&shown_text(file, &first.contents));
     }
@@ -116,7 +121,7 @@ fn interpreted(args: &Exec, ptx: &str, file: &LaunchFile) -> Result<Reply, Failu
         text.push_str(&format!("{} instructions, {} multiply-adds\n", report.instructions, report.fma));
     }
     let json = json!({ "ok": ok, "device": "interp", "buffers": shown(file, &first.contents), "counters": counters,
-        "violations": violations, "warnings": warnings });
+        "printed": printed, "violations": violations, "warnings": warnings });
     Ok(Reply { text, json, status })
 }
 

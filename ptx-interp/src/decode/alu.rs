@@ -92,6 +92,9 @@ impl Decoder<'_> {
         }
         let types = &[ty; 3][..arity];
         match ty {
+            Type::F32x2 => {
+                return self.scalar(ScalarFn::Singles { op, rounding: rnd, ftz: false }, ty, operands, types);
+            }
             Type::F32 | Type::F64 if !nearest => {
                 return self.scalar(ScalarFn::Directed { op, ty, rounding: rnd }, ty, operands, types);
             }

@@ -13,20 +13,20 @@ impl Decoder<'_> {
         let sink = self.sink();
         let plain = |kind, d, a, mask| Collective { kind, d, p: sink, a, b: zero, c: zero, inverted: false, mask };
         let collective = match (opcode, operands) {
-            (Opcode::Shfl(mode), [d, a, b, c, mask]) => {
+            (Opcode::Shfl(mode) | Opcode::ShflActive(mode), [d, a, b, c, mask @ ..]) => {
                 let (d, p) = self.pair(d)?;
-                let (a, mask) = (self.r32(a, Type::B32)?, self.r32(mask, Type::B32)?);
+                let (a, mask) = (self.r32(a, Type::B32)?, self.mask(mask)?);
                 let (b, c) = (self.r32(b, Type::B32)?, self.r32(c, Type::B32)?);
                 let kind = CollectiveKind::Shuffle(*mode);
-                Collective { kind, d: d.into(), p, a: a.into(), b, c, inverted: false, mask: Some(mask) }
+                Collective { kind, d: d.into(), p, a: a.into(), b, c, inverted: false, mask }
             }
-            (Opcode::Vote(vote), [d, a, mask]) => {
+            (Opcode::Vote(vote) | Opcode::VoteActive(vote), [d, a, mask @ ..]) => {
                 let d = match vote {
                     Vote::Ballot => Slot::R32(self.d32(d)?),
                     _ => Slot::P(self.dp(d)?),
                 };
-                let (Condition { p, negated }, mask) = (self.condition(a)?, self.r32(mask, Type::B32)?);
-                Collective { inverted: negated, ..plain(CollectiveKind::Vote(*vote), d, p.into(), Some(mask)) }
+                let (Condition { p, negated }, mask) = (self.condition(a)?, self.mask(mask)?);
+                Collective { inverted: negated, ..plain(CollectiveKind::Vote(*vote), d, p.into(), mask) }
             }
             (Opcode::ActiveMask, [d]) => plain(CollectiveKind::ActiveMask, self.d32(d)?.into(), zero.into(), None),
             (&Opcode::Redux { op, ty }, [d, a, mask]) => {
@@ -53,6 +53,15 @@ impl Decoder<'_> {
         };
         self.code.collectives.push(collective);
         Ok(Op::Collective { index: self.code.collectives.len() as u32 - 1 })
+    }
+
+    /// The participating lanes; without an operand, those that are active.
+    fn mask(&mut self, operands: &[Operand]) -> Result<Option<R32>, String> {
+        match operands {
+            [] => Ok(None),
+            [mask] => self.r32(mask, Type::B32).map(Some),
+            _ => Err("the operands do not fit the instruction".into()),
+        }
     }
 
     /// `d|p`, or `d` alone; either may be `_`.

@@ -19,6 +19,16 @@ impl Decoder<'_> {
             return self.scalar(ScalarFn::ApproxUpper { function }, ty, operands, &[ty]);
         }
         match &instruction.op {
+            Opcode::Modified { op, .. } if pair_of_singles(op).is_some() => {
+                let (op, rounding) = pair_of_singles(op).unwrap_or((Arith::Add, Rounding::Rn));
+                let sources = [Type::F32x2; 3];
+                let count = if op == Arith::Fma { 3 } else { 2 };
+                self.scalar(ScalarFn::Singles { op, rounding, ftz: true }, Type::F32x2, operands, &sources[..count])
+            }
+            Opcode::Modified { op, .. } if matches!(**op, Opcode::Slct { .. }) => {
+                let Opcode::Slct { ty, by } = **op else { return Err("the instruction is not supported".into()) };
+                self.scalar(ScalarFn::SelectBySign { by, ftz: true }, ty, operands, &[ty, ty, by])
+            }
             Opcode::Modified { op, sat: true, .. } if saturating(op).is_some() => {
                 let f = ScalarFn::Saturating { op: saturating(op).unwrap_or(Arith::Add) };
                 self.scalar(f, Type::S32, operands, &[Type::S32; 2])
@@ -206,5 +216,16 @@ fn types(op: &Opcode, relu: bool) -> (Type, Type) {
             (single(*to), single(*from))
         }
         _ => (Type::B32, Type::B32),
+    }
+}
+
+/// The operation and rounding of arithmetic on two f32 in one register.
+fn pair_of_singles(op: &Opcode) -> Option<(Arith, Rounding)> {
+    match *op {
+        Opcode::Add { rnd, ty: Type::F32x2 } => Some((Arith::Add, rnd)),
+        Opcode::Sub { rnd, ty: Type::F32x2 } => Some((Arith::Sub, rnd)),
+        Opcode::Mul { rnd, ty: Type::F32x2 } => Some((Arith::Mul, rnd)),
+        Opcode::Fma { rnd, ty: Type::F32x2 } => Some((Arith::Fma, rnd)),
+        _ => None,
     }
 }

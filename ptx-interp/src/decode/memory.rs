@@ -102,6 +102,8 @@ impl Decoder<'_> {
         access.count = values.len() as u8;
         let elements = &access.values[..values.len()];
         access.shape = match access.bytes {
+            // The fast paths handle up to 16 bytes.
+            _ if access.span() > 16 => Shape::Odd,
             4 if elements.iter().all(|slot| matches!(slot, Slot::R32(_))) => Shape::Words,
             8 if elements.iter().all(|slot| matches!(slot, Slot::R64(_))) => Shape::Doubles,
             _ => Shape::Odd,
@@ -123,7 +125,7 @@ impl Decoder<'_> {
             signed: ty.is_signed(),
             read_only: false,
             strong: Strong::of(order),
-            values: [Slot::P(self.sink()); 4],
+            values: [Slot::P(self.sink()); 8],
             count: 1,
             shape: Shape::Odd,
             atomic: None,

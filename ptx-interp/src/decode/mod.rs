@@ -183,7 +183,9 @@ impl<'a> Decoder<'a> {
             | Opcode::Szext { .. }
             | Opcode::IsSpaceP(_) => self.bits(&instruction.op, operands),
             Opcode::Shfl(_)
+            | Opcode::ShflActive(_)
             | Opcode::Vote(_)
+            | Opcode::VoteActive(_)
             | Opcode::ActiveMask
             | Opcode::Redux { .. }
             | Opcode::Elect

@@ -39,7 +39,9 @@ impl Decoder<'_> {
                     .ok_or_else(|| format!("set.{} of .{} does not exist", cmp.name(), from.name()))?;
                 self.scalar(ScalarFn::Set { cmp, swapped, to, from }, to, operands, &[from; 2])
             }
-            (&Opcode::Slct { ty, by }, _) => self.scalar(ScalarFn::SelectBySign { by }, ty, operands, &[ty, ty, by]),
+            (&Opcode::Slct { ty, by }, _) => {
+                self.scalar(ScalarFn::SelectBySign { by, ftz: false }, ty, operands, &[ty, ty, by])
+            }
             (Opcode::Fns, _) => self.scalar(ScalarFn::NthSet, B32, operands, &[B32, B32, S32]),
             (&Opcode::Mul24 { half, ty }, _) => {
                 self.scalar(ScalarFn::Product24 { high: half == Half::Hi, ty }, ty, operands, &[ty; 2])

@@ -91,7 +91,7 @@ fn load_lanes<const WATCH: bool>(
         warp.polls.last = Some(Polled { pc, address, space: access.space, bytes: access.bytes });
     }
     let (span, bytes) = (access.span(), usize::from(access.bytes));
-    let mut tainted = [0u32; 4];
+    let mut tainted = [0u32; 8];
     let mut tally = watch::Tally::default();
     for lane in lanes(active) {
         let address = addresses[lane];

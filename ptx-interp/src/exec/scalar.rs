@@ -22,6 +22,10 @@ pub(super) fn evaluate(f: ScalarFn, [a, b, c, e]: [u64; 4]) -> u64 {
         ScalarFn::Int { op, ty } => by_halves(ty, [a, b, c], |ty, [a, b, c]| integer(op, ty, a, b, c)),
         ScalarFn::Half { op, ty } => by_halves(ty, [a, b, c], |ty, [a, b, c]| half_arith(op, ty, a, b, c)),
         ScalarFn::Directed { op, ty, rounding } => directed(op, ty, rounding, [a, b, c]),
+        ScalarFn::Singles { op, rounding, ftz } => {
+            let half = |shift: u32| singles(op, rounding, ftz, [a, b, c].map(|bits| bits >> shift & 0xffff_ffff));
+            half(32) << 32 | half(0)
+        }
         ScalarFn::Approx { function, ty } => by_halves(ty, [a, 0, 0], |ty, [a, ..]| {
             from_f64(ty, approximate(function, to_f64(ty, a)), Round::NearestTiesToEven)
         }),
@@ -82,12 +86,9 @@ pub(super) fn evaluate(f: ScalarFn, [a, b, c, e]: [u64; 4]) -> u64 {
             };
             by_halves(from, [a, b, 0], |from, [a, b, _]| if compare(cmp, from, a, b) { holds } else { 0 })
         }
-        ScalarFn::SelectBySign { by: Type::F32 } => {
-            if f32::from_bits(c as u32) >= 0.0 {
-                a
-            } else {
-                b
-            }
+        ScalarFn::SelectBySign { by: Type::F32, ftz } => {
+            let c = f32::from_bits(c as u32);
+            if c >= 0.0 || ftz && c.is_subnormal() { a } else { b }
         }
         ScalarFn::SelectBySign { .. } => {
             if (c as u32 as i32) >= 0 {
@@ -262,4 +263,15 @@ fn approximate(function: Approx, x: f64) -> f64 {
         Approx::Sin => x.sin(),
         Approx::Cos => x.cos(),
     }
+}
+
+/// One of two sums or products. With `.ftz`, what is subnormal before it is rounded becomes zero.
+fn singles(op: Arith, rounding: Rounding, ftz: bool, sources: [u64; 3]) -> u64 {
+    let flushed = |bits: u64| if ftz { super::extended::flush(Type::F32, bits as u32).into() } else { bits };
+    let sources = sources.map(flushed);
+    let rounding = if rounding == Rounding::None { Rounding::Rn } else { rounding };
+    let result = directed(op, Type::F32, rounding, sources);
+    let subnormal = |bits: u64| f32::from_bits(bits as u32).is_subnormal();
+    let tiny = ftz && (subnormal(result) || subnormal(directed(op, Type::F32, Rounding::Rz, sources)));
+    if tiny { result & 0x8000_0000 } else { result }
 }

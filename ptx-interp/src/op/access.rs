@@ -24,7 +24,7 @@ pub(crate) struct Access {
     /// `None` for a weak access. A strong one may be polled.
     pub(crate) strong: Option<Strong>,
     /// The registers that are loaded or stored, one per element; atomics have their own.
-    pub(crate) values: [Slot; 4],
+    pub(crate) values: [Slot; 8],
     /// Number of elements.
     pub(crate) count: u8,
     pub(crate) shape: Shape,

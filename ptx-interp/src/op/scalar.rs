@@ -101,6 +101,12 @@ pub(crate) enum ScalarFn {
         ty: Type,
         rounding: Rounding,
     },
+    /// Two f32 in one register.
+    Singles {
+        op: Arith,
+        rounding: Rounding,
+        ftz: bool,
+    },
     Approx {
         function: Approx,
         ty: Type,
@@ -148,6 +154,8 @@ pub(crate) enum ScalarFn {
     /// `slct`: the first source if the third is not negative, otherwise the second.
     SelectBySign {
         by: Type,
+        /// Whether a subnormal counts as zero.
+        ftz: bool,
     },
     /// `fns`.
     NthSet,

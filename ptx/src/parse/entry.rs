@@ -291,6 +291,9 @@ impl<'a> Parser<'a> {
             body.push(Statement::Label(word.text.to_owned()), line);
             return Ok(());
         }
+        if self.version < (7, 8) && (word.text.starts_with("bar.cta.") || word.text.starts_with("barrier.cta.")) {
+            return Err(self.error_at(word.position, format!("`{}` needs .version 7.8", shortened(word.text))));
+        }
         if is_call(word.text) {
             return self.call(guard, word.text, line, body);
         }

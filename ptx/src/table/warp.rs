@@ -30,10 +30,13 @@ const ADDRESSES: Types = Types::of(&[Type::U32, Type::U64]);
 pub(super) fn row(op: &Opcode) -> Row {
     match op {
         Opcode::Shfl(_) => Row::plain("shfl.sync", SHUFFLE),
+        Opcode::ShflActive(_) => Row::plain("shfl", &SHUFFLE[..SHUFFLE.len() - 1]),
         Opcode::Vote(Vote::Ballot) => Row::plain("vote.sync", &[Slot::Write(OWN), Slot::Condition, Slot::Read(OWN)]),
         Opcode::Vote(_) => {
             Row::plain("vote.sync", &[Slot::Write(Class::Is(Type::Pred)), Slot::Condition, Slot::Read(OWN)])
         }
+        Opcode::VoteActive(Vote::Ballot) => Row::plain("vote", &[Slot::Write(OWN), Slot::Condition]),
+        Opcode::VoteActive(_) => Row::plain("vote", &[Slot::Write(Class::Is(Type::Pred)), Slot::Condition]),
         Opcode::ActiveMask => Row::plain("activemask", &[Slot::Write(OWN)]),
         Opcode::Redux { op, ty } => {
             Row::typed("redux.sync", *ty, redux_types(*op), &[Slot::Write(OWN), Slot::Read(OWN), Slot::Read(BITS_32)])

@@ -92,8 +92,12 @@ fn wrong_instructions_on_sm_90a() {
             ("t: .branchtargets a; t: .branchtargets a; a: ret;", "the list `t` is defined again"),
             ("t: .branchtargets a; a: bra t;", "operand 1 (`t`): the label is not bound"),
             ("add.u32 %r0, %tid.x, 1;", "operand 2 (`%tid.x`): is not a .u32 value"),
-            ("ld.global.v4.f64 {%fd0, %fd1, %fd2, %fd3}, [%rd0];", "a vector has at most 16 bytes"),
-            ("ld.global.v8.f32 {%f0, %f1}, [%rd0];", "a vector has 2 or 4 elements"),
+            ("ld.global.v4.f64 {%fd0, %fd1, %fd2, %fd3}, [%rd0];", "needs sm_100 or later"),
+            ("ld.shared.v4.f64 {%fd0, %fd1, %fd2, %fd3}, [%r0];", "a vector has at most 16 bytes"),
+            ("add.rn.f32x2 %rd0, %rd1, %rd2;", "needs sm_100 or later"),
+            ("shfl.idx.b32 %r0, %r1, 0, 31;", "exists before sm_70 or before .version 6.4 only: use shfl.sync"),
+            ("vote.all.pred %p0, %p1;", "exists before sm_70 or before .version 6.4 only: use vote.sync"),
+            ("ld.global.v8.f32 {%f0, %f1}, [%rd0];", "needs sm_100 or later"),
             ("ld.global.v2.f32 {%f0, %f1, %f2, %f3}, [%rd0];", "expected a vector of 2"),
             ("ld.global.v2.u16 {%r0, %h1}, [%rd0];", "operand 1 (`{%r0, %h1}`): its registers differ in width"),
             ("ld.global.f32 {%f0, %f1}, [%rd0];", "operand 1 (`{%f0, %f1}`): expected a scalar"),
@@ -333,6 +337,13 @@ fn older_targets_and_versions() {
             ("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%f0}, {%r0}, {%r1}, {%f1};", "needs sm_89 or later"),
         ],
     );
+    check("sm_89", "8.0", &[("cvt.rn.f16x2.e4m3x2 %r0, %h0;", "needs .version 8.1")]);
+    let narrow = "cvt.rn.satfinite.e4m3x2.f32 %h0, %f0, %f1; cvt.rn.f16x2.e5m2x2 %r0, %h0;";
+    assert_eq!(messages("sm_90", "7.8", narrow), [""; 0]);
+    let text = module_text("sm_80", "7.7", "bar.cta.sync 0;");
+    let error = parse(&text).expect_err("too old");
+    assert!(error.message.ends_with("`bar.cta.sync` needs .version 7.8"), "{error}");
+    assert!(parse(&text.replace("7.7", "7.8")).is_ok() && parse(&text.replace(".cta", "")).is_ok());
     check("sm_80", "6.5", &[("ret;", "sm_80 needs .version 7.0")]);
     check("sm_abc", "8.0", &[("ret;", "`sm_abc` is not a known target")]);
 }
