@@ -347,6 +347,102 @@ fn alarms_agree_with_the_guide() {
     assert_eq!(run(&other, &[], 2)["violations"][0]["rule"], json!("mbarrier-not-fenced"));
 }
 
+/// A barrier of the whole grid, on more blocks than the GPU holds at once.
+#[test]
+fn blocks_that_are_not_resident() {
+    let folder = tempfile::tempdir().unwrap();
+    let [ptx, launch] = ["k.ptx", "k.json"].map(|name| folder.path().join(name));
+    let text =
+        ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 x) DIRECTIVES {\n.reg .b64 %x;
+        .reg .b32 %r<4>; .reg .pred %p<3>;\n.shared .b8 s[SHARED];\nld.param.u64 %x, [x];\nmov.u32 %r0, %tid.x;
+        mov.u32 %r1, %nctaid.x;\nsetp.ne.u32 %p0, %r0, 0;\n@%p0 bra END;\nWAIT\nEND: ret;\n}\n";
+    let waits = "red.release.gpu.global.add.u32 [%x], 1;\nPOLL: ld.acquire.gpu.global.u32 %r2, [%x];
+        setp.lt.u32 %p1, %r2, %r1;\n@%p1 bra POLL;";
+    let run =
+        |(directives, wait): (&str, &str), shared: u32, (grid, block): (u32, u32), stated: &str, more: &[&str]| {
+            let text = text.replace("DIRECTIVES", directives).replace("SHARED", &shared.to_string());
+            fs::write(&ptx, text.replace("WAIT", wait)).unwrap();
+            let buffers = r#""buffers": {"x": {"type": "u32", "shape": [1], "init": {"constant": 0}}}"#;
+            let grid = format!(r#""grid": [{grid}, 1, 1], "block": [{block}, 1, 1], "args": [{{"buffer": "x"}}]"#);
+            fs::write(&launch, format!("{{{stated} {grid}, {buffers}}}")).unwrap();
+            let mut command = Command::new(env!("CARGO_BIN_EXE_gemmc"));
+            command.arg("exec").arg(&ptx).arg("--launch").arg(&launch).arg("--json").args(more);
+            let output = command.env("PTXAS", "").env("PATH", "").output().expect("gemmc starts");
+            let json: Value =
+                serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+            let message = json["violations"][0]["message"].as_str().unwrap_or_default().to_owned();
+            (json["resident"].as_u64(), message)
+        };
+    // The launch file states it.
+    let (resident, message) = run(("", waits), 4, (100_000, 32), r#""resident": 4,"#, &[]);
+    assert!(resident == Some(4) && message.contains("99996 blocks of the grid have not started"), "{message}");
+    assert_eq!(run(("", waits), 4, (5, 32), r#""resident": 5,"#, &[]), (Some(5), String::new()));
+    // It follows from the GPU: one block of 256 threads with 255 registers on each of 132 multiprocessors.
+    let (resident, message) = run((".maxnreg 255", waits), 4, (133, 256), "", &[]);
+    assert!(resident == Some(132) && message.contains("1 blocks of the grid have not started"), "{message}");
+    assert_eq!(run((".maxnreg 255", waits), 4, (132, 256), "", &[]), (Some(132), String::new()));
+    // An H200 has 132 multiprocessors, with 32 blocks, 2048 threads, 228 KiB and 65536 registers each.
+    for (directives, shared, block, most) in [
+        ("", 4, 32, 32 * 132),
+        ("", 40_000, 32, 5 * 132),
+        ("", 4, 1024, 2 * 132),
+        (".maxnreg 128", 4, 128, 4 * 132),
+        (".maxntid 256 .minnctapersm 3", 4, 256, 3 * 132),
+    ] {
+        let found = run((directives, ""), shared, (140, block), "", &[]);
+        assert_eq!(found, (Some(most), String::new()), "{directives} {shared}");
+    }
+    // Another GPU, of the launch file or of the command; a B200 has 148 multiprocessors.
+    assert_eq!(run(("", ""), 40_000, (149, 32), r#""gpu": "b200","#, &[]), (Some(5 * 148), String::new()));
+    assert_eq!(run(("", ""), 40_000, (149, 32), "", &["--gpu", "b200"]), (Some(5 * 148), String::new()));
+}
+
+/// What `gemmc ptx --launch-file` writes runs, and its product is right.
+#[test]
+fn launch_files_of_schedules() {
+    let folder = tempfile::tempdir().unwrap();
+    let [ptx, launch] = ["k.ptx", "k.json"].map(|name| folder.path().join(name));
+    let gemmc = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gemmc"));
+        command.args(arguments).env("PTXAS", "").env("PATH", "").output().expect("gemmc starts")
+    };
+    let path = |path: &PathBuf| path.to_str().unwrap().to_owned();
+    let schedules = [
+        ("double_buffered", (40, 50, 33)),
+        ("tma_snake", (64, 128, 48)),
+        ("wgmma", (100, 64, 96)),
+        ("tma_stream_k", (100, 140, 300)),
+    ];
+    for (name, (m, n, k)) in schedules {
+        let extents = [m, n, k].map(|extent: usize| extent.to_string());
+        let made = gemmc(&["ptx", name, "-o", &path(&ptx)]);
+        assert!(made.status.success(), "{name}: {made:?}");
+        let [em, en, ek] = &extents;
+        let made = gemmc(&["ptx", name, "--launch-file", "-m", em, "-n", en, "-k", ek, "-o", &path(&launch)]);
+        assert!(made.status.success(), "{name}: {made:?}");
+        let mut file: Value = serde_json::from_str(&fs::read_to_string(&launch).unwrap()).unwrap();
+        file["print"] = json!(["a", "b", "d"]);
+        fs::write(&launch, file.to_string()).unwrap();
+        let found = answer(&exec(&ptx, &launch, &["--json"]), 0);
+        assert_eq!((&found["ok"], &found["violations"]), (&json!(true), &json!([])), "{name}");
+        let [a, b, d] = ["a", "b", "d"].map(|name| elements(&found["buffers"][name]));
+        let ld = |name: &str| found["buffers"][name]["shape"][1].as_u64().unwrap() as usize;
+        // m, n and k differ, so the number of rows in memory tells the layout.
+        let runs = |name: &str| found["buffers"][name]["shape"][0].as_u64().unwrap() as usize;
+        let (a_is_col, b_is_col) = (runs("a") == k, runs("b") == n);
+        for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+            let of_b = |l: usize| if b_is_col { b[j * ld("b") + l] } else { b[l * ld("b") + j] };
+            let of_a = |l: usize| if a_is_col { a[l * ld("a") + i] } else { a[i * ld("a") + l] };
+            let want: f64 = (0..k).map(|l| f64::from(of_a(l)) * f64::from(of_b(l))).sum();
+            let got = f64::from(d[i * ld("d") + j]);
+            assert!((got - want).abs() < 0.02 * (1.0 + want.abs()), "{name}: D[{i}, {j}] is {got}, not {want}");
+        }
+    }
+    let refused = |arguments: &[&str]| String::from_utf8_lossy(&gemmc(arguments).stderr).into_owned();
+    assert!(refused(&["ptx", "tma_snake", "--launch-file", "-m", "3"]).contains("-n <N>"));
+    assert!(refused(&["ptx", "tma_snake", "-m", "3"]).contains("--launch-file"));
+}
+
 /// A second opinion without a compared element is a failure.
 #[test]
 fn a_second_opinion_compares_something() {

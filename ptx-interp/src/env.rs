@@ -52,6 +52,8 @@ pub(crate) struct Env<'a> {
     pub(crate) shared_bytes: u32,
     pub(crate) shared_gaps: Arc<[Gap]>,
     pub(crate) dynamic_bytes: u32,
+    /// Blocks that run at the same time, if that is limited.
+    pub(crate) resident: Option<u32>,
     /// Regions of shared memory that are counted separately.
     pub(crate) regions: &'a [Region<'a>],
     /// Which rules are checked.
@@ -183,6 +185,11 @@ impl Env<'_> {
     /// Number of clusters.
     pub(crate) fn clusters(&self) -> u64 {
         (0..3).map(|axis| u64::from(self.grid[axis] / self.cluster[axis])).product()
+    }
+
+    /// Number of clusters that run at the same time.
+    pub(crate) fn resident_clusters(&self) -> usize {
+        self.resident.map_or(usize::MAX, |blocks| (blocks / self.ranks()).max(1) as usize)
     }
 
     /// Number of blocks of each cluster.

@@ -164,7 +164,8 @@ impl<'e, 'a> Grid<'e, 'a> {
             true => self.sliced(&mut state, may_move),
             false => state.waiting.iter().position(|waiting| waiting.seen != version),
         };
-        let unstarted = state.next < self.env.clusters();
+        let room = state.waiting.len() + state.running < self.env.resident_clusters();
+        let unstarted = room && state.next < self.env.clusters();
         let block = if let Some(index) = changed {
             state.waiting.remove(index).map(|waiting| waiting.block)
         } else if unstarted && self.start(&mut state).is_some() {
@@ -194,7 +195,11 @@ impl<'e, 'a> Grid<'e, 'a> {
                     let deadlock = state.waiting.iter().min_by_key(|waiting| waiting.block.memory.number);
                     let deadlock =
                         deadlock.map(|waiting| (waiting.block.memory.number, waiting.block.deadlock(self.env)));
-                    if let Some((number, violation)) = deadlock {
+                    if let Some((number, mut violation)) = deadlock {
+                        let (all, started) = (self.env.clusters(), state.next);
+                        if started < all {
+                            violation.message += &self.unstarted(all - started);
+                        }
                         self.keep_lowest(&mut state, number, violation);
                     }
                 }
@@ -203,9 +208,19 @@ impl<'e, 'a> Grid<'e, 'a> {
         }
     }
 
+    /// Why blocks that have not started do not end the wait of those that have.
+    fn unstarted(&self, clusters: u64) -> String {
+        let resident = self.env.resident.unwrap_or(0);
+        let left = clusters.saturating_mul(self.env.ranks().into());
+        format!(
+            "; {left} blocks of the grid have not started: the GPU holds {resident} at once, none of these can exit, and so \
+             no other becomes resident"
+        )
+    }
+
     /// The alternating cluster that is next; `None` if another one should be started.
     fn sliced(&self, state: &mut State, may_move: impl Fn(&Waiting) -> bool) -> Option<usize> {
-        if state.next < self.env.clusters() && state.waiting.len() < RESIDENT {
+        if state.next < self.env.clusters() && state.waiting.len() < RESIDENT.min(self.env.resident_clusters()) {
             return None;
         }
         let able: Vec<usize> = (0..state.waiting.len()).filter(|index| may_move(&state.waiting[*index])).collect();

@@ -76,6 +76,8 @@ pub struct Launch<'a> {
     /// Whether kernels that were launched before may still run (CUDA's "programmatic stream serialization"). Then every
     /// access to global memory has to be ordered after a `griddepcontrol.wait` of a thread of the cluster.
     pub overlaps: bool,
+    /// Blocks that run at the same time; the others start when one of these has exited. If absent, any number.
+    pub resident: Option<u32>,
     /// Parts of shared memory that are also counted separately; they must not overlap.
     pub regions: &'a [Region<'a>],
 }
@@ -92,6 +94,7 @@ impl Default for Launch<'_> {
             cluster: [1; 3],
             registers: None,
             overlaps: false,
+            resident: None,
             regions: &[],
         }
     }
@@ -126,6 +129,7 @@ pub fn launch(program: &Program, memory: &Memory, launch: &Launch, options: &Opt
         shared_bytes: (entry.symbols.shared_bytes + entry.symbols.shared_shift) as u32 + launch.dynamic_shared_bytes,
         shared_gaps: entry.symbols.shared_gaps.as_slice().into(),
         dynamic_bytes: launch.dynamic_shared_bytes,
+        resident: launch.resident,
         regions: launch.regions,
         checks: options.checks,
         strict,

@@ -57,6 +57,9 @@ pub(crate) struct Entry {
     pub(crate) explicit_cluster: bool,
     /// Registers that each thread starts with, if the directives determine the number.
     pub(crate) registers: Option<u32>,
+    /// `.maxnreg` and `.minnctapersm`.
+    max_registers: Option<u32>,
+    min_blocks: Option<u32>,
 }
 
 impl Program {
@@ -98,6 +101,14 @@ impl Program {
                 }),
                 explicit_cluster: entry.directives.contains(&Directive::ExplicitCluster),
                 registers,
+                max_registers: entry.directives.iter().find_map(|directive| match directive {
+                    Directive::MaxNreg(count) => Some(*count),
+                    _ => None,
+                }),
+                min_blocks: entry.directives.iter().find_map(|directive| match directive {
+                    Directive::MinNctaPerSm(count) => Some(*count),
+                    _ => None,
+                }),
             });
         }
         Ok(Program { number: NEXT.fetch_add(1, Relaxed), entries })
@@ -111,6 +122,16 @@ impl Program {
     /// Static shared memory of an entry, in bytes.
     pub fn shared_bytes(&self, entry: &str) -> Option<u32> {
         self.entry(entry).map(|entry| entry.symbols.shared_bytes as u32)
+    }
+
+    /// The most registers of a thread that an entry allows with `.maxnreg`.
+    pub fn max_registers(&self, entry: &str) -> Option<u32> {
+        self.entry(entry)?.max_registers
+    }
+
+    /// The number of blocks that a multiprocessor has to hold according to an entry's `.minnctapersm`.
+    pub fn min_blocks(&self, entry: &str) -> Option<u32> {
+        self.entry(entry)?.min_blocks
     }
 
     /// The block size that an entry requires with `.reqntid`.

@@ -33,6 +33,7 @@ mod partial_syncs;
 mod paths;
 mod proxies;
 mod registers;
+mod resident;
 mod ring;
 mod run;
 mod tensor;

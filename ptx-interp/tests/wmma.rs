@@ -207,3 +207,61 @@ fn broken_products() {
     let copies = change(&wide.body(), "%a6, %a7}, {%b", "%a6, %r9}, {%b");
     breaks("an undefined copy", &copies, &wide.input(), 32, Uninitialised, &["never written"]);
 }
+
+/// Bytes with sums in s32, of every shape: exact, and saturating at the ends of the range.
+#[test]
+fn products_of_bytes() {
+    let bytes = |signed: bool, i: usize, j: usize| {
+        let value = ((i * 37 + j * 91) % 256) as u8;
+        if signed { i64::from(value as i8) } else { i64::from(value) }
+    };
+    for ([m, n, k], counts) in [([16, 16, 16], [2, 2]), ([32, 8, 16], [4, 1]), ([8, 32, 16], [1, 4])] {
+        for (ty, of_a, of_b, satfinite) in [
+            ("s8", "row", "col", ""),
+            ("u8", "row", "row", ""),
+            ("s8", "col", "col", ".satfinite"),
+            ("u8", "col", "row", ".satfinite"),
+        ] {
+            let list = |name: &str, count: usize| {
+                let all: Vec<String> = (0..count).map(|at| format!("%{name}{at}")).collect();
+                format!("{{{}}}", all.join(", "))
+            };
+            let (a, b, c) = (list("a", counts[0]), list("b", counts[1]), list("c", 8));
+            let shape = format!("m{m}n{n}k{k}");
+            let body = format!(
+                ".reg .b32 %a<8>; .reg .b32 %b<8>; .reg .b32 %c<8>;
+                wmma.load.a.sync.aligned.{of_a}.{shape}.global.{ty} {a}, [%in];
+                wmma.load.b.sync.aligned.{of_b}.{shape}.global.{ty} {b}, [%in+4096];
+                wmma.load.c.sync.aligned.row.{shape}.global.s32 {c}, [%in+8192];
+                wmma.mma.sync.aligned.{of_a}.{of_b}.{shape}.s32.{ty}.{ty}.s32{satfinite} {c}, {a}, {b}, {c};
+                wmma.store.d.sync.aligned.row.{shape}.global.s32 [%out], {c};"
+            );
+            let mut input = vec![0; 12288];
+            let signed = ty == "s8";
+            let place = |layout: &str, [rows, columns]: [usize; 2], i: usize, j: usize| {
+                if layout == "row" { i * columns + j } else { j * rows + i }
+            };
+            for l in 0..k {
+                (0..m).for_each(|i| input[place(of_a, [m, k], i, l)] = bytes(signed, i, l) as u8);
+                (0..n).for_each(|j| input[4096 + place(of_b, [k, n], l, j)] = bytes(signed, l, j) as u8);
+            }
+            let start = |at: usize| if at % 3 == 0 { i32::MAX - 5 } else { at as i32 - 99 };
+            (0..m * n).for_each(|at| input[8192 + 4 * at..8196 + 4 * at].copy_from_slice(&start(at).to_le_bytes()));
+            for checks in [Checks::Off, Checks::Full] {
+                let name = format!("{shape} {ty} {of_a} {of_b}{satfinite}");
+                let out =
+                    run(&body, &input, 4 * m * n, 32, checks).unwrap_or_else(|violation| panic!("{name}: {violation}"));
+                for (at, word) in out.chunks_exact(4).enumerate() {
+                    let sum: i64 = (0..k).map(|l| bytes(signed, at / n, l) * bytes(signed, l, at % n)).sum();
+                    let sum = i64::from(start(at)) + sum;
+                    let want = if satfinite.is_empty() {
+                        sum as i32
+                    } else {
+                        sum.clamp(i32::MIN.into(), i32::MAX.into()) as i32
+                    };
+                    assert_eq!(i32::from_le_bytes(word.try_into().unwrap()), want, "{name}, element {at}");
+                }
+            }
+        }
+    }
+}

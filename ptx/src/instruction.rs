@@ -241,7 +241,7 @@ pub enum Opcode {
     WmmaStore { layout: Layout, shape: Shape, space: Space, element: Element },
     /// `wmma.mma.sync.aligned.layout.layout.shape.d[.a.b].c {d}, {a}, {b}, {c}`; the types of A and B are left out if
     /// they are f16.
-    WmmaMultiply { layouts: [Layout; 2], shape: Shape, d: Element, ab: Element, c: Element },
+    WmmaMultiply { layouts: [Layout; 2], shape: Shape, d: Element, ab: Element, c: Element, overflow: Overflow },
     /// `wgmma.mma_async.sync.aligned.shape[.satfinite].d.a.b {d}, a, b, scale-d[, scale-a, scale-b[, trans-a], trans-b]`.
     Wgmma { shape: Shape, overflow: Overflow, d: Element, a: Element, b: Element },
     /// `wgmma.fence.sync.aligned`.

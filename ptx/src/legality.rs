@@ -90,8 +90,16 @@ pub(crate) fn refuse(op: &Opcode) -> Option<&'static str> {
         Opcode::Wgmma { shape, overflow, d, a, b } => warpgroup_multiply(*shape, *overflow, *d, [*a, *b]),
         Opcode::WmmaLoad { part, shape, space, element, .. } => fragment(*part, *shape, *element).or(flat(*space)),
         Opcode::WmmaStore { shape, space, element, .. } => fragment(Part::D, *shape, *element).or(flat(*space)),
+        Opcode::WmmaMultiply { ab, overflow: Overflow::Satfinite, .. } if !matches!(ab, Element::S8 | Element::U8) => {
+            Some(".satfinite is for integers")
+        }
         Opcode::WmmaMultiply { shape, d, ab, c, .. } => match (ab, d, c) {
-            (Element::Bf16, Element::F32, Element::F32) | (Element::F16, ..) => {
+            (Element::F16, Element::S32, _) | (Element::F16, _, Element::S32) => {
+                Some("wmma does not support these types")
+            }
+            (Element::Bf16, Element::F32, Element::F32)
+            | (Element::S8 | Element::U8, Element::S32, Element::S32)
+            | (Element::F16, ..) => {
                 fragment(Part::A, *shape, *ab).or(fragment(Part::D, *shape, *d)).or(fragment(Part::C, *shape, *c))
             }
             _ => Some("wmma does not support these types"),
@@ -326,8 +334,8 @@ fn multiply(shape: Shape, overflow: Overflow, elements: [Element; 4]) -> Option<
 /// A fragment of `wmma`.
 fn fragment(part: Part, shape: Shape, element: Element) -> Option<&'static str> {
     let legal = match part {
-        Part::A | Part::B => matches!(element, Element::F16 | Element::Bf16),
-        Part::C | Part::D => matches!(element, Element::F16 | Element::F32),
+        Part::A | Part::B => matches!(element, Element::F16 | Element::Bf16 | Element::S8 | Element::U8),
+        Part::C | Part::D => matches!(element, Element::F16 | Element::F32 | Element::S32),
     };
     match (shape.m, shape.n, shape.k) {
         (16, 16, 16) | (32, 8, 16) | (8, 32, 16) if legal => None,

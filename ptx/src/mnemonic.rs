@@ -198,14 +198,20 @@ fn warp_modifiers(op: &mut Opcode, m: &mut impl Modifiers) {
             m.optional(space);
             m.required(element);
         }
-        Opcode::WmmaMultiply { layouts, shape, d, ab, c } => {
+        Opcode::WmmaMultiply { layouts, shape, d, ab, c, overflow } => {
             layouts.iter_mut().for_each(|layout| m.required(layout));
             m.shape(shape);
             m.required(d);
-            let mut stated = *ab == Element::Bf16;
-            m.flag(&mut stated, "bf16.bf16");
-            *ab = if stated { Element::Bf16 } else { Element::F16 };
+            // A and B of f16 are not written.
+            let mut element = Element::F16;
+            for (other, text) in [(Element::Bf16, "bf16.bf16"), (Element::S8, "s8.s8"), (Element::U8, "u8.u8")] {
+                let mut stated = *ab == other;
+                m.flag(&mut stated, text);
+                element = if stated { other } else { element };
+            }
+            *ab = element;
             m.required(c);
+            m.optional(overflow);
         }
         Opcode::Wgmma { shape, overflow, d, a, b } => {
             m.shape(shape);

@@ -252,6 +252,7 @@ static PROTOTYPES: &[Opcode] = &[
         d: Element::F32,
         ab: Element::F16,
         c: Element::F32,
+        overflow: Overflow::Wrap,
     },
     Opcode::Xor(Type::B32),
 ];

@@ -34,6 +34,11 @@ pub struct LaunchFile {
     pub block: [u32; 3],
     /// Blocks of a cluster, if the launch uses clusters.
     pub cluster: Option<[u32; 3]>,
+    /// Blocks that the GPU holds at once; the others start when one of these has exited. If it is left out, `gemmc exec`
+    /// derives it from the GPU.
+    pub resident: Option<u32>,
+    /// The GPU that the blocks are resident on, such as `h200`; if it is left out, one of the module's target.
+    pub gpu: Option<String>,
     /// Whether earlier kernels may still run, so that the kernel itself has to wait for them. On a GPU none runs.
     #[serde(default)]
     pub overlaps: bool,
@@ -160,6 +165,9 @@ impl LaunchFile {
                 }
                 _ => {}
             }
+        }
+        if self.resident == Some(0) {
+            return Err("no block is resident: `resident` is at least 1".into());
         }
         self.maps.values().try_for_each(|map| buffer(&map.buffer))?;
         self.print.iter().flatten().try_for_each(|name| buffer(name))?;
@@ -292,6 +300,7 @@ mod tests {
             (r#""entry""#, r#""entries""#, "unknown field `entries`"),
             ("[2, 150]", "[4294967296, 4294967296]", "buffer `a` has more than 4294967296 bytes"),
             ("\"u8\"", "\"u9\"", "unknown variant `u9`"),
+            (r#""block""#, r#""resident": 0, "block""#, "`resident` is at least 1"),
         ] {
             let error = LaunchFile::parse(&FILE.replace(from, to)).unwrap_err();
             assert!(error.contains(words), "{error}");
@@ -299,5 +308,39 @@ mod tests {
         let few = FILE.replace("\"iota\"", r#"{"values": [1, 2]}"#);
         let error = LaunchFile::parse(&few).unwrap().buffers["a"].contents().unwrap_err();
         assert_eq!(error, "2 values for 300 elements");
+    }
+
+    /// The schema has the keys that the reader knows, and the reference has a row for each.
+    #[test]
+    fn the_schema_and_the_reference_are_complete() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+        let text = std::fs::read_to_string(root.join("launch-file.schema.json")).unwrap();
+        let page = std::fs::read_to_string(root.join("launch-files.md")).unwrap();
+        let schema: Value = serde_json::from_str(&text).unwrap();
+        let buffer = r#"{"type": "u8", "shape": [1], "?": 1}"#;
+        let map = r#"{"buffer": "a", "type": "u8", "dims": [1], "box": [1], "?": 1}"#;
+        let file = |rest: &str| format!(r#"{{"grid": [1, 1, 1], "block": [1, 1, 1], {rest}}}"#);
+        for (keys, text) in [
+            (&schema["properties"], file(r#""?": 1"#)),
+            (&schema["$defs"]["argument"]["properties"], file(r#""args": [{"?": 1}]"#)),
+            (&schema["$defs"]["buffer"]["properties"], file(&format!(r#""buffers": {{"a": {buffer}}}"#))),
+            (&schema["$defs"]["map"]["properties"], file(&format!(r#""maps": {{"a": {map}}}"#))),
+        ] {
+            let error = LaunchFile::parse(&text).unwrap_err();
+            let (_, known) = error.split_once("expected one of ").unwrap_or_else(|| panic!("{error}"));
+            let mut known: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
+            let mut listed: Vec<&str> = keys.as_object().unwrap().keys().map(String::as_str).collect();
+            known.sort_unstable();
+            listed.sort_unstable();
+            assert_eq!(listed, known, "{error}");
+            known.iter().for_each(|key| assert!(page.contains(&format!("`{key}`")), "`{key}` is not in the reference"));
+        }
+        let types = schema["$defs"]["element"]["enum"].as_array().unwrap();
+        for ty in types {
+            let text = file(&format!(r#""buffers": {{"a": {{"type": {ty}, "shape": [1]}}}}"#));
+            LaunchFile::parse(&text).unwrap_or_else(|error| panic!("{error}"));
+        }
+        let example = page.split("```json\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+        LaunchFile::parse(example).unwrap();
     }
 }

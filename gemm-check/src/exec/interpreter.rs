@@ -148,15 +148,7 @@ pub fn interpret(
         buffers.insert(name, allocation);
     }
     let args: Vec<Value> = file.args.iter().map(|arg| value(arg, file, &buffers)).collect::<Result<_, _>>()?;
-    let known: Vec<&str> = program.entries().collect();
-    let entry = match (&file.entry, known.as_slice()) {
-        (Some(entry), _) => entry,
-        (None, [one]) => *one,
-        (None, several) => {
-            let several = several.join(", ");
-            return Err(ExecError::File(format!("the launch file names no entry; the module has {several}")));
-        }
-    };
+    let entry = entry_of(program, file)?;
     let what = Launch {
         entry,
         grid: file.grid,
@@ -165,6 +157,7 @@ pub fn interpret(
         args: &args,
         cluster: file.cluster.unwrap_or([1; 3]),
         overlaps: file.overlaps,
+        resident: file.resident,
         ..Launch::default()
     };
     let options = Options { counting: Counting::On, ..order.options(options) };
@@ -179,6 +172,19 @@ pub fn interpret(
         contents.push((name.into(), bytes));
     }
     Ok(Interpreted { order, contents, report, violation })
+}
+
+/// The entry that a launch file names, or the only one.
+pub(super) fn entry_of<'a>(program: &'a Program, file: &'a LaunchFile) -> Result<&'a str, ExecError> {
+    let known: Vec<&str> = program.entries().collect();
+    match (&file.entry, known.as_slice()) {
+        (Some(entry), _) => Ok(entry),
+        (None, [one]) => Ok(*one),
+        (None, several) => {
+            let several = several.join(", ");
+            Err(ExecError::File(format!("the launch file names no entry; the module has {several}")))
+        }
+    }
 }
 
 fn value(arg: &Arg, file: &LaunchFile, buffers: &BTreeMap<&str, Allocation>) -> Result<Value, ExecError> {

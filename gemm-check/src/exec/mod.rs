@@ -10,6 +10,8 @@ mod gpu;
 mod interpreter;
 mod legal;
 mod maps;
+mod of_kernel;
+mod resident;
 mod second;
 
 pub use element::ElementType;
@@ -18,7 +20,9 @@ pub use gpu::{GpuRun, on_gpu};
 pub use interpreter::{Interpreted, Order, Orders, foreign, interpret};
 pub use legal::legal;
 pub use maps::{MapDisagreement, MapOpinion};
+pub use of_kernel::launch_of;
 use ptx_gemm_runtime::interp::{LoadError, MemoryError, TensorElement, TensorMapArgs, TensorMapError};
+pub use resident::resident;
 pub use second::{Difference, Element, LEVELS, Opinion, launches_of, second_opinion};
 
 /// Why nothing ran.

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 use ptx_gemm::interp::{Checks, ViolationKind};
 use ptx_gemm_check::exec::Orders;
+use ptx_gemm_draw::Gpu;
 
+use super::target::gpu;
 use super::{DeviceName, Plain};
 
 #[derive(Args, Debug)]
@@ -27,6 +29,9 @@ pub(crate) struct Exec {
     /// How many instructions a warp may execute on the interpreter before it counts as a runaway
     #[arg(long, value_name = "COUNT", default_value_t = 1 << 26)]
     pub(crate) max_instructions: u64,
+    /// The GPU that blocks are resident on, such as h200 [default: the launch file's, else one of the module's target]
+    #[arg(long, value_name = "NAME", value_parser = gpu)]
+    pub(crate) gpu: Option<Gpu>,
     /// Level of optimisation of the driver's assembler, 0 to 4, on a GPU
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u32).range(0..=4))]
     pub(crate) opt: Option<u32>,

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use ptx_gemm::Target;
 use ptx_gemm_draw::Gpu;
 
+use super::extent::size;
 use super::target::{GPU, TARGET, gpu, target};
 use super::{Compile, Plain, Source};
 
@@ -102,6 +103,18 @@ pub(crate) struct Ptx {
     /// The machine code that ptxas makes of it, for --target or the schedule's own target
     #[arg(long, conflicts_with_all = ["no_comments", "json"])]
     pub(crate) cubin: bool,
+    /// Instead of the PTX, the launch file with which `gemmc exec` runs it on a product of M x N x K
+    #[arg(long, conflicts_with_all = ["no_comments", "cubin"], requires_all = ["m", "n", "k"])]
+    pub(crate) launch_file: bool,
+    /// Rows of A and D, for --launch-file
+    #[arg(short = 'm', value_name = "M", value_parser = size, requires = "launch_file")]
+    pub(crate) m: Option<usize>,
+    /// Columns of B and D, for --launch-file
+    #[arg(short = 'n', value_name = "N", value_parser = size, requires = "launch_file")]
+    pub(crate) n: Option<usize>,
+    /// Columns of A, rows of B, for --launch-file
+    #[arg(short = 'k', value_name = "K", value_parser = size, requires = "launch_file")]
+    pub(crate) k: Option<usize>,
 }
 
 #[derive(Args, Debug)]

@@ -6,8 +6,11 @@ use std::fs;
 use std::path::Path;
 
 use ptx_gemm::interp::{MomentKind, Options, Program, Report, Severity, Site, Violation, ViolationKind};
-use ptx_gemm::{Device, TextErrors};
-use ptx_gemm_check::exec::{ExecError, GpuRun, Interpreted, LaunchFile, Order, foreign, interpret, legal, on_gpu};
+use ptx_gemm::{Device, Target, TextErrors};
+use ptx_gemm_check::exec::{
+    ExecError, GpuRun, Interpreted, LaunchFile, Order, foreign, interpret, legal, on_gpu, resident,
+};
+use ptx_gemm_draw::{GPUS, Gpu};
 use serde_json::{Map, Value, json};
 
 use crate::cli::{DeviceName, Exec};
@@ -49,8 +52,9 @@ fn refused(args: &Exec, error: ExecError) -> Failure {
 }
 
 fn interpreted(args: &Exec, ptx: &str, file: &LaunchFile) -> Result<Reply, Failure> {
-    legal(ptx).map_err(|errors| broken(&args.ptx, ptx, errors))?;
+    let target = legal(ptx).map_err(|errors| broken(&args.ptx, ptx, errors))?;
     let program = Program::from_text(ptx).map_err(|error| refused(args, error.into()))?;
+    let file = &with_residency(args, &program, ptx, &target, file)?;
     // A violation of a rule that was requested by name is an error and not a warning.
     let severity = |kind| if args.checks.named(kind) { Severity::Deny } else { Severity::Warn };
     let (proxy_war, past_rows) = (severity(ViolationKind::ProxyWar), severity(ViolationKind::PastRows));
@@ -121,8 +125,42 @@ fn interpreted(args: &Exec, ptx: &str, file: &LaunchFile) -> Result<Reply, Failu
         text.push_str(&format!("{} instructions, {} multiply-adds\n", report.instructions, report.fma));
     }
     let json = json!({ "ok": ok, "device": "interp", "buffers": shown(file, &first.contents), "counters": counters,
-        "printed": printed, "violations": violations, "warnings": warnings });
+        "resident": file.resident, "printed": printed, "violations": violations, "warnings": warnings });
     Ok(Reply { text, json, status })
+}
+
+/// The launch file with the number of resident blocks, if it does not state it and a GPU is known that has the target.
+fn with_residency(
+    args: &Exec,
+    program: &Program,
+    ptx: &str,
+    target: &str,
+    file: &LaunchFile,
+) -> Result<LaunchFile, Failure> {
+    let mut file = file.clone();
+    let named = match (args.gpu, &file.gpu) {
+        (Some(gpu), _) => Some(gpu),
+        (None, Some(name)) => Some(Gpu::named(name).ok_or_else(|| {
+            let known = GPUS.map(|gpu| gpu.name).join(", ");
+            Failure::refused(
+                "launch",
+                format!("{}: `{name}` is not a known GPU; one of {known}", args.launch.display()),
+            )
+        })?),
+        (None, None) => None,
+    };
+    let target = target.split(',').next().and_then(|target| target.parse::<Target>().ok());
+    let of_target = |target: Target| GPUS.into_iter().find(|gpu| gpu.capability == target.capability);
+    let gpu = named.or_else(|| of_target(target?));
+    if let (None, Some(gpu)) = (file.resident, gpu) {
+        // The limits are those of the GPU, whatever older target the module is for.
+        let on = Target::newest(gpu.capability).or(target);
+        if let Some(on) = on {
+            let count = resident(program, ptx, &file, on, gpu.processors).map_err(|error| refused(args, error))?;
+            file.resident = Some(count);
+        }
+    }
+    Ok(file)
 }
 
 fn gpu(args: &Exec, ptx: &str, mut file: LaunchFile) -> Result<Reply, Failure> {

@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 
 use ptx_gemm::{Abi, AbiEntry, AbiLaunch, Contract, Kernel};
+use ptx_gemm_check::exec::launch_of;
 use ptx_gemm_check::figures::Assembler;
 use ptx_gemm_ptx::normal::without_comments;
 use serde_json::{Value, json};
@@ -15,6 +16,9 @@ pub(crate) fn run(args: &Ptx, format: Format) -> Result<Reply, Failure> {
     let kernel = source::load(&args.compile)?.kernel()?;
     if args.cubin {
         return cubin(args, &kernel);
+    }
+    if let (true, Some(m), Some(n), Some(k)) = (args.launch_file, args.m, args.n, args.k) {
+        return launch_file(args, &kernel, (m, n, k));
     }
     let abi = Abi::of(&kernel);
     let entries: Vec<_> = abi.entries.iter().map(entry).collect();
@@ -32,6 +36,15 @@ pub(crate) fn run(args: &Ptx, format: Format) -> Result<Reply, Failure> {
     let Some(path) = &args.output else { return Ok(Reply::fine(ptx, json)) };
     source::write(path, &ptx)?;
     Ok(Reply::fine(String::new(), json))
+}
+
+/// Writes a launch file for a product.
+fn launch_file(args: &Ptx, kernel: &Kernel, (m, n, k): (usize, usize, usize)) -> Result<Reply, Failure> {
+    let file = launch_of(kernel, m, n, k).map_err(|why| Failure::refused("launch", why))?;
+    let text = serde_json::to_string_pretty(&file).unwrap_or_default() + "\n";
+    let Some(path) = &args.output else { return Ok(Reply::fine(text, file)) };
+    source::write(path, &text)?;
+    Ok(Reply::fine(String::new(), file))
 }
 
 /// Assembles the kernel and writes the result.

@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayVec;
 use ptx_gemm_ptx::instruction::{Opcode, Operand};
-use ptx_gemm_ptx::matrix::{Element, Layout, Part, Shape};
+use ptx_gemm_ptx::matrix::{Element, Layout, Overflow, Part, Shape};
 use ptx_gemm_ptx::types::{Space, Type};
 
 use super::Decoder;
@@ -18,7 +18,7 @@ impl Decoder<'_> {
         [address, values]: [&Operand; 2],
         stride: &[Operand],
     ) -> Result<Op, String> {
-        if !supported(shape) || !matches!(element.bits(), 16 | 32) {
+        if !supported(shape) || !matches!(element.bits(), 8 | 16 | 32) {
             return Err(format!("wmma of {shape} in .{} is not supported", element.name()));
         }
         let stride = match stride {
@@ -35,9 +35,9 @@ impl Decoder<'_> {
     }
 
     pub(super) fn wmma_multiply(&mut self, opcode: &Opcode, operands: [&Operand; 4]) -> Result<Op, String> {
-        let &Opcode::WmmaMultiply { layouts, shape, d, ab, c } = opcode else { return Err(UNFIT.into()) };
+        let &Opcode::WmmaMultiply { layouts, shape, d, ab, c, overflow } = opcode else { return Err(UNFIT.into()) };
         let factor = match ab {
-            Element::F16 => Factor::F16,
+            Element::F16 | Element::S8 | Element::U8 => Factor::F16,
             Element::Bf16 => Factor::Bf16,
             _ => return Err(UNFIT.into()),
         };
@@ -47,6 +47,7 @@ impl Decoder<'_> {
         let sum = |element: Element| match element {
             Element::F32 => Ok(Sum::F32),
             Element::F16 => Ok(Sum::F16),
+            Element::S32 => Ok(Sum::S32),
             _ => Err(UNFIT.to_owned()),
         };
         let [to, left, right, from] = operands;
@@ -55,6 +56,7 @@ impl Decoder<'_> {
             shape,
             factor,
             sums: [sum(d)?, sum(c)?],
+            bytes: (ab.bits() == 8).then_some([ab == Element::S8, overflow == Overflow::Satfinite]),
             d: self.wmma_registers(to, Part::D.registers(shape, d))?,
             a: self.wmma_registers(left, Part::A.registers(shape, ab))?,
             b: self.wmma_registers(right, Part::B.registers(shape, ab))?,

@@ -125,7 +125,7 @@ pub(crate) struct Fragment {
     pub(crate) part: Part,
     pub(crate) layout: Layout,
     pub(crate) shape: Shape,
-    /// Bytes of an element: 2 or 4.
+    /// Bytes of an element: 1, 2 or 4.
     pub(crate) bytes: u8,
     pub(crate) address: Pointer,
     /// Elements from one row, or column, to the next; the length of a row or column if absent.
@@ -141,6 +141,8 @@ pub(crate) struct FragmentMultiply {
     pub(crate) factor: Factor,
     /// Of D and of C.
     pub(crate) sums: [Sum; 2],
+    /// For products of bytes: whether they are signed, and whether the sums saturate.
+    pub(crate) bytes: Option<[bool; 2]>,
     pub(crate) d: ArrayVec<R32, 8>,
     pub(crate) a: ArrayVec<R32, 8>,
     pub(crate) b: ArrayVec<R32, 8>,

@@ -152,7 +152,10 @@ fn half(warp: &Warp, values: &[R32], number: usize) -> u16 {
 
 /// D = A B + C over fragments, in parts of 16 x 8.
 pub(super) fn product(warp: &mut Warp, multiply: &FragmentMultiply) {
-    let FragmentMultiply { layouts, shape, factor, sums: [to, from], d, a, b, c } = multiply;
+    let FragmentMultiply { layouts, shape, factor, sums: [to, from], bytes, d, a, b, c } = multiply;
+    if let Some(kind) = *bytes {
+        return integer_product(warp, multiply, kind);
+    }
     let ([m, k], [_, n]) = (extents(Part::A, *shape), extents(Part::B, *shape));
     let mut out = [[0.0f32; MOST]; MOST];
     for first_row in (0..m).step_by(ROWS) {
@@ -201,6 +204,35 @@ pub(super) fn product(warp: &mut Warp, multiply: &FragmentMultiply) {
     warp.fma += (m * n * k) as u64;
 }
 
+/// The same for bytes, with sums that wrap around or saturate.
+fn integer_product(warp: &mut Warp, multiply: &FragmentMultiply, [signed, saturate]: [bool; 2]) {
+    let FragmentMultiply { layouts, shape, d, a, b, c, .. } = multiply;
+    let ([m, k], [_, n]) = (extents(Part::A, *shape), extents(Part::B, *shape));
+    let byte = |warp: &Warp, values: &[R32], number: usize| {
+        let word = warp.regs.r32[values[number / (4 * LANES)].0 as usize].0[number / 4 % LANES];
+        let byte = (word >> (number % 4 * 8)) as u8;
+        if signed { i64::from(byte as i8) } else { i64::from(byte) }
+    };
+    let mut out = [0; MOST * MOST];
+    for row in 0..m {
+        for column in 0..n {
+            let at = row * n + column;
+            let sum = i64::from(warp.regs.r32[c[at / LANES].0 as usize].0[at % LANES] as i32);
+            let term = |depth: usize| {
+                let left = byte(warp, a, number([m, k], layouts[0], row, depth));
+                left * byte(warp, b, number([k, n], layouts[1], depth, column))
+            };
+            let sum = sum + (0..k).map(term).sum::<i64>();
+            let sum = if saturate { sum.clamp(i32::MIN.into(), i32::MAX.into()) } else { sum };
+            out[at] = sum as u32;
+        }
+    }
+    for (slot, row) in d.iter().zip(out.chunks_exact(LANES)) {
+        warp.regs.r32[slot.0 as usize].0.copy_from_slice(row);
+    }
+    warp.mad += (m * n * k) as u64;
+}
+
 /// The rows of A, columns of B and elements of C that depend on values that were never written, one bit each, and the
 /// origin of these values.
 #[derive(Default)]
@@ -213,7 +245,8 @@ pub(super) struct Undefined {
 
 /// Finds what is undefined in the operands of a product.
 pub(super) fn undefined(warp: &Warp, multiply: &FragmentMultiply) -> Undefined {
-    let FragmentMultiply { layouts, shape, sums: [_, from], a, b, c, .. } = multiply;
+    let FragmentMultiply { layouts, shape, sums: [_, from], bytes, a, b, c, .. } = multiply;
+    let of_register = if bytes.is_some() { 4 } else { 2 };
     let ([m, k], [_, n]) = (extents(Part::A, *shape), extents(Part::B, *shape));
     let mut undefined = Undefined::default();
     // An element that a fragment holds more than once is defined if all its copies are.
@@ -231,8 +264,10 @@ pub(super) fn undefined(warp: &Warp, multiply: &FragmentMultiply) -> Undefined {
     let per = if *from == Sum::F16 { 2 } else { 1 };
     let (mut rows, mut columns, mut elements) = (0, 0, [0; MOST]);
     for at in 0..k {
-        (0..m).for_each(|row| rows |= tainted(a, number([m, k], layouts[0], row, at), m * k, 2) << row);
-        (0..n).for_each(|column| columns |= tainted(b, number([k, n], layouts[1], at, column), k * n, 2) << column);
+        (0..m).for_each(|row| rows |= tainted(a, number([m, k], layouts[0], row, at), m * k, of_register) << row);
+        (0..n).for_each(|column| {
+            columns |= tainted(b, number([k, n], layouts[1], at, column), k * n, of_register) << column
+        });
     }
     for (row, elements) in elements[..m].iter_mut().enumerate() {
         (0..n).for_each(|column| *elements |= tainted(c, row * n + column, m * n, per) << column);
