@@ -421,11 +421,14 @@ fn launch_files_of_schedules() {
         let made = gemmc(&["ptx", name, "--launch-file", "-m", em, "-n", en, "-k", ek, "-o", &path(&launch)]);
         assert!(made.status.success(), "{name}: {made:?}");
         let mut file: Value = serde_json::from_str(&fs::read_to_string(&launch).unwrap()).unwrap();
-        file["print"] = json!(["a", "b", "d"]);
+        // The epilogue of these schedules is alpha * acc + beta * c, with both scalars 1.
+        let adds_c = file["buffers"].get("c").is_some();
+        file["print"] = if adds_c { json!(["a", "b", "c", "d"]) } else { json!(["a", "b", "d"]) };
         fs::write(&launch, file.to_string()).unwrap();
         let found = answer(&exec(&ptx, &launch, &["--json"]), 0);
         assert_eq!((&found["ok"], &found["violations"]), (&json!(true), &json!([])), "{name}");
         let [a, b, d] = ["a", "b", "d"].map(|name| elements(&found["buffers"][name]));
+        let c = if adds_c { elements(&found["buffers"]["c"]) } else { Vec::new() };
         let ld = |name: &str| found["buffers"][name]["shape"][1].as_u64().unwrap() as usize;
         // m, n and k differ, so the number of rows in memory tells the layout.
         let runs = |name: &str| found["buffers"][name]["shape"][0].as_u64().unwrap() as usize;
@@ -434,6 +437,7 @@ fn launch_files_of_schedules() {
             let of_b = |l: usize| if b_is_col { b[j * ld("b") + l] } else { b[l * ld("b") + j] };
             let of_a = |l: usize| if a_is_col { a[l * ld("a") + i] } else { a[i * ld("a") + l] };
             let want: f64 = (0..k).map(|l| f64::from(of_a(l)) * f64::from(of_b(l))).sum();
+            let want = if adds_c { want + f64::from(c[i * ld("c") + j]) } else { want };
             let got = f64::from(d[i * ld("d") + j]);
             assert!((got - want).abs() < 0.02 * (1.0 + want.abs()), "{name}: D[{i}, {j}] is {got}, not {want}");
         }

@@ -38,6 +38,8 @@ pub(crate) struct Env<'a> {
     pub(crate) code: &'a Code,
     pub(crate) memory: &'a Memory,
     pub(crate) global: GlobalTable,
+    /// The contents of constant memory.
+    pub(crate) constants: Vec<u32>,
     /// Addresses of the module's variables in global memory.
     pub(crate) variables: Vec<u64>,
     pub(crate) grid: [u32; 3],

@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Mutex, PoisonError};
 
 use crate::cost::Region;
+use crate::decode::Symbols;
 use crate::env::Env;
 use crate::global::shadow::Detail;
 use crate::global::{GlobalTable, Mapped};
 use crate::grid::Grid;
 use crate::memory::Memory;
-use crate::op::{Access, Bulk};
+use crate::op::{Access, Bulk, Constant};
 use crate::options::{BlockOrder, Checks, Counting, Options, Watch};
 use crate::program::{Entry, Program};
 use crate::report::Report;
@@ -120,6 +121,7 @@ pub fn launch(program: &Program, memory: &Memory, launch: &Launch, options: &Opt
         memory,
         global: GlobalTable::new(memory, strict.then_some(detail)),
         variables: variables.clone(),
+        constants: constants(&entry.symbols, &variables),
         grid: launch.grid,
         block: launch.block,
         cluster: entry.required_cluster.unwrap_or(launch.cluster),
@@ -170,6 +172,25 @@ pub fn launch(program: &Program, memory: &Memory, launch: &Launch, options: &Opt
     let report = Grid::new(&env).run(Some(1))?;
     declared_after(&env)?;
     Ok(report)
+}
+
+/// The contents of constant memory, with the addresses of this launch's variables.
+fn constants(symbols: &Symbols, variables: &[u64]) -> Vec<u32> {
+    let mut words = symbols.constants.clone();
+    for (at, constant) in &symbols.constant_pointers {
+        let value = match *constant {
+            Constant::Global(number, offset) => {
+                variables.get(number as usize).copied().unwrap_or(0).wrapping_add_signed(offset)
+            }
+            Constant::Value(value) => value,
+            Constant::Shared(_) | Constant::Special(_) => continue,
+        };
+        let first = *at as usize / 4;
+        if let Some(pair) = words.get_mut(first..first + 2) {
+            pair.copy_from_slice(&[value as u32, (value >> 32) as u32]);
+        }
+    }
+    words
 }
 
 /// Checks the declarations about memory after the launch, that it is written or that it is zero. Only allocations that

@@ -3,7 +3,7 @@
 use ptx_gemm_ptx::instruction::Operand;
 use ptx_gemm_ptx::module::{Entry, Module};
 
-use super::symbols::{Symbol, Symbols};
+use super::symbols::{Pointer, Symbol, Symbols};
 use crate::address::StateSpace;
 use crate::op::Constant;
 
@@ -11,7 +11,11 @@ use crate::op::Constant;
 /// out.
 pub(crate) fn point(module: &Module, entry: &Entry, symbols: &mut Symbols) {
     for variable in module.variables.iter().chain(&entry.variables) {
-        let Some(Symbol { space: StateSpace::Global, address: number }) = symbols.get(&variable.name) else { continue };
+        let Some(Symbol { space: of @ (StateSpace::Global | StateSpace::Const), address: number }) =
+            symbols.get(&variable.name)
+        else {
+            continue;
+        };
         let width = u64::from(variable.ty.bytes());
         let pointers = (0..).zip(&variable.init).filter_map(|(index, value)| {
             let (name, offset) = match value {
@@ -27,8 +31,10 @@ pub(crate) fn point(module: &Module, entry: &Entry, symbols: &mut Symbols) {
             };
             Some((index * width, target))
         });
-        let pointers = pointers.collect();
-        if let Some(global) = symbols.globals.get_mut(number as usize) {
+        let pointers: Vec<Pointer> = pointers.collect();
+        if of == StateSpace::Const {
+            symbols.constant_pointers.extend(pointers.into_iter().map(|(at, target)| (number + at, target)));
+        } else if let Some(global) = symbols.globals.get_mut(number as usize) {
             global.pointers = pointers;
         }
     }

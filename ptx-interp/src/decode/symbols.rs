@@ -59,6 +59,8 @@ pub(crate) struct Symbols {
     pub(crate) const_bytes: u64,
     /// Initial contents of constant memory, in words, up to the last one that is not zero.
     pub(crate) constants: Vec<u32>,
+    /// The addresses in constant memory, each with its own address there.
+    pub(crate) constant_pointers: Vec<Pointer>,
     /// The module's variables in global memory that the entry sees.
     pub(crate) globals: Vec<GlobalVariable>,
 }

@@ -159,7 +159,7 @@ pub(super) fn read<const WATCH: bool>(
         }
         Location::Param(offset) => (load_words(&env.params, offset + skip, bytes), true),
         Location::Const(offset) => {
-            let words = &env.entry.symbols.constants;
+            let words = &env.constants;
             let word = |index: usize| words.get(index).copied().unwrap_or(0);
             let (first, offset) = ((offset + skip) / 4, (offset + skip) % 4);
             (load_words(&[word(first), word(first + 1)], offset, bytes), true)

@@ -81,8 +81,8 @@ impl<'a> Parser<'a> {
         }
         let reason = match found {
             None => format!("the name `{}` is not declared", shortened(name.text)),
-            Some(_) if space != Space::Global => {
-                "addresses of variables are only supported in .global memory".to_owned()
+            Some(_) if !matches!(space, Space::Global | Space::Const) => {
+                "addresses of variables are only supported in .global and .const memory".to_owned()
             }
             // In global memory, an address is the same with `generic` and without.
             Some(Space::Global) => String::new(),

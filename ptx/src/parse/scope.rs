@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::instruction::{Instruction, Operand, Reg};
 use crate::module::{RegisterFamily, Statement};
+use crate::types::Type;
 
 /// The names of one `{ }`.
 #[derive(Default)]
@@ -130,6 +131,14 @@ impl<'a> Names<'a> {
         }
         let scope = self.scopes.last_mut().ok_or(Refused::TooMany)?;
         scope.vectors.insert(name, vectors).map_or(Ok(()), |_| Err(Refused::Twice))
+    }
+
+    /// A register for an intermediate value.
+    pub fn scratch(&mut self, ty: Type) -> Option<Reg> {
+        let family = u16::try_from(self.registers.len()).ok()?;
+        let prefix = self.fresh("%moved");
+        self.registers.push(RegisterFamily { ty, prefix, count: None, comment: None });
+        Some(Reg { family, index: 0 })
     }
 
     /// The registers of a vector, innermost scope first.

@@ -48,7 +48,16 @@ impl<'a> Parser<'a> {
         while !moves.is_empty() {
             let is_read_later = |at: usize| (0..moves.len()).any(|other| other != at && moves[other].1 == moves[at].0);
             let Some(next) = (0..moves.len()).find(|at| !is_read_later(*at)) else {
-                return Err(self.error_at(position, "a move that exchanges registers is not supported".to_owned()));
+                // Every register is still to be read. The first value is kept elsewhere until its turn.
+                let (_, from) = &mut moves[0];
+                let Some(kept) = body.names.scratch(ty).map(Operand::Reg) else {
+                    return Err(self.error_at(position, "more than 65536 register families".to_owned()));
+                };
+                let from = std::mem::replace(from, kept.clone());
+                self.count_statement()?;
+                let operands = vec![kept, from];
+                body.push(Statement::Instruction(Instruction { guard, op: op.clone(), operands, note: None }), line);
+                continue;
             };
             let (to, from) = moves.remove(next);
             self.count_statement()?;
