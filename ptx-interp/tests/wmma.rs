@@ -245,7 +245,7 @@ fn products_of_bytes() {
                 (0..m).for_each(|i| input[place(of_a, [m, k], i, l)] = bytes(signed, i, l) as u8);
                 (0..n).for_each(|j| input[4096 + place(of_b, [k, n], l, j)] = bytes(signed, l, j) as u8);
             }
-            let start = |at: usize| if at % 3 == 0 { i32::MAX - 5 } else { at as i32 - 99 };
+            let start = |at: usize| if at.is_multiple_of(3) { i32::MAX - 5 } else { at as i32 - 99 };
             (0..m * n).for_each(|at| input[8192 + 4 * at..8196 + 4 * at].copy_from_slice(&start(at).to_le_bytes()));
             for checks in [Checks::Off, Checks::Full] {
                 let name = format!("{shape} {ty} {of_a} {of_b}{satfinite}");

@@ -340,6 +340,7 @@ fn fragment(part: Part, shape: Shape, element: Element) -> Option<&'static str> 
     match (shape.m, shape.n, shape.k) {
         (16, 16, 16) | (32, 8, 16) | (8, 32, 16) if legal => None,
         (16, 16, 16) | (32, 8, 16) | (8, 32, 16) => Some("wmma does not support this type for this matrix"),
+        (16, 16, 8) | (8, 8, 4 | 32 | 128) => Some("wmma of this shape is not supported here, although PTX has it"),
         _ => Some("wmma does not support this shape"),
     }
 }
