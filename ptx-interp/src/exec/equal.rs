@@ -5,7 +5,7 @@
 //! the order of the two, but a program that works only as long as the bits are equal is easily broken.
 
 use super::locate::AccessKind;
-use super::order::{global_fault, race};
+use super::unordered::{global_fault, race};
 use crate::env::{BlockMemory, Env};
 use crate::global::Mapped;
 use crate::global::shadow::{Detail, GlobalShadow, Row};

@@ -34,6 +34,7 @@ mod system;
 mod tensor_core;
 mod tensormap;
 mod timeline;
+mod unordered;
 mod watch;
 
 use ptx_gemm_ptx::instruction::FenceOrder;

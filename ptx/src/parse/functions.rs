@@ -11,6 +11,7 @@
 
 mod frames;
 mod inline;
+mod inliner;
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;

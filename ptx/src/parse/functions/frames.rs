@@ -20,7 +20,7 @@
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use super::inline::{End, Frame, Home, Inliner, Outcome, constant, load, store};
+use super::inliner::{End, Frame, Home, Inliner, Outcome, Subroutine, constant, load, store};
 use super::{Function, Place};
 use crate::instruction::{Base, Compare, Guard, Instruction, Opcode, Operand, Reg, Rounding};
 use crate::module::{Statement, Variable};
@@ -32,25 +32,6 @@ const STACK: i64 = 32 << 10;
 const MAX_FRAME: i64 = 4 << 10;
 /// The mnemonic of the unknown instruction that is reached if a thread's stack has no room for another call.
 pub const DEEPER: &str = "call.deeper";
-
-/// A function with a frame, as an entry has it.
-pub(super) struct Subroutine {
-    start: String,
-    /// Its list of the labels to return to.
-    list: String,
-    returns: Vec<String>,
-    families: u16,
-    /// Static variables of the function, which every call shares.
-    own: Rc<HashMap<String, String>>,
-    interface: HashMap<String, Home>,
-    /// Offsets of the parameters and results, in the order of the interface.
-    formals: Vec<i64>,
-    /// The registers that it saves around calls, and where.
-    saved: Vec<(Reg, i64)>,
-    /// Where the number of the label to return to is.
-    index: i64,
-    bytes: i64,
-}
 
 impl<'f> Inliner<'f, '_> {
     /// Calls a function with a frame.
