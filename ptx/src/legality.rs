@@ -340,6 +340,9 @@ fn fragment(part: Part, shape: Shape, element: Element) -> Option<&'static str> 
     match (shape.m, shape.n, shape.k) {
         (16, 16, 16) | (32, 8, 16) | (8, 32, 16) if legal => None,
         (16, 16, 16) | (32, 8, 16) | (8, 32, 16) => Some("wmma does not support this type for this matrix"),
+        (16, 16, 8) if !matches!(element, Element::Tf32 | Element::F32) => Some("wmma does not support this shape"),
+        (8, 8, 4) if element != Element::F64 => Some("wmma does not support this shape"),
+        (8, 8, 32 | 128) if element != Element::S32 => Some("wmma does not support this shape"),
         (16, 16, 8) | (8, 8, 4 | 32 | 128) => Some("wmma of this shape is not supported here, although PTX has it"),
         _ => Some("wmma does not support this shape"),
     }
