@@ -208,18 +208,16 @@ impl Shadow {
     }
 
     fn read_one(&mut self, clocks: &Clocks, index: usize, actor: Actor) -> Result<(), Conflict> {
-        match self.after_writer(clocks, index, actor) {
-            Err(Conflict::Unordered(_)) if self.stored_too(index, actor) => {}
-            found => found?,
+        if let Err(conflict) = self.after_writer(clocks, index, actor) {
+            self.unless_stored_too(conflict, index, actor)?;
         }
         let (warp, lane) = (usize::from(actor.thread) / LANES, usize::from(actor.thread) % LANES);
         let (now, bit) = (clocks.now(warp), 1u32 << lane);
         let word = &self.words[index];
         if word.further != 0 {
             let writes = self.further[word.further as usize - 1].iter().filter(|access| access.did == Did::Write);
-            match after_all(clocks, writes, actor) {
-                Err(_) if self.stored_too(index, actor) => {}
-                found => found?,
+            if let Err(conflict) = after_all(clocks, writes, actor) {
+                self.unless_stored_too(conflict, index, actor)?;
             }
         }
         let own = self.own(warp).filter(|_| actor.strong.is_none());

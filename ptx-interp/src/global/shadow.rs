@@ -144,6 +144,7 @@ impl GlobalShadow {
 
     /// Checks and records an access by lanes of a warp. Returns the first lane that races, and the conflict. The judge
     /// decides about stores of equal bits; without one they conflict.
+    #[inline(always)]
     pub(crate) fn touch(
         &self,
         buffer: &Buffer,
@@ -173,12 +174,9 @@ impl GlobalShadow {
             let actor = Actor { thread: row.actor.thread + lane as u16, ..row.actor };
             let by = By { actor, agent: row.agent };
             let within = offset - 4 * first;
-            let mut found = chunk.access(clocks, self.detail, within, row.bytes, row.did, by);
-            if let (Err(Conflict::Unordered(_)), Some(judge)) = (found, &mut judge) {
-                let judge = &mut |skip: usize, len: usize, other: &Access| judge(lane, skip, len, other);
-                found = chunk.write_equal(clocks, within, row.bytes, by, judge);
+            if let Err(conflict) = chunk.access(clocks, self.detail, within, row.bytes, row.did, by) {
+                chunk.judged(clocks, (within, row.bytes), by, lane, conflict, &mut judge)?;
             }
-            found.map_err(|conflict| (lane, conflict))?;
         }
         Ok(())
     }
@@ -363,9 +361,8 @@ impl Chunk {
     #[inline(always)]
     fn read(&mut self, clocks: &Clocks, detail: Detail, cell: usize, by: By) -> Result<(), Conflict> {
         let actor = by.actor;
-        match self.after_writer(clocks, cell, actor) {
-            Err(Conflict::Unordered(_)) if self.stored_too(cell, actor) => {}
-            found => found?,
+        if let Err(conflict) = self.after_writer(clocks, cell, actor) {
+            self.unless_stored_too(conflict, cell, actor)?;
         }
         let (thread, clock) = by.remembered(clocks);
         let readers = &mut self.readers[cell];
@@ -407,9 +404,8 @@ impl Chunk {
             Listed::Access(access) => Some(access),
             Listed::Readers(_) => None,
         });
-        match after_all(clocks, listed.filter(|access| access.did == Did::Write), by.actor) {
-            Err(Conflict::Unordered(_)) if self.stored_too(cell, by.actor) => {}
-            found => found?,
+        if let Err(conflict) = after_all(clocks, listed.filter(|access| access.did == Did::Write), by.actor) {
+            self.unless_stored_too(conflict, cell, by.actor)?;
         }
         let list = &mut self.lists[self.readers[cell].lanes as usize];
         let others = |listed: &Listed| matches!(listed, Listed::Readers(old) if old.block != new.block);

@@ -65,15 +65,16 @@ impl Shadow {
         self.replace(clocks, index, actor, left, Judged::Writes)
     }
 
-    /// Whether a thread that reads a word is one of several that stored the same bits there without an order. It may
-    /// read them: no other bits can be there.
+    /// A conflict of a thread that reads a word, unless it is one of several that stored the same bits there without an
+    /// order. It may read them: no other bits can be there.
     #[cold]
-    pub(super) fn stored_too(&self, index: usize, actor: Actor) -> bool {
+    #[inline(never)]
+    pub(super) fn unless_stored_too(&self, conflict: Conflict, index: usize, actor: Actor) -> Result<(), Conflict> {
         let listed = self.words[index].further.checked_sub(1).map_or(&[][..], |at| &self.further[at as usize]);
         let writer = &self.words[index].writer;
-        std::iter::once(writer)
-            .chain(listed)
-            .any(|access| access.did == Did::Write && access.is_weak() && access.is_by(actor))
+        let own = |access: &Access| access.did == Did::Write && access.is_weak() && access.is_by(actor);
+        let stored = std::iter::once(writer).chain(listed).any(own);
+        if stored && matches!(conflict, Conflict::Unordered(_)) { Ok(()) } else { Err(conflict) }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Stores of equal bits that nothing orders: as in shared memory ([`crate::shadow::Judge`]).
 
-use super::{By, Chunk, IN_FLIGHT, Judged, Kind, Listed, WARPS};
+use super::{By, Chunk, IN_FLIGHT, JudgeLane, Judged, Kind, Listed, WARPS};
 use crate::clocks::Clocks;
 use crate::shadow::{Access, Actor, Conflict, Did, Judge, after_all};
 
@@ -64,10 +64,29 @@ impl Chunk {
         self.listed(cell).count()
     }
 
-    /// Whether a thread that reads a word is one of several that stored the same bits there without an order.
+    /// A conflict of a reading thread, unless it is one of several that stored the same bits there without an order.
     #[cold]
-    pub(super) fn stored_too(&self, cell: usize, actor: Actor) -> bool {
+    #[inline(never)]
+    pub(super) fn unless_stored_too(&self, conflict: Conflict, cell: usize, actor: Actor) -> Result<(), Conflict> {
         let own = |access: &Access| access.did == Did::Write && access.is_weak() && access.is_by(actor);
-        self.writers.get(cell).is_some_and(own) || self.listed(cell).any(own)
+        let stored = self.writers.get(cell).is_some_and(own) || self.listed(cell).any(own);
+        if stored && matches!(conflict, Conflict::Unordered(_)) { Ok(()) } else { Err(conflict) }
+    }
+
+    /// What a row's judge says about a lane's conflict.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn judged(
+        &mut self,
+        clocks: &Clocks,
+        (offset, bytes): (usize, usize),
+        by: By,
+        lane: usize,
+        conflict: Conflict,
+        judge: &mut Option<JudgeLane<'_>>,
+    ) -> Result<(), (usize, Conflict)> {
+        let (Conflict::Unordered(_), Some(judge)) = (conflict, judge) else { return Err((lane, conflict)) };
+        let judge = &mut |skip: usize, len: usize, other: &Access| judge(lane, skip, len, other);
+        self.write_equal(clocks, offset, bytes, by, judge).map_err(|conflict| (lane, conflict))
     }
 }
