@@ -144,7 +144,6 @@ impl GlobalShadow {
 
     /// Checks and records an access by lanes of a warp. Returns the first lane that races, and the conflict. The judge
     /// decides about stores of equal bits; without one they conflict.
-    #[inline(always)]
     pub(crate) fn touch(
         &self,
         buffer: &Buffer,
@@ -175,7 +174,7 @@ impl GlobalShadow {
             let by = By { actor, agent: row.agent };
             let within = offset - 4 * first;
             if let Err(conflict) = chunk.access(clocks, self.detail, within, row.bytes, row.did, by) {
-                chunk.judged(clocks, (within, row.bytes), by, lane, conflict, &mut judge)?;
+                chunk.judged((clocks, self.detail), (within, row), by, lane, conflict, &mut judge)?;
             }
         }
         Ok(())
@@ -360,10 +359,14 @@ impl Chunk {
 
     #[inline(always)]
     fn read(&mut self, clocks: &Clocks, detail: Detail, cell: usize, by: By) -> Result<(), Conflict> {
+        self.after_writer(clocks, cell, by.actor)?;
+        self.record_reader(clocks, detail, cell, by)
+    }
+
+    /// Records a reader of a word after its writer was checked.
+    #[inline(always)]
+    fn record_reader(&mut self, clocks: &Clocks, detail: Detail, cell: usize, by: By) -> Result<(), Conflict> {
         let actor = by.actor;
-        if let Err(conflict) = self.after_writer(clocks, cell, actor) {
-            self.unless_stored_too(conflict, cell, actor)?;
-        }
         let (thread, clock) = by.remembered(clocks);
         let readers = &mut self.readers[cell];
         let new = Readers {

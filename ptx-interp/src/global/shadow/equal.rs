@@ -1,6 +1,6 @@
 //! Stores of equal bits that nothing orders: as in shared memory ([`crate::shadow::Judge`]).
 
-use super::{By, Chunk, IN_FLIGHT, JudgeLane, Judged, Kind, Listed, WARPS};
+use super::{By, Chunk, Detail, IN_FLIGHT, JudgeLane, Judged, Kind, Listed, Row, WARPS};
 use crate::clocks::Clocks;
 use crate::shadow::{Access, Actor, Conflict, Did, Judge, after_all};
 
@@ -73,18 +73,43 @@ impl Chunk {
         if stored && matches!(conflict, Conflict::Unordered(_)) { Ok(()) } else { Err(conflict) }
     }
 
+    /// Records a read after the usual check has found a conflict, if the reader may read its own bits.
+    fn read_equal(
+        &mut self,
+        (clocks, detail): (&Clocks, Detail),
+        (offset, bytes): (usize, usize),
+        by: By,
+    ) -> Result<(), Conflict> {
+        let mut skip = 0;
+        while skip < bytes {
+            let (word, within) = ((offset + skip) / 4, (offset + skip) % 4);
+            let bytes_of_word = if bytes < 4 { Some(self.bytes_of(word)) } else { self.split.get(&word).copied() };
+            let (cell, len) = bytes_of_word.map_or((word, 4), |first| (first + within, 1));
+            if let Err(conflict) = self.after_writer(clocks, cell, by.actor) {
+                self.unless_stored_too(conflict, cell, by.actor)?;
+            }
+            self.record_reader(clocks, detail, cell, by)?;
+            skip += len;
+        }
+        Ok(())
+    }
+
     /// What a row's judge says about a lane's conflict.
     #[cold]
     #[inline(never)]
     pub(super) fn judged(
         &mut self,
-        clocks: &Clocks,
-        (offset, bytes): (usize, usize),
+        (clocks, detail): (&Clocks, Detail),
+        (offset, row): (usize, &Row<'_>),
         by: By,
         lane: usize,
         conflict: Conflict,
         judge: &mut Option<JudgeLane<'_>>,
     ) -> Result<(), (usize, Conflict)> {
+        let bytes = row.bytes;
+        if row.did != Did::Write {
+            return self.read_equal((clocks, detail), (offset, bytes), by).map_err(|conflict| (lane, conflict));
+        }
         let (Conflict::Unordered(_), Some(judge)) = (conflict, judge) else { return Err((lane, conflict)) };
         let judge = &mut |skip: usize, len: usize, other: &Access| judge(lane, skip, len, other);
         self.write_equal(clocks, offset, bytes, by, judge).map_err(|conflict| (lane, conflict))
