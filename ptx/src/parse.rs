@@ -7,13 +7,14 @@
 //! - nested `{ }` scopes are flattened, their registers, variables and labels renamed where they would clash;
 //! - `.loc`, `.file`, `.section` and the target option `debug` (debug information) are skipped, as are `.visible` and
 //!   `.weak` on variables and entries, and the `.ptr` attributes of parameters;
-//! - functions are inlined into the entries that call them ([`functions`]);
+//! - functions become part of the entries that call them ([`functions`]);
+//! - constant expressions become their values, vector registers become a register for each component, and variables of
+//!   vectors become arrays;
 //! - comments where a module has no place for them move to the nearest statement, or to the header;
 //! - instructions and modifiers that this crate does not know stay as [`crate::instruction::Opcode::Unknown`].
 //!
-//! Vector registers, and addresses of variables in constant memory, are rejected with an error that says so. No text
-//! makes the parser panic, recurse without bound, or allocate more than a small multiple of the text's length and the
-//! limits below.
+//! An initial value that is the address of a constant variable needs `generic()`. No text makes the parser panic,
+//! recurse without bound, or allocate more than a small multiple of the text's length and the limits below.
 
 mod entry;
 mod expression;

@@ -3,7 +3,8 @@
 //! - the target is known, and the target and the `.version` have every instruction, special register and state space
 //!   used;
 //! - each opcode's type and modifiers are compatible, and its operands match its row of the instruction table in
-//!   number, kind and register type; constants fit their type; vectors have 2 or 4 elements and at most 16 bytes;
+//!   number, kind and register type; constants fit their type; vectors have 2 or 4 elements and at most 16 bytes, and up to 32 in global memory on
+//!   sm_100;
 //! - a register's family exists and its number is below the family's count; no two families define the same register
 //!   name;
 //! - each label is bound once in its entry, and each label of a branch or a list of targets is bound;
