@@ -1,8 +1,6 @@
 //! mbarriers: rings guarded by them, under every order of warps, and the effect of leaving out a part of one.
 
-use ptx_gemm_interp::ViolationKind::{
-    self, BarrierMisuse, Deadlock, Misaligned, Race, Uninitialised, UnknownInstruction,
-};
+use ptx_gemm_interp::ViolationKind::{self, BarrierMisuse, Deadlock, Misaligned, Race, Uninitialised};
 
 use crate::ring::{PASS, STAGE, STORE, check, check_broken, check_found, mutate, prologue};
 
@@ -219,13 +217,6 @@ fn misuse() {
     for (name, kinds, body) in cases {
         broken(name, kinds, &body, 64);
     }
-}
-
-#[test]
-fn conversions_of_8_bit_floats_are_refused() {
-    let body = "mov.f32 %f0, 1.0;\ncvt.rn.satfinite.e4m3x2.f32 %h0, %f0, %f0;";
-    broken("cvt_e4m3x2", &[UnknownInstruction], body, 32);
-    broken("cvt_from_e5m2x2", &[UnknownInstruction], "mov.b16 %h0, 5;\ncvt.rn.f16x2.e5m2x2 %r0, %h0;", 32);
 }
 
 /// A state counts the arrivals that its phase lacks. `.noComplete` promises that some remain. Later phases do not

@@ -105,3 +105,34 @@ fn exchanges_of_active_lanes() {
         map(&|t| if t < 3 { 1 } else { 99 })
     );
 }
+
+#[test]
+fn eight_bit_floats() {
+    let three = ["b16", "f32", "f32"];
+    check(
+        "cvt.rn.satfinite.e4m3x2.f32",
+        &three,
+        &[
+            (&[f(1.0), f(-2.5)], 0x38c2),
+            (&[f(448.0), f(1e9)], 0x7e7e),
+            (&[f(f32::NEG_INFINITY), f(f32::NAN)], 0xfe7f),
+            // Halfway between 16 and 18, and between 18 and 20: to the even fraction.
+            (&[f(17.0), f(19.0)], 0x585a),
+            (&[f(-0.0), f(0.001953125)], 0x8001),
+            (&[f(0.0009765625), f(0.0029296875)], 0x0002),
+        ],
+    );
+    check(
+        "cvt.rn.satfinite.e5m2x2.f32",
+        &three,
+        &[(&[f(1.0), f(-2.5)], 0x3cc1), (&[f(57344.0), f(f32::INFINITY)], 0x7b7b), (&[f(f32::NAN), f(1.125)], 0x7f3c)],
+    );
+    check("cvt.rn.satfinite.e4m3x2.f16x2", &["b16", "b32"], &[(&[0x3c00_c100], 0x38c2), (&[0x7c00_7e00], 0x7e7f)]);
+    check("cvt.rn.satfinite.e5m2x2.f16x2", &["b16", "b32"], &[(&[0x3c00_c100], 0x3cc1)]);
+    check(
+        "cvt.rn.f16x2.e4m3x2",
+        &["b32", "b16"],
+        &[(&[0x38c2], 0x3c00_c100), (&[0x7f01], 0x7fff_1800), (&[0x7efe], 0x5f00_df00)],
+    );
+    check("cvt.rn.f16x2.e5m2x2", &["b32", "b16"], &[(&[0x3cc1], 0x3c00_c100), (&[0x7cfd], 0x7c00_7fff)]);
+}

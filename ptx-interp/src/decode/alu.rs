@@ -221,8 +221,12 @@ impl Decoder<'_> {
     }
 
     fn convert(&mut self, rnd: Rounding, sat: bool, to: Type, from: Type, operands: &[Operand]) -> Result<Op, String> {
-        if let Some(narrow) = [to, from].iter().find(|ty| matches!(ty, Type::E4m3x2 | Type::E5m2x2)) {
-            return Err(format!("conversions to and from .{} are not supported", narrow.name()));
+        if matches!(to, Type::E4m3x2 | Type::E5m2x2) {
+            let sources = if from == Type::F32 { 2 } else { 1 };
+            return self.scalar(ScalarFn::ToEighths { to, from }, to, operands, &[from; 2][..sources]);
+        }
+        if matches!(from, Type::E4m3x2 | Type::E5m2x2) {
+            return self.scalar(ScalarFn::FromEighths { from }, to, operands, &[from]);
         }
         if let [_, _, _] = operands {
             return self.scalar(ScalarFn::ConvertPair { to, rounding: rnd }, to, operands, &[from; 2]);

@@ -14,6 +14,7 @@ mod collective;
 mod control;
 mod convert;
 mod copy;
+mod eighths;
 mod elements;
 mod equal;
 mod extended;

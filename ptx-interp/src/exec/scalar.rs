@@ -8,6 +8,7 @@ use rustc_apfloat::{Float, Round, StatusAnd};
 
 use super::bits;
 use super::convert::{convert, to_integer};
+use super::eighths;
 use super::elements::{by_halves, compare, min};
 use super::foreign;
 use super::nan;
@@ -36,6 +37,9 @@ pub(super) fn evaluate(f: ScalarFn, [a, b, c, e]: [u64; 4]) -> u64 {
             let part = |bits: u64| convert(half, Type::F32, rounding, false, bits) & 0xffff;
             part(a) << 16 | part(b)
         }
+        ScalarFn::ToEighths { to, from: Type::F16x2 } => eighths::pair(to, Type::F16, [a >> 16 & 0xffff, a & 0xffff]),
+        ScalarFn::ToEighths { to, from } => eighths::pair(to, from, [a, b]),
+        ScalarFn::FromEighths { from } => eighths::halves(from, a),
         ScalarFn::Bits { op, ty } => bits::evaluate(op, ty, [a, b, c, e]),
         ScalarFn::IsSpace { space } => {
             let (found, address) = StateSpace::of_generic(a);

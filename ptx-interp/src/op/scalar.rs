@@ -126,6 +126,15 @@ pub(crate) enum ScalarFn {
         to: Type,
         rounding: Rounding,
     },
+    /// Two floats, or a pair of f16, into a pair of 8-bit floats.
+    ToEighths {
+        to: Type,
+        from: Type,
+    },
+    /// A pair of 8-bit floats into a pair of f16.
+    FromEighths {
+        from: Type,
+    },
     /// A comparison of 16-bit values: 1 or 0 into a predicate.
     Compare {
         cmp: Cmp,
