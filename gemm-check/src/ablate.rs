@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ptx_gemm_dsl::clause::Clause;
-use ptx_gemm_dsl::plan::Emulate;
+use ptx_gemm_dsl::plan::Promotion;
 use ptx_gemm_dsl::table::Key;
 use ptx_gemm_dsl::{Schedule, Target};
 use ptx_gemm_runtime::interp::Checks;
@@ -113,7 +113,7 @@ fn add(all: &mut Vec<Variant>, clause: &str, changed: Option<String>, schedule: 
 
 /// Other ways to promote sums, also where the schedule does not say how: half as often and twice, and with the other rounding.
 fn promotions(schedule: &Schedule, target: Option<Target>) -> Vec<String> {
-    let Some(Emulate { every, compensated, .. }) = schedule.plan(target).ok().and_then(|plan| plan.emulate) else {
+    let Some(Promotion { every, compensated }) = schedule.plan(target).ok().and_then(|plan| plan.promote) else {
         return Vec::new();
     };
     let written =

@@ -7,6 +7,7 @@
 //! representable result need no rounding, so that integer data have the bound 0.
 
 use ptx_gemm_dsl::DType;
+use ptx_gemm_dsl::atoms::COARSE_BITS;
 
 /// The rounding of a floating-point type.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,8 +43,7 @@ impl Rounding {
 
     /// `n u / (1 - n u)`: the relative error after n successive roundings.
     pub fn gamma(&self, n: usize) -> f64 {
-        let nu = n as f64 * self.unit;
-        if nu < 1.0 { nu / (1.0 - nu) } else { f64::INFINITY }
+        gamma(self.unit, n)
     }
 
     /// Whether a value computed in f64 without error is representable in this type. For f64 itself this is only
@@ -63,6 +63,14 @@ impl Rounding {
         }
         Estimate { value, error: error + self.unit * (value.abs() + error) + self.tiny }
     }
+}
+
+/// The part of the largest term of a coarse sum that truncation takes from each.
+pub(crate) const COARSE_UNIT: f64 = 1.0 / (1u64 << COARSE_BITS) as f64;
+
+fn gamma(unit: f64, n: usize) -> f64 {
+    let nu = n as f64 * unit;
+    if nu < 1.0 { nu / (1.0 - nu) } else { f64::INFINITY }
 }
 
 /// A value, and the largest distance of a correct result from it.
@@ -101,6 +109,19 @@ impl Estimate {
             relative => relative,
         };
         Estimate { value: sum, error: spread(relative, magnitude) + roundings as f64 * acc.tiny }
+    }
+
+    /// The same where tensor cores keep [`COARSE_BITS`] fraction bits of their terms, below the largest one. After each `chunk`
+    /// of terms the sum is added to one in `acc`; `None`: after all of them.
+    pub fn coarse(sum: f64, magnitude: f64, terms: usize, chunk: Option<u32>, acc: Rounding, exact: bool) -> Estimate {
+        let unit = if chunk.is_some() { acc.unit } else { COARSE_UNIT };
+        if exact && magnitude * unit <= 1.0 {
+            return Estimate::exact(sum);
+        }
+        let chunk = chunk.map_or(terms, |chunk| terms.min(chunk as usize)).max(1);
+        let relative = gamma(COARSE_UNIT, chunk) + acc.gamma(terms.div_ceil(chunk));
+        let relative = if relative >= 1.0 { f64::INFINITY } else { relative };
+        Estimate { value: sum, error: spread(relative, magnitude) + terms as f64 * acc.tiny }
     }
 
     /// x + y
@@ -162,6 +183,15 @@ impl Estimate {
     pub fn stored(self, rounding: Rounding) -> Estimate {
         match self.error {
             0.0 => Estimate::exact(crate::element::round(rounding.dtype, self.value)),
+            _ if rounding.dtype.element().bits == 8 => {
+                let Estimate { value, error } = rounding.rounded(self.value, self.error);
+                let nearest = value.clamp(-rounding.max, rounding.max);
+                if value.abs() - error > rounding.max {
+                    Estimate::exact(nearest)
+                } else {
+                    Estimate { value: nearest, error }
+                }
+            }
             _ => rounding.rounded(self.value, self.error),
         }
     }

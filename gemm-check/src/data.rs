@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use ptx_gemm_dsl::DType;
+use ptx_gemm_dsl::elements::Class;
 use ptx_gemm_dsl::types::Types;
 use ptx_gemm_runtime::random::SplitMix64;
 use ptx_gemm_runtime::{AnyMut, AnyRef, AsMatrix, AsMatrixMut, Shape, Stack, Strides};
@@ -40,7 +41,8 @@ pub enum Data {
     /// Integers in 1..=10: every partial sum is exact as long as 100 K < 2^24, and so any order of summation gives the
     /// same bits, and every dropped, doubled or misplaced product shows. For a D of 16 bits they have both signs, and up
     /// to 3 in magnitude for bf16, so that most sums are numbers of that type; the others must be rounded to nearest even.
-    /// For f16 accumulators they are up to 2 in magnitude, so that sums of up to about 900 products are exact.
+    /// For f16 accumulators they are up to 2 in magnitude, so that sums of up to about 900 products are exact; for 8-bit floats up
+    /// to 3, which sums of tensor cores keep in chunks of 256 products.
     Exact,
 }
 
@@ -63,10 +65,14 @@ impl Values {
         let mut next = || match data {
             // A sum of K products of both signs grows like the square root of K: with these, a dropped product changes
             // D where |D| <= 256 (bf16 has 8 significant bits) or 2048 (f16 has 11).
-            Data::Exact if [types.acc, types.d].iter().any(|dtype| matches!(dtype, DType::F16 | DType::Bf16)) => {
+            Data::Exact
+                if [types.acc, types.d].iter().any(|of| has_few_digits(*of, 11)) || has_few_digits(types.a, 4) =>
+            {
                 signed(&mut numbers, largest_exact(types))
             }
-            Data::Exact | Data::Infinite | Data::Negative | Data::Vanishing => numbers.next_in(1, 10) as f64,
+            Data::Exact | Data::Infinite | Data::Negative | Data::Vanishing => {
+                round(dtype, numbers.next_in(1, 10) as f64)
+            }
             Data::Random | Data::Special | Data::Nans | Data::Peaks if dtype.is_integer() => {
                 numbers.next_in(*integers.start(), *integers.end()) as f64
             }
@@ -78,7 +84,7 @@ impl Values {
     /// The same with the first element replaced; integers stay as they are.
     pub(crate) fn beginning_with(mut self, value: f64, dtype: DType) -> Values {
         if let Some(first) = self.elements.first_mut().filter(|_| !dtype.is_integer()) {
-            *first = value;
+            *first = round(dtype, value);
         }
         self
     }
@@ -89,7 +95,7 @@ impl Values {
         let cols = self.cols;
         for (index, value) in self.elements.iter_mut().enumerate().filter(|_| !dtype.is_integer()) {
             if chosen(index / cols, index % cols) && numbers.next_in(0, 3) == 0 {
-                *value = f64::INFINITY;
+                *value = round(dtype, f64::INFINITY);
             }
         }
         self
@@ -101,7 +107,7 @@ impl Values {
         for line in (0..lines).filter(|line| length > 0 && !dtype.is_integer() && chosen(*line)) {
             let at = (16 * (line / 8) + 5 * (line % 4)) % length;
             let index = if in_rows { line * self.cols + at } else { at * self.cols + line };
-            self.elements[index] = f64::NEG_INFINITY;
+            self.elements[index] = round(dtype, f64::NEG_INFINITY);
         }
         self
     }
@@ -185,9 +191,16 @@ const PEAK: f64 = (1u64 << 20) as f64;
 pub(crate) fn largest_exact(types: Types) -> i64 {
     match (types.acc, types.d) {
         (DType::F16, _) => 2,
+        // Those that e5m2 has; and the sum of a chunk of 256 products fits the bits that tensor cores keep.
+        _ if has_few_digits(types.a, 4) => 3,
         (_, DType::Bf16) => 3,
         _ => 10,
     }
+}
+
+/// Whether floating-point numbers in memory have at most this many digits.
+fn has_few_digits(dtype: DType, digits: u32) -> bool {
+    matches!(dtype.element().class, Class::Float { significand, .. } if significand <= digits) && !dtype.is_rounded()
 }
 
 /// An integer of this magnitude at most, of either sign and not 0.

@@ -42,10 +42,4 @@ pub enum CheckError {
         /// The largest K.
         limit: usize,
     },
-    /// A type without a reference.
-    #[error("there is no reference for {dtype} yet")]
-    NoReference {
-        /// The type.
-        dtype: DType,
-    },
 }

@@ -6,10 +6,10 @@ use ptx_gemm_dsl::DType;
 use ptx_gemm_dsl::promise::{Line, Quadrants};
 use ptx_gemm_dsl::terms::Operand;
 use ptx_gemm_dsl::types::{Batch, Problem};
-use ptx_gemm_runtime::interface::Emulated;
+use ptx_gemm_runtime::interface::{Coarse, Emulated};
 use ptx_gemm_runtime::{CompiledGemm, Run, Stack};
 
-use crate::bound::{Estimate, Rounding};
+use crate::bound::{COARSE_UNIT, Estimate, Rounding};
 use crate::data::{Data, HostMatrix, Results, Values, encode_all, largest_exact};
 use crate::element::{factor, is_halfway, round};
 use crate::epilogue;
@@ -36,6 +36,8 @@ pub(crate) struct Given<'a> {
     pub(crate) input: Input,
     /// Set if the product is computed from planes of the operands.
     emulated: Option<Emulated>,
+    /// Set if sums keep few bits of their terms.
+    coarse: Option<Coarse>,
     /// Levels of Strassen's algorithm.
     levels: Option<u32>,
 }
@@ -44,12 +46,13 @@ impl Given<'_> {
     /// Generates the data of a request. Fails if memory does not suffice, or if their types have no reference.
     pub(crate) fn new<'r>(gemm: &CompiledGemm, request: &'r Request) -> Result<Given<'r>, CheckError> {
         let problem = gemm.problem().clone();
-        supported(&problem)?;
         crate::memory::suffices(&problem, request)?;
-        let emulated = gemm.kernel().interface().entries.iter().find_map(|entry| entry.emulated);
+        let entries = &gemm.kernel().interface().entries;
+        let emulated = entries.iter().find_map(|entry| entry.emulated);
+        let coarse = entries.iter().find_map(|entry| entry.coarse);
         let levels = gemm.kernel().levels();
         let input = Input::generate(&problem, request, emulated, levels)?;
-        Ok(Given { problem, request, input, emulated, levels })
+        Ok(Given { problem, request, input, emulated, coarse, levels })
     }
 
     /// D, and the entry that ran.
@@ -147,9 +150,14 @@ impl Given<'_> {
         let (a, b) = (factors(&input.a[product], problem.types.a), factors(&input.b[product], problem.types.b));
         let products = Product::of(&a.values, &b.values, precision);
         // An operand that a scalar of 0 drops is not finite, so it is not summed here either.
-        let large = |magnitude: &f64| magnitude.is_finite() && magnitude * acc.unit > 1.0;
+        // Chunks of coarse sums are exact: see `largest_exact`.
+        let unit = match self.coarse {
+            Some(Coarse { chunk: None }) => COARSE_UNIT,
+            _ => acc.unit,
+        };
+        let large = |magnitude: &f64| magnitude.is_finite() && magnitude * unit > 1.0;
         if exact && products.magnitude.iter().any(large) {
-            let limit = (1.0 / acc.unit / (largest_exact(problem.types) as f64).powi(2)) as usize;
+            let limit = (1.0 / unit / (largest_exact(problem.types) as f64).powi(2)) as usize;
             return Err(CheckError::NotExact { k: size.k, acc: problem.types.acc, limit });
         }
         let reference = |(index, (&sum, &magnitude)): (usize, (&f64, &f64))| {
@@ -195,9 +203,12 @@ impl Given<'_> {
         let acc = Rounding::of(self.problem.types.acc);
         let Input { a, b, .. } = &self.input;
         let (a, b) = (&a[product], &b[product]);
-        match self.emulated {
-            None => Estimate::accumulated(sum, magnitude, a.cols, acc, exact),
-            Some(of) => planes::accumulated((sum, magnitude), of, || planes::line(a, b, (row, col), magnitude), exact),
+        match (self.emulated, self.coarse) {
+            (None, Some(Coarse { chunk })) => Estimate::coarse(sum, magnitude, a.cols, chunk, acc, exact),
+            (None, None) => Estimate::accumulated(sum, magnitude, a.cols, acc, exact),
+            (Some(of), _) => {
+                planes::accumulated((sum, magnitude), of, || planes::line(a, b, (row, col), magnitude), exact)
+            }
         }
     }
 
@@ -223,7 +234,10 @@ impl Given<'_> {
             let (count, magnitude) = (terms as f64, terms as f64 * a * b);
             match self.emulated {
                 None => {
-                    let sum = Estimate::accumulated(0.0, magnitude, terms, acc, false).error;
+                    let sum = match self.coarse {
+                        Some(Coarse { chunk }) => Estimate::coarse(0.0, magnitude, terms, chunk, acc, false).error,
+                        None => Estimate::accumulated(0.0, magnitude, terms, acc, false).error,
+                    };
                     sum + magnitude * ((1.0 + rounded[0]) * (1.0 + rounded[1]) - 1.0)
                 }
                 Some(of) => {
@@ -274,15 +288,6 @@ impl Factors<'_> {
             if tie_a + tie_b > 0.0 { (a + tie_a) * (b + tie_b) - a * b } else { 0.0 }
         };
         (0..self.values.cols).map(term).sum()
-    }
-}
-
-fn supported(problem: &Problem) -> Result<(), CheckError> {
-    let types = problem.types;
-    let without = |dtype: &DType| matches!(dtype, DType::E4m3 | DType::E5m2);
-    match [types.a, types.b, types.acc, types.c, types.d].into_iter().find(without) {
-        Some(dtype) => Err(CheckError::NoReference { dtype }),
-        None => Ok(()),
     }
 }
 

@@ -68,6 +68,9 @@ impl Columns {
     }
 }
 
+/// Fraction bits, below those of the largest term, that survive in sums of products of 8-bit floats (measured on an H200).
+pub const COARSE_BITS: u32 = 13;
+
 /// A row of the table: instructions that differ in their columns and in the types that they multiply alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Multiply {
@@ -85,6 +88,8 @@ pub struct Multiply {
     pub depth: u32,
     /// The types of its sums.
     pub sums: &'static [DType],
+    /// Whether a sum keeps only [`COARSE_BITS`] of its terms, whatever its type, so that long sums are promoted.
+    pub coarse: bool,
     /// The first target that has it.
     pub least: Target,
     /// Whether the compiler knows it.
@@ -98,13 +103,13 @@ const fn warp(
     least: Target,
 ) -> Multiply {
     let columns = Columns::Only(columns);
-    Multiply { unit: Unit::Warp, factors, mixed: false, rows, columns, depth, sums, least, works: false }
+    Multiply { unit: Unit::Warp, factors, mixed: false, rows, columns, depth, sums, coarse: false, least, works: false }
 }
 
 const fn group(factors: &'static [DType], depth: u32, step: u32, sums: &'static [DType]) -> Multiply {
     let columns = Columns::Many(step);
     let (unit, least) = (Unit::WarpGroup, Target::SM_90A);
-    Multiply { unit, factors, mixed: false, rows: 64, columns, depth, sums, least, works: false }
+    Multiply { unit, factors, mixed: false, rows: 64, columns, depth, sums, coarse: false, least, works: false }
 }
 
 /// The rows. Of the instructions for one type, the deepest comes first.
@@ -119,10 +124,14 @@ pub static MULTIPLIES: [Multiply; 16] = {
         Multiply { works: true, ..warp(&[DType::Bf16], (16, 8, 8), &[DType::F32], Target::SM_80) },
         Multiply {
             mixed: true,
+            coarse: true,
+            works: true,
             ..warp(&[DType::E4m3, DType::E5m2], (16, 8, 32), &[DType::F32, DType::F16], Target::SM_89)
         },
         Multiply {
             mixed: true,
+            coarse: true,
+            works: true,
             ..warp(&[DType::E4m3, DType::E5m2], (16, 8, 16), &[DType::F32, DType::F16], Target::SM_89)
         },
         Multiply {
@@ -138,7 +147,12 @@ pub static MULTIPLIES: [Multiply; 16] = {
         Multiply { works: true, ..group(&[DType::Tf32], 8, 8, &[DType::F32]) },
         Multiply { works: true, ..group(&[DType::F16], 16, 8, &[DType::F32, DType::F16]) },
         Multiply { works: true, ..group(&[DType::Bf16], 16, 8, &[DType::F32]) },
-        Multiply { mixed: true, ..group(&[DType::E4m3, DType::E5m2], 32, 8, &[DType::F32, DType::F16]) },
+        Multiply {
+            mixed: true,
+            coarse: true,
+            works: true,
+            ..group(&[DType::E4m3, DType::E5m2], 32, 8, &[DType::F32, DType::F16])
+        },
         Multiply { mixed: true, works: true, ..group(&[DType::I8, DType::U8], 32, 16, &[DType::I32]) },
     ]
 };

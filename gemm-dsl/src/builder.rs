@@ -256,12 +256,17 @@ impl Schedule {
 
     /// `promote(every = n)`
     pub fn promote(self, every: u32) -> Schedule {
-        self.clause(Clause::Promote(PromoteClause { every, rounding: None }))
+        self.clause(Clause::Promote(PromoteClause { every: Some(every), rounding: None }))
     }
 
     /// `promote(every = n, plain | compensated)`
     pub fn promote_by(self, every: u32, rounding: Rounding) -> Schedule {
-        self.clause(Clause::Promote(PromoteClause { every, rounding: Some(rounding) }))
+        self.clause(Clause::Promote(PromoteClause { every: Some(every), rounding: Some(rounding) }))
+    }
+
+    /// `promote(none)`
+    pub fn promote_nothing(self) -> Schedule {
+        self.clause(Clause::Promote(PromoteClause { every: None, rounding: None }))
     }
 
     /// `emulate(bf16x3 | bf16x6 | bf16x9 | f16x3)`

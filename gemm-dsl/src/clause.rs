@@ -255,8 +255,8 @@ pub struct PrefetchClause {
 /// The promotion of sums, as written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PromoteClause {
-    /// Elements of k between two promotions.
-    pub every: u32,
+    /// Elements of k between two promotions; `None`: sums are not promoted.
+    pub every: Option<u32>,
     /// The treatment of rounding errors; by default they are lost.
     pub rounding: Option<Rounding>,
 }

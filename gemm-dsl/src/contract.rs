@@ -12,7 +12,7 @@ use crate::diagnostics::Diagnostics;
 use crate::figure::Figure;
 use crate::limits;
 use crate::occupancy::Resource;
-use crate::plan::{Emulate, Plan, Variant};
+use crate::plan::{Emulate, Plan, Promotion, Variant};
 use crate::schedule::Schedule;
 use crate::suggest::count;
 use crate::table::Key;
@@ -172,7 +172,7 @@ impl Plan {
             },
             Metric::Shared => shared.clone(),
             Metric::MaxError => match (self.emulate, self.atom.tensor()) {
-                (Some(emulate), _) => self.more_exact(emulate),
+                (Some(emulate), _) => self.more_exact(emulate, self.promote),
                 (None, None) => clauses.types.clone(),
                 (None, _) => format!("{} and {thread}", clauses.types),
             },
@@ -181,19 +181,21 @@ impl Plan {
 
     /// Suggestions that reduce the error of an emulated product: modes that drop less of each elementary product, if
     /// the current mode drops more than one f32 rounding, and shorter or more exact sums.
-    fn more_exact(&self, emulate: Emulate) -> String {
+    fn more_exact(&self, emulate: Emulate, promote: Option<Promotion>) -> String {
         let clauses = &self.clauses;
         let lacks = |emulation: Emulation| emulation.promise().relative();
         let least = lacks(emulate.by);
         let better = Emulation::TABLE.iter().filter(|(_, other)| least > ROUNDING && lacks(*other) < least);
         let modes: Vec<String> = better.map(|(word, _)| format!("emulate({word})")).collect();
-        let shorter = limits::EVERY.iter().find(|every| **every < emulate.every && every.is_multiple_of(self.block.k));
-        let rounding = if emulate.compensated { ", compensated" } else { "" };
-        let sums = match shorter {
-            Some(every) => Some(format!("promote(every = {every}{rounding})")),
-            None if emulate.compensated => None,
-            None => Some(format!("promote(every = {}, compensated)", emulate.every)),
-        };
+        let sums = promote.and_then(|Promotion { every, compensated }| {
+            let shorter = limits::EVERY.iter().find(|other| **other < every && other.is_multiple_of(self.block.k));
+            let rounding = if compensated { ", compensated" } else { "" };
+            match shorter {
+                Some(every) => Some(format!("promote(every = {every}{rounding})")),
+                None if compensated => None,
+                None => Some(format!("promote(every = {every}, compensated)")),
+            }
+        });
         let instead = |other: String, clause: &str| format!("{other} in place of {clause}");
         let products = (!modes.is_empty()).then(|| instead(modes.join(" or "), &clauses.pack));
         let all: Vec<String> = products.into_iter().chain(sums.map(|sums| instead(sums, &clauses.promote))).collect();

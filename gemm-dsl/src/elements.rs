@@ -120,12 +120,10 @@ pub const ELEMENTS: [Element; DType::COUNT] = {
         row(DType::Bf16, "bf16", "the upper half of an f32", 16, float(8, 8), DType::F32),
         Element {
             since: Some(Target::SM_89),
-            works: false,
             ..row(DType::E4m3, "e4m3", "8-bit float with 4 bits of exponent", 8, float(4, 4), DType::F32)
         },
         Element {
             since: Some(Target::SM_89),
-            works: false,
             ..row(DType::E5m2, "e5m2", "8-bit float with 5 bits of exponent", 8, float(3, 5), DType::F32)
         },
         row(DType::I8, "i8", "signed integer", 8, signed, DType::I32),

@@ -225,9 +225,13 @@ impl Exchange {
 pub struct Emulate {
     /// The planes and their multiplied pairs.
     pub by: Emulation,
-    /// Elements of k per promotion: tensor cores sum their products before the sum is added to the tile's accumulators.
-    /// A multiple of the K-tile's depth. If it equals that depth, and `wgmma` reads what TMA copies, a stage holds all
-    /// planes.
+}
+
+/// The promotion of sums: tensor cores sum some products before the sum is added to the tile's accumulators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct Promotion {
+    /// Elements of k per promotion, a multiple of the K-tile's depth. If it equals that depth, and `wgmma` reads planes that
+    /// TMA copies, a stage holds all planes.
     pub every: u32,
     /// Whether separate accumulators collect the rounding errors of these additions.
     pub compensated: bool,
@@ -296,13 +300,15 @@ pub struct Plan {
     pub stream_k: bool,
     /// The emulation of f32 products; `None`: products of the operands' own types.
     pub emulate: Option<Emulate>,
+    /// The promotion of sums; `None`: tensor cores add all products.
+    pub promote: Option<Promotion>,
     /// Levels of Strassen's algorithm above the kernel; `None`: one launch computes the product.
     pub strassen: Option<u32>,
     /// The contracts, including those already known to hold.
     pub expect: Vec<Expectation>,
     /// Blocks per multiprocessor to compile for, if the schedule states a number; see [`Plan::resident_blocks`].
     pub blocks_per_sm: Option<u32>,
-    /// Planes of each operand in a stage: 1, or all of them, consecutive; see [`Emulate::every`].
+    /// Planes of each operand in a stage: 1, or all of them, consecutive; see [`Promotion::every`].
     pub planes_in_slot: u32,
     /// Bytes of one stage: a slot of A, then a slot of B. Slot s of an operand, plane p, is at
     /// `placement.offset_bytes + p * placement.slot_bytes + s * stage_bytes`. 0 with `shared(none)`.

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use crate::clause::{ALL_PRODUCTS, size};
 use crate::epilogue::Axis;
-use crate::plan::{CopyPlan, Emulate, Exchange, Geometry, LentSlots, OperandPlan, Placement, Plan, Variant};
+use crate::plan::{CopyPlan, Emulate, Exchange, Geometry, LentSlots, OperandPlan, Placement, Plan, Promotion, Variant};
 use crate::suggest::count;
 use crate::target::{WARP, WARP_GROUP};
 use crate::terms::{Along, Extent2, Fast, Load, Operand, Operands, Param, Side, Swizzle, Tail, Wave};
@@ -154,7 +154,7 @@ impl Plan {
         if !self.pack.is_empty() {
             table.row("copied first", &self.clauses.pack);
         }
-        if let Some(Emulate { by, every, compensated }) = self.emulate {
+        if let Some(Emulate { by }) = self.emulate {
             let (planes, products) = (by.planes(), by.pairs().len());
             let twice = if planes == ALL_PRODUCTS { ", the last one twice" } else { "" };
             let planes = size(planes - 1) + 1;
@@ -162,9 +162,13 @@ impl Plan {
                 "planes",
                 format!("{planes} of {} for each operand{twice}, {products} products of them", by.factor()),
             );
-            let chunk = match self.planes_in_slot {
-                1 => format!("{} K-tiles of planes", products as u32 * every / self.block.k),
-                _ => "a K-tile with all planes".into(),
+        }
+        if let Some(Promotion { every, compensated }) = self.promote {
+            let k_tiles = every / self.block.k;
+            let chunk = match (self.emulate, self.planes_in_slot) {
+                (None, _) => count(k_tiles, "K-tile"),
+                (Some(Emulate { by }), 1) => format!("{} K-tiles of planes", by.pairs().len() as u32 * k_tiles),
+                (Some(_), _) => "a K-tile with all planes".into(),
             };
             let rounding = if compensated { ", rounding errors as well" } else { "" };
             table.row("promoted", format!("every {every} of k, {chunk}{rounding}"));

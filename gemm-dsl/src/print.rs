@@ -3,8 +3,8 @@
 use std::fmt::{self, Display, Formatter};
 
 use crate::clause::{
-    Atom, Clause, Expectation, Fetch, Metric, MulticastClause, SharedClause, Skew, SpecializeClause, StagedOrder,
-    WarpCount,
+    Atom, Clause, Expectation, Fetch, Metric, MulticastClause, PromoteClause, SharedClause, Skew, SpecializeClause,
+    StagedOrder, WarpCount,
 };
 use crate::epilogue::{BinaryOp, Epilogue, Expr, Function};
 use crate::table::Key;
@@ -128,7 +128,8 @@ impl Display for Clause {
                 Args::default().named("producer", Some(r.producer)).named("consumer", Some(r.consumer))
             }
             Clause::Store(s) => Args::default().value(s.way.word()).named("memory", s.memory.map(Word::word)),
-            Clause::Promote(p) => Args::default().named("every", Some(p.every)).maybe(p.rounding.map(Word::word)),
+            Clause::Promote(PromoteClause { every: None, .. }) => Args::default().value("none"),
+            Clause::Promote(p) => Args::default().named("every", p.every).maybe(p.rounding.map(Word::word)),
             Clause::Emulate(emulation) => Args::default().value(emulation.word()),
             Clause::Strassen(levels) => Args::default().named("levels", Some(levels)),
             Clause::Tail(tail) => Args::default().value(tail.word()),

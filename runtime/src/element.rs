@@ -10,7 +10,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A type of matrix elements: `f32`, `f64`, `i32`, `i8`, `u8`, and `half`'s `f16` and `bf16`.
+/// A type of matrix elements: `f32`, `f64`, `i32`, `i8`, `u8`, `half`'s `f16` and `bf16`, and `float8`'s `F8E4M3` and `F8E5M2`.
 pub trait Element: Copy + Default + PartialEq + fmt::Debug + bytemuck::Pod + Send + Sync + sealed::Sealed {
     /// The type's name in the language.
     const DTYPE: DType;
@@ -18,7 +18,7 @@ pub trait Element: Copy + Default + PartialEq + fmt::Debug + bytemuck::Pod + Sen
     /// The value, exactly.
     fn to_f64(self) -> f64;
 
-    /// The nearest value of this type. Integers saturate, and NaN becomes 0 in them.
+    /// The nearest value of this type. Integers and 8-bit floats saturate, and NaN becomes 0 in integers.
     fn from_f64(value: f64) -> Self;
 
     /// The next random value: a multiple of 2^-23 in [-1, 1), rounded to this type, or an integer in
@@ -58,6 +58,8 @@ element! {
     i32, I32, f64::from, |x| x as i32;
     i8, I8, f64::from, |x| x as i8;
     u8, U8, f64::from, |x| x as u8;
+    float8::F8E4M3, E4m3, |x| float8::F8E4M3::to_f64(&x), float8::F8E4M3::from_f64;
+    float8::F8E5M2, E5m2, |x| float8::F8E5M2::to_f64(&x), float8::F8E5M2::from_f64;
     half::f16, F16, half::f16::to_f64, |x| half::f16::from_f32(rounded_to_odd(x));
     half::bf16, Bf16, half::bf16::to_f64, |x| half::bf16::from_f32(rounded_to_odd(x));
 }

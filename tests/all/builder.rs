@@ -73,6 +73,7 @@ fn every_method_takes_what_the_facade_exports() {
         load_with_c(Load::Tma, LoadC::Tma);
         promote_by(64, Rounding::Compensated);
         promote(4);
+        promote_nothing();
         emulate(Emulation::Bf16x3);
         strassen(1);
         tail(Edges::Predicate);

@@ -107,7 +107,7 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     (WARPS, "steps 0..32 unroll 32", "steps 0..24 unroll 24", "`mma` multiplies 16 steps at once"),
     (WARPS, "holds 2:n1 2:m8", "holds 2:m8 2:n1", "not held as `mma` leaves them"),
     (WARPS, "threads 4:n2 8:m1", "threads 8:m1 4:n2", "not held as `mma` leaves them"),
-    (WARPS, "types a bf16", "types a f16", "f16 in f32 or f16, bf16 in f32, i8 or u8 in i32, not f16 by bf16 in f32"),
+    (WARPS, "types a bf16", "types a f16", "i8 or u8 in i32, not f16 by bf16 in f32"),
     (WARPS, "acc f32", "acc f16", "acc = f16 is not what tensor cores add products of bf16 in"),
     (WARPS_SHORT, "acc f32", "acc f16", ""),
     (WARPS_PLAIN, "module sm_80", "module sm_75", "`mma` needs sm_80, not sm_75"),

@@ -1,4 +1,4 @@
-//! Conversions between data types, each rounded once, to nearest even; integers that do not fit saturate.
+//! Conversions between data types, each rounded once, to nearest even; integers and 8-bit floats saturate.
 //!
 //! Every target converts f16. Conversions of bf16 are instructions from sm_80 on (from f64: sm_90). On older targets
 //! the bits are shifted and rounded as integers.
@@ -26,8 +26,29 @@ impl Emitter<'_> {
                 self.widen_bf16(single, source);
                 self.narrow_or_widen((Data::F32, single.into()), (to, dst));
             }
+            (Data::E4m3 | Data::E5m2, _) => {
+                let half = self.widen_byte(from, source);
+                self.narrow_or_widen((Data::F16, half), (to, dst));
+            }
             _ => self.narrow_or_widen((from, source), (to, dst)),
         }
+    }
+
+    /// An 8-bit float as the f16 of the same value: `cvt` widens two at once.
+    fn widen_byte(&mut self, from: Data, source: Operand) -> Operand {
+        let (both, half) = (self.scratch(Data::Word), self.scratch(Data::F16));
+        let op = Opcode::Cvt { rnd: Rounding::Rn, sat: false, to: Type::F16x2, from: converted(from) };
+        self.entry.emit(op, [both.into(), source]);
+        let parts = Operand::Vector(vec![half.into(), Operand::Sink].into());
+        self.entry.emit(Opcode::Mov(Type::B32), [parts, both.into()]);
+        half.into()
+    }
+
+    /// Rounds an f32 to an 8-bit float; what exceeds its largest number becomes that. `cvt` narrows two at once, the first one
+    /// to the upper byte.
+    fn narrow_to_byte(&mut self, dst: Reg, to: Data, source: Operand) {
+        let op = Opcode::Cvt { rnd: Rounding::Rn, sat: true, to: converted(to), from: Type::F32 };
+        self.entry.emit(op, [dst.into(), Operand::from(0f32), source]);
     }
 
     /// Converts two f32 to a 16-bit type; the instruction takes the upper half first.
@@ -49,6 +70,11 @@ impl Emitter<'_> {
                 self.narrow_to_bf16(dst, single);
             }
             (Data::F32, Data::Bf16) => self.narrow_to_bf16(dst, source),
+            (Data::F64, Data::E4m3 | Data::E5m2) => {
+                let single = self.round_to_odd(source);
+                self.narrow_to_byte(dst, to, single);
+            }
+            (Data::F32, Data::E4m3 | Data::E5m2) => self.narrow_to_byte(dst, to, source),
             (from, to) if from == to => self.entry.emit(Opcode::Mov(scalar_type(to)), [dst.into(), source]),
             (from, to) => {
                 // A widening conversion is exact and takes no rounding mode (PTX ISA, cvt).
@@ -61,6 +87,10 @@ impl Emitter<'_> {
                 // Integers beyond 8 bits become the nearest of 8 bits.
                 let op = Opcode::Cvt { rnd, sat: to.is_byte(), to: converted(to), from: converted(from) };
                 self.entry.emit(op, [dst.into(), source]);
+                if to == Data::S8 {
+                    // The sign is extended, and bytes are packed by their registers' zeros.
+                    self.entry.emit(Opcode::And(Type::B16), [dst.into(), dst.into(), Operand::Int(0xff)]);
+                }
             }
         }
     }
@@ -112,6 +142,8 @@ impl Emitter<'_> {
 /// The type that a conversion names.
 fn converted(ty: Data) -> Type {
     match ty {
+        Data::E4m3 => Type::E4m3x2,
+        Data::E5m2 => Type::E5m2x2,
         Data::S8 => Type::S8,
         Data::U8 => Type::U8,
         Data::F16 => Type::F16,

@@ -174,6 +174,6 @@ fn bits(ty: Index) -> Type {
         Index::U64 | Index::F64 => Type::B64,
         Index::Pred => Type::Pred,
         Index::U32 | Index::S32 | Index::F32 | Index::Word => Type::B32,
-        Index::S8 | Index::U8 | Index::F16 | Index::Bf16 => Type::B16,
+        Index::S8 | Index::U8 | Index::E4m3 | Index::E5m2 | Index::F16 | Index::Bf16 => Type::B16,
     }
 }

@@ -113,7 +113,8 @@ fn scalar_type(ty: kernel::Type) -> Type {
         kernel::Type::F32 => Type::F32,
         kernel::Type::F64 => Type::F64,
         // Only conversions and accesses distinguish them.
-        kernel::Type::S8 | kernel::Type::U8 | kernel::Type::F16 | kernel::Type::Bf16 => Type::B16,
+        kernel::Type::S8 | kernel::Type::U8 | kernel::Type::E4m3 | kernel::Type::E5m2 => Type::B16,
+        kernel::Type::F16 | kernel::Type::Bf16 => Type::B16,
         kernel::Type::Word => Type::B32,
     }
 }
@@ -161,7 +162,8 @@ impl Emitter<'_> {
             kernel::Type::S32 => "%ts",
             kernel::Type::F32 => "%tf",
             kernel::Type::F64 => "%tg",
-            kernel::Type::S8 | kernel::Type::U8 | kernel::Type::F16 | kernel::Type::Bf16 => "%th",
+            kernel::Type::S8 | kernel::Type::U8 | kernel::Type::E4m3 | kernel::Type::E5m2 => "%th",
+            kernel::Type::F16 | kernel::Type::Bf16 => "%th",
             kernel::Type::Word => "%tb",
         };
         if let Some((_, id)) = self.scratch.iter().find(|(known, _)| *known == prefix) {

@@ -51,10 +51,14 @@ pub enum Type {
     F16,
     /// bfloat16, likewise.
     Bf16,
-    /// 8-bit integers: loaded, stored and converted.
+    /// 8-bit integers: loaded, stored and converted. A register has zeros above the byte.
     S8,
     /// Unsigned ones, likewise.
     U8,
+    /// 8-bit floats with 4 bits of exponent, likewise.
+    E4m3,
+    /// 8-bit floats with 5 bits of exponent, likewise.
+    E5m2,
     /// 32 bits: two elements of 16 bits or four of 8, the first in the lowest bits, or one that tensor cores multiply. They
     /// are copied, or read as a part of a matrix.
     Word,
@@ -73,14 +77,19 @@ impl Type {
 
     /// True for the 8-bit types.
     pub fn is_byte(self) -> bool {
-        matches!(self, Type::S8 | Type::U8)
+        matches!(self, Type::S8 | Type::U8 | Type::E4m3 | Type::E5m2)
+    }
+
+    /// True for the integers of matrices.
+    pub fn is_integer(self) -> bool {
+        matches!(self, Type::S8 | Type::U8 | Type::S32)
     }
 
     /// Bytes in memory; 0 for a predicate.
     pub fn bytes(self) -> u32 {
         match self {
             Type::Pred => 0,
-            Type::S8 | Type::U8 => 1,
+            Type::S8 | Type::U8 | Type::E4m3 | Type::E5m2 => 1,
             Type::F16 | Type::Bf16 => 2,
             Type::U32 | Type::S32 | Type::F32 | Type::Word => 4,
             Type::U64 | Type::F64 => 8,

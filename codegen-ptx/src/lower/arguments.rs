@@ -43,7 +43,7 @@ pub(super) fn declaration(program: &Program, param: &Param) -> Lowered<kernel::P
         Param::Batch => (Type::U32, "products of the batch".into()),
         Param::Scalar(i) => {
             let name = epilogue.scalars.get(*i).ok_or_else(|| broken(format!("the epilogue has no scalar {i}")))?;
-            (register_type(types.epilogue())?, format!("scalar {name}"))
+            (register_type(types.epilogue()), format!("scalar {name}"))
         }
         Param::Problems => (Type::U64, "list of the products, global address".into()),
         Param::Tiles => (Type::U32, "tiles of all products, or 0 if that is not known".into()),

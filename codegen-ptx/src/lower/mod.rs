@@ -99,7 +99,7 @@ pub fn lower(program: &Program) -> Lowered<Kernel> {
         body: Vec::new(),
     };
     let mut builder = Builder::new(kernel);
-    let types = Types::of(program)?;
+    let types = Types::of(program);
     let families = Families::declare(&mut builder, &types);
     let count = |set: &Accumulator| (set.map.elements() / types.per_register()) as usize;
     let acc = program.accumulators.iter().map(|set| builder.fresh_many(families.acc, count(set))).collect();

@@ -3,22 +3,22 @@
 use ptx_gemm_dsl::terms::Side;
 use ptx_gemm_dsl::types::DType;
 
-use super::{Lowered, broken};
 use crate::kernel::build::Builder;
 use crate::kernel::{Family, Type};
 use crate::tile::Program;
 
 /// The register type that holds elements of a matrix type.
-pub(super) fn register_type(dtype: DType) -> Lowered<Type> {
+pub(super) fn register_type(dtype: DType) -> Type {
     match dtype {
-        DType::F64 => Ok(Type::F64),
-        DType::I32 => Ok(Type::S32),
-        DType::F32 | DType::Tf32 => Ok(Type::F32),
-        DType::F16 => Ok(Type::F16),
-        DType::Bf16 => Ok(Type::Bf16),
-        DType::I8 => Ok(Type::S8),
-        DType::U8 => Ok(Type::U8),
-        DType::E4m3 | DType::E5m2 => Err(broken(format!("there are no registers for {dtype}"))),
+        DType::F64 => Type::F64,
+        DType::I32 => Type::S32,
+        DType::F32 | DType::Tf32 => Type::F32,
+        DType::F16 => Type::F16,
+        DType::Bf16 => Type::Bf16,
+        DType::I8 => Type::S8,
+        DType::U8 => Type::U8,
+        DType::E4m3 => Type::E4m3,
+        DType::E5m2 => Type::E5m2,
     }
 }
 
@@ -36,16 +36,16 @@ pub(super) struct Types {
 }
 
 impl Types {
-    pub fn of(program: &Program) -> Lowered<Types> {
+    pub fn of(program: &Program) -> Types {
         let types = program.problem.types;
-        Ok(Types {
-            a: register_type(program.element(Side::A))?,
-            b: register_type(program.element(Side::B))?,
-            c: register_type(types.c)?,
-            d: register_type(types.d)?,
-            acc: register_type(types.epilogue())?,
-            sums: if types.narrow_sums() { Type::Word } else { register_type(types.acc)? },
-        })
+        Types {
+            a: register_type(program.element(Side::A)),
+            b: register_type(program.element(Side::B)),
+            c: register_type(types.c),
+            d: register_type(types.d),
+            acc: register_type(types.epilogue()),
+            sums: if types.narrow_sums() { Type::Word } else { register_type(types.acc) },
+        }
     }
 
     /// Accumulators in a register.

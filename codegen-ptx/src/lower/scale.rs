@@ -60,7 +60,7 @@ pub(crate) fn lower(program: &Program, pack: &Pack) -> Lowered<Kernel> {
     };
     let mut b = Builder::new(kernel);
     let dtype = program.problem.types.of(pack.side.operand());
-    let values = b.family("e", register_type(dtype)?, "elements of the operand");
+    let values = b.family("e", register_type(dtype), "elements of the operand");
     Scaling { b, program, pack, params, element: dtype.bytes(), values }.lower()
 }
 

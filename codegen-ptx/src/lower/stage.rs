@@ -349,7 +349,7 @@ impl<'a> Lowering<'a> {
         self.b.origin(note, "was this the last K-tile of the chunk?");
         self.b.assign(&so_far, so_far.clone() + 1u32);
         let whole = so_far.clone().ge(k_tiles);
-        let more = pipeline.rem.clone().ge(2u32);
+        let more = pipeline.rem.clone().ge(self.taken() + 1);
         let goes_on = self.b.set(Expr::Not(Box::new(whole)).and(more));
         let ends = self.b.set_reg(Expr::Not(Box::new(goes_on)));
         self.b.open();

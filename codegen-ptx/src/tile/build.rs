@@ -20,7 +20,7 @@ mod roles;
 use std::sync::Arc;
 
 use ptx_gemm_dsl::atoms::Unit;
-use ptx_gemm_dsl::plan::{CopyPlan, Emulate, Geometry, OperandPlan, Plan, Variant};
+use ptx_gemm_dsl::plan::{CopyPlan, Geometry, OperandPlan, Plan, Promotion, Variant};
 use ptx_gemm_dsl::target::{WARP, WARP_GROUP};
 use ptx_gemm_dsl::terms::{Along, Extent2, Fast, Load, Operands, Pace, Reads, Reduce, Side, SplitK};
 use ptx_gemm_dsl::types::{Layout, Problem};
@@ -145,9 +145,9 @@ impl<'p> Builder<'p> {
                 division_note: note_if(plan.split_k.is_some() || plan.stream_k, &clauses.split_k),
             },
             packs: self.packs(),
-            walk: plan.emulate.map(|Emulate { by, every, .. }| Walk {
+            walk: plan.promote.map(|Promotion { every, .. }| Walk {
                 chunk: every,
-                pairs: by.pairs(),
+                pairs: plan.emulate.map_or(vec![(0, 0)], |emulate| emulate.by.pairs()),
                 note: note(&clauses.promote),
             }),
             rings: if staged { vec![self.ring()] } else { Vec::new() },
@@ -214,7 +214,7 @@ impl<'p> Builder<'p> {
         let mut body = self.skip();
         body.extend(self.prefetch_c());
         body.push(at(Op::Clear { acc: 0 }, &clauses.thread));
-        if plan.emulate.is_some() {
+        if plan.promote.is_some() {
             body.push(at(Op::Clear { acc: self.summed() }, &clauses.promote));
         }
         body.extend(self.rest().map(|acc| at(Op::Clear { acc }, &clauses.promote)));

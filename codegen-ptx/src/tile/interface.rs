@@ -10,6 +10,7 @@ use ptx_gemm_dsl::target::{Target, dynamic_shared_bytes};
 use ptx_gemm_dsl::terms::{Extent3, Fast, Operand, Param, Reduce, Side, Tail};
 use ptx_gemm_dsl::types::{Batch, DType, Problem};
 
+pub use super::coarse::Coarse;
 pub use super::grid::{Extents, Grid, Narrow, STREAM_DEPTH, WHOLE};
 use super::record::{RECORD_ALIGN, Record};
 pub use super::tensor_map::TensorMap;
@@ -62,6 +63,8 @@ pub struct Entry {
     pub packings: Vec<Packing>,
     /// The planes that are multiplied, and how often accumulators are promoted, if operands are split into planes.
     pub emulated: Option<Emulated>,
+    /// Set if tensor cores keep few bits of the terms of their sums.
+    pub coarse: Option<Coarse>,
     /// The kernels of one product, in order: those that pack, then the one that writes D.
     pub launches: Vec<KernelLaunch>,
 }
@@ -275,6 +278,7 @@ impl Entry {
             record: Record::of(program),
             narrow: Narrow::of(program),
             emulated: emulated(program),
+            coarse: Coarse::of(program),
             packings: program.packs.iter().enumerate().map(|(i, pack)| packing(program, i, pack)).collect(),
             launches: program.packs.iter().flat_map(|pack| pack_launches(program, pack)).chain([main]).collect(),
         };

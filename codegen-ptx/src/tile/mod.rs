@@ -18,6 +18,7 @@
 //! The text form is in [`print`] and [`parse`]; the grammar is at the top of [`parse`]. The rules are in [`verify`].
 
 pub mod build;
+mod coarse;
 pub mod elementwise;
 mod exchange;
 mod grid;
@@ -300,10 +301,10 @@ impl Program {
 
     /// The order of the K-tiles of planes, if each pair has its own K-tiles.
     pub fn planes_apart(&self) -> Option<&Walk> {
-        self.walk.as_ref().filter(|_| !self.planes_together())
+        self.walk.as_ref().filter(|_| self.planes(Side::A).is_some() && !self.planes_together())
     }
 
-    /// K-tiles of a whole chunk, if operands have planes.
+    /// K-tiles of a whole chunk, if sums are promoted.
     pub fn k_tiles_of_chunk(&self) -> Option<u32> {
         let walk = self.walk.as_ref()?;
         let pairs = if self.planes_together() { 1 } else { walk.pairs.len() as u32 };

@@ -103,7 +103,11 @@ impl Printer {
             }
             if let Some(Walk { chunk, pairs, note }) = &program.walk {
                 let pairs: Vec<String> = pairs.iter().map(|(a, b)| format!("a {a} b {b}")).collect();
-                out.line(&format!("walk chunk {chunk} pairs {}", pairs.join(", ")), note);
+                let pairs = match program.planes(Side::A) {
+                    Some(_) => format!(" pairs {}", pairs.join(", ")),
+                    None => String::new(),
+                };
+                out.line(&format!("walk chunk {chunk}{pairs}"), note);
             }
             program.buffers.iter().for_each(|buffer| out.buffer(buffer));
             program.rings.iter().for_each(|ring| out.ring(program, ring));

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use ptx_gemm_dsl::atoms::Unit;
 use ptx_gemm_dsl::terms::{Extent3, FmaOrder, Reads, Reduce, Side};
 use ptx_gemm_dsl::types::DType;
 
@@ -271,6 +272,17 @@ pub enum Instruction {
         /// a tile multiplies only its own columns. Equal to `columns`: every tile multiplies all columns.
         grain: u32,
     },
+}
+
+impl Instruction {
+    /// The unit of tensor cores that executes it; `None`: threads multiply.
+    pub fn unit(&self) -> Option<Unit> {
+        match self {
+            Instruction::Fma { .. } => None,
+            Instruction::Mma { .. } => Some(Unit::Warp),
+            Instruction::Wgmma { .. } => Some(Unit::WarpGroup),
+        }
+    }
 }
 
 /// Rows, columns and the largest k of an `mma` of 16-bit elements (PTX ISA, "Matrix fragments for mma.m16n8k16").

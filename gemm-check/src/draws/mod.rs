@@ -7,6 +7,7 @@
 mod agreement;
 mod fixes;
 mod schedules;
+mod types;
 mod wrong;
 
 use std::collections::BTreeMap;

@@ -9,6 +9,9 @@ use ptx_gemm_dsl::terms::Edges;
 use ptx_gemm_dsl::types::{Layout, Layouts, Types};
 
 use super::agreement::{clustered, in_turn, joined, together};
+use super::types::{
+    EPILOGUES, GROUP_TYPES, TYPES, along_k, dividing, epilogue_of, is_byte_float, is_integer, promotable,
+};
 
 /// Generates text in `percent` of all draws; shrinks to nothing.
 pub(super) fn maybe<S: Strategy>(percent: u32, strategy: S) -> impl Strategy<Value = Option<S::Value>> {
@@ -77,41 +80,6 @@ fn staging() -> impl Strategy<Value = (Option<usize>, Vec<Option<String>>)> {
         .prop_map(|unroll| (None, vec![Some("shared(none)".to_string()), unroll.map(|n| format!("unroll({n})"))]));
     prop_oneof![4 => staged, 1 => direct]
 }
-
-const TYPES: [&str; 15] = [
-    "bf16",
-    "f16",
-    "a = bf16, b = bf16, d = f32",
-    "a = f16, b = f16, c = f32, d = f16",
-    "a = f16, b = f16, c = f16, d = f32",
-    "a = bf16, b = f16, d = bf16",
-    "a = bf16, b = f32, c = f16, d = f32",
-    "a = f16, b = f16, acc = f64, c = f32, d = bf16",
-    "f64",
-    "i32",
-    "a = f32, b = f32, acc = f64, d = f32",
-    "a = f64, b = f32, acc = f64, d = f64",
-    "a = f32, b = f32, acc = f64, c = f32, d = f64",
-    "i8",
-    "a = u8, b = i8, c = i32, d = u8",
-];
-
-const INTEGER_EPILOGUES: [&str; 3] =
-    ["|acc, c, alpha, beta| alpha * acc + beta * c", "|acc, bias| relu(acc - bias[n])", "|acc, c| max(acc, -c) + 3"];
-
-const EPILOGUES: [&str; 11] = [
-    "|acc| acc",
-    "|acc, alpha| alpha * acc",
-    "|acc, c| acc - c",
-    "|acc, c, beta| beta * c - acc",
-    "|acc, c, alpha, beta| alpha * acc + beta * c",
-    "|acc, bias| relu(acc + bias[n])",
-    "|acc, c, alpha, beta, bias| relu(alpha * acc + beta * c + bias[n])",
-    "|acc, scale| clamp(acc * scale[m], -3.0, 5.5)",
-    "|acc, c, s| max(acc, s * c) - min(abs(c), 2)",
-    "|acc, c, alpha, beta| -alpha * acc - (beta * c) / 2.0",
-    "|acc, c, s, t| s * acc + t * acc * s - c * s",
-];
 
 /// Types, layouts, the epilogue and the number of products.
 fn problem() -> impl Strategy<Value = Vec<Option<String>>> {
@@ -207,11 +175,11 @@ fn boxed() -> impl Strategy<Value = Boxed> {
 /// The clauses of a tile of this depth that TMA copies, with the operands' order in memory or in their packed copies.
 fn by_tma(boxed: Boxed, [m, n]: [usize; 2], problem: &[Option<String>]) -> Vec<Option<String>> {
     let says = |text: &str| problem.iter().flatten().any(|clause| clause.contains(text));
-    let element = |name: &str| match ["i8", "u8", "f64", "f16", "bf16"]
+    let element = |name: &str| match ["i8", "u8", "e4m3", "e5m2", "f64", "f16", "bf16"]
         .map(|ty| says(&format!("types({ty}")) || says(&format!("{name} = {ty},")) && says("types(a"))
     {
-        [true, ..] | [_, true, ..] => 1,
-        [_, _, true, ..] => 8,
+        [true, ..] | [_, true, ..] | [_, _, true, ..] | [_, _, _, true, ..] => 1,
+        [_, _, _, _, true, ..] => 8,
         [.., false, false] => 4,
         _ => 2,
     };
@@ -304,43 +272,6 @@ fn of_group(schedule: String) -> String {
 
 const GROUPED: &str = "batch(grouped)";
 
-/// Types that tensor cores multiply.
-const GROUP_TYPES: [&str; 13] = [
-    "bf16",
-    "f16",
-    "bf16",
-    "a = bf16, b = bf16, d = f32",
-    "a = f16, b = f16, c = f32, d = f16",
-    "bf16",
-    "tf32",
-    "a = tf32, b = tf32, c = f16, d = f32",
-    "a = i8, b = i8, d = i32",
-    "a = u8, b = u8, d = i32",
-    "a = u8, b = i8, d = i32",
-    SUMS_IN_F16,
-    "a = f16, b = f16, acc = f16, c = bf16, d = f32",
-];
-const SUMS_IN_F16: &str = "a = f16, b = f16, acc = f16, d = f16";
-
-/// An extent along k of 16-bit elements, as one of as many bytes of these types.
-fn along_k(extent: u32, types: &str) -> u32 {
-    match (types.contains("tf32"), is_integer(types)) {
-        (true, _) => extent / 2,
-        (_, true) => extent * 2,
-        _ => extent,
-    }
-}
-
-/// Whether types are those of integers.
-fn is_integer(types: &str) -> bool {
-    ["i8", "i32"].iter().any(|name| types.contains(name))
-}
-
-/// An epilogue, in integers for integer sums.
-fn epilogue_of(index: usize, integer: bool) -> &'static str {
-    if integer { INTEGER_EPILOGUES[index % INTEGER_EPILOGUES.len()] } else { EPILOGUES[index] }
-}
-
 /// f32 products from planes; the promotion interval is a multiple of the K-tile.
 const EMULATED: [&str; 12] = [
     "emulate(bf16x9)",
@@ -361,12 +292,6 @@ const EMULATED_TYPES: [&str; 3] = ["f32", "f32", "f32, c = bf16, d = f16"];
 /// Draws of f32 products from planes: the clauses, and the types.
 fn emulated(percent: u32) -> impl Strategy<Value = Option<(&'static str, &'static str)>> {
     maybe(percent, (of(&EMULATED), of(&EMULATED_TYPES)))
-}
-
-/// The depth of K-tiles, or the next smaller one that divides the promotion interval.
-fn dividing(depth: u32, emulate: &str) -> u32 {
-    let every = emulate.split("every = ").nth(1).and_then(|text| text.split([',', ')']).next()?.parse::<u32>().ok());
-    (1..=depth).rev().find(|depth| every.unwrap_or(128).is_multiple_of(*depth)).unwrap_or(depth)
 }
 
 /// The batch of a schedule; planes do not support groups.
@@ -425,7 +350,8 @@ fn of_warps() -> impl Strategy<Value = String> {
             let batch = batch_of(batch, emulated.is_some());
             let copies = emulated.map_or(copies.to_string(), |(emulate, _)| format!("{of_planes}; {emulate}"));
             let types = emulated.map_or(types, |(_, types)| types);
-            let depth = along_k(emulated.map_or(depth, |(emulate, _)| dividing(depth, emulate)), types);
+            let depth =
+                promotable(along_k(emulated.map_or(depth, |(emulate, _)| dividing(depth, emulate)), types), types);
             let k = along_k(k, types);
             let mut clauses = vec![
                 format!("types({types})"),
@@ -485,22 +411,28 @@ fn of_warp_groups() -> impl Strategy<Value = String> {
     );
     // Which divisors of the instructions along m and n are the numbers of warp groups.
     let divided = maybe(40, (of(&[0, 1]), of(&[1, 0, 2])));
-    (tile, staging, problem, others(), (maybe(30, of(&CLUSTERS)), emulated(30), divided)).prop_map(
+    let promoted = maybe(15, of(&["promote(none)", "promote(every = 128)", "promote(every = 256, compensated)"]));
+    (tile, staging, problem, others(), (maybe(30, of(&CLUSTERS)), emulated(30), divided, promoted)).prop_map(
         |(
             (groups, columns, parts, depth),
             (stages, mut roles, orders, pace),
             problem,
             mut others,
-            (clusters, emulated, divided),
+            (clusters, emulated, divided, promoted),
         )| {
             let (types, layouts, epilogue, batch) = problem;
             let batch = batch_of(batch, emulated.is_some());
             clustered(&mut others, clusters.filter(|_| batch != Some("batch(grouped)")));
             let types = emulated.map_or(types, |(_, types)| types);
+            // Sums in f32 are promoted on demand, others never.
+            let promoted =
+                promoted.filter(|_| emulated.is_none() && !is_integer(types) && !types.contains("acc = f16"));
+            let sets = emulated.is_some() || is_byte_float(types) || promoted.is_some();
             // Two sets of accumulators leave room for fewer columns.
-            let (columns, most) = if emulated.is_some() { (columns.min(96), 96) } else { (columns, 256) };
+            let (columns, most) = if sets { (columns.min(96), 96) } else { (columns, 256) };
             let n = columns * if columns * parts <= most { parts } else { 1 };
             let depth = along_k(emulated.map_or(depth, |(emulate, _)| dividing(depth, emulate)), types);
+            let depth = if promoted.is_some() { dividing(depth, "") } else { promotable(depth, types) };
             let orders = orders.filter(|_| along_k(1, types) == 1);
             let pingpong = roles.as_ref().is_some_and(|roles| roles.contains("pingpong"));
             if pingpong {
@@ -525,6 +457,7 @@ fn of_warp_groups() -> impl Strategy<Value = String> {
             ];
             clauses.extend(by.map(|(m, by_n)| format!("warp({}, {})", 64 * groups / m, n / by_n)));
             clauses.extend(emulated.map(|(emulate, _)| emulate.to_string()));
+            clauses.extend(promoted.map(str::to_string));
             let epilogue = epilogue.map(|at| format!("epilogue({})", epilogue_of(at, is_integer(types))));
             clauses.extend([roles, orders, pace, layouts, epilogue, batch.map(str::to_string)].into_iter().flatten());
             clauses.extend(others.into_iter().flatten().filter(|clause| goes(clause, types)));
@@ -539,10 +472,11 @@ fn of_threads() -> impl Strategy<Value = String> {
     (geometry(), staging(), maybe(20, boxed()), producers(), problem(), others(), clusters).prop_map(
         |(([m, n], grid, threads), (mut depth, mut staging), boxed, producers, problem, mut others, clusters)| {
             let says = |word: &str| problem.iter().flatten().any(|clause| clause.contains(word));
-            let narrow = says("f16") || says("i8");
+            let bytes = says("i8") || says("e4m3");
+            let narrow = says("f16") || bytes;
             if let (Some(boxed), Some(_)) = (boxed, depth) {
                 // Rows of boxes have whole 16 bytes.
-                let least = if says("i8") { 16 } else { 8 };
+                let least = if bytes { 16 } else { 8 };
                 let boxed = Boxed { depth: if narrow { boxed.depth.max(least) } else { boxed.depth }, ..boxed };
                 depth = Some(boxed.depth);
                 staging = by_tma(boxed, [m, n], &problem);

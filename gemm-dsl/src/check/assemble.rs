@@ -5,11 +5,11 @@ use crate::check::even;
 use crate::check::exchange;
 use crate::check::settings::Settings;
 use crate::check::staging::{Staging, clamp};
-use crate::clause::{Clause, Emulation, SharedClause};
+use crate::clause::{Clause, Emulation, PromoteClause, SharedClause};
 use crate::plan::{Emulate, Geometry, Plan, Provenance};
 use crate::table::Key;
 use crate::target::Target;
-use crate::terms::{Extent3, Operand, Operands, Pace, Param, Reduce, Rounding, Side, Wave};
+use crate::terms::{Extent3, Operand, Operands, Pace, Param, Reduce, Side, Wave};
 use crate::types::Batch;
 
 /// Default unrolled K-steps without staging: less work per step means more unrolled steps.
@@ -85,11 +85,8 @@ pub(super) fn plan(settings: &Settings, geometry: Geometry, staging: Option<Stag
         split_k: settings.split_k,
         exchange: exchange::plan(settings, &geometry),
         stream_k: settings.stream_k,
-        emulate: settings.emulation.map(|by| Emulate {
-            by,
-            every: settings.promote,
-            compensated: settings.rounding == Some(Rounding::Compensated),
-        }),
+        emulate: settings.emulation.map(|by| Emulate { by }),
+        promote: settings.promotion(),
         strassen: settings.levels,
         expect: settings.expect.clone(),
         // Registers that one role gives up go to the other role of the same block.
@@ -156,6 +153,12 @@ fn shown(clause: String) -> String {
     }
 }
 
+/// The promotion that a schedule has without saying so.
+fn default_promote(settings: &Settings) -> String {
+    let every = settings.promotion().map(|promotion| promotion.every);
+    Clause::Promote(PromoteClause { every, rounding: None }).to_string()
+}
+
 fn provenance(settings: &Settings, unroll: u32, prefetch: u32) -> Provenance {
     let lanes =
         settings.get(Key::Warp).map_or_else(|| settings.text(Key::Lanes, "lanes(along = n)"), |c| c.to_string());
@@ -186,7 +189,7 @@ fn provenance(settings: &Settings, unroll: u32, prefetch: u32) -> Provenance {
             Some(emulate) => emulate.to_string(),
             None => settings.text(Key::Pack, if settings.pack.a { "pack(a, b)" } else { "operands as they are" }),
         },
-        promote: settings.text(Key::Promote, &format!("promote(every = {})", settings.promote)),
+        promote: settings.text(Key::Promote, &default_promote(settings)),
         raster: settings.text(Key::Raster, &format!("raster(group = {}, along = n)", settings.raster.group)),
         tail: settings.text(Key::Tail, "tail(predicate)"),
         unroll: settings.text(Key::Unroll, &format!("unroll({unroll})")),

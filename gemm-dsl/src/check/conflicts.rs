@@ -2,7 +2,7 @@
 
 use crate::check::finding::{Finding, Findings};
 use crate::check::settings::Settings;
-use crate::clause::{Clause, TypesClause};
+use crate::clause::{Clause, Emulation, TypesClause};
 use crate::diagnostic::Diagnostic;
 use crate::keys::KeySet;
 use crate::schedule::Schedule;
@@ -185,12 +185,13 @@ fn fma_only(settings: &Settings, findings: &mut Findings) {
 /// Clauses that need another clause.
 fn companions(settings: &Settings, findings: &mut Findings) {
     let tensor = !settings.atom.by_threads();
+    let f32_sums = settings.problem.types.acc == Emulation::OF;
     let lonely: [(Key, Key, bool, &str); 6] = [
         (Key::Multicast, Key::Cluster, settings.get(Key::Cluster).is_some(), "a cluster clause"),
         (Key::Multicast, Key::Load, settings.load == Load::Tma, "load(tma)"),
         (Key::Pack, Key::Load, settings.load == Load::Tma, "load(tma)"),
         (Key::Registers, Key::Specialize, settings.get(Key::Specialize).is_some(), "a specialize clause"),
-        (Key::Promote, Key::Emulate, settings.get(Key::Emulate).is_some(), "an emulate clause"),
+        (Key::Promote, Key::Atom, tensor && f32_sums, "atom(mma(..)) or atom(wgmma(..)) and sums in f32"),
         (Key::Emulate, Key::Atom, tensor, "atom(mma(..)) or atom(wgmma(..))"),
     ];
     for (key, other, present, what) in lonely {

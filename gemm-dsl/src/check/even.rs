@@ -3,7 +3,7 @@
 
 use crate::check::finding::Findings;
 use crate::check::settings::Settings;
-use crate::clause::{Clause, LayoutClause, Roles, SpecializeClause, TileClause};
+use crate::clause::{Clause, LayoutClause, PromoteClause, Roles, SpecializeClause, TileClause};
 use crate::table::Key;
 use crate::target::{BOX_ALIGN, GRAIN, SWIZZLED_ROWS};
 use crate::terms::{Edges, Extent2, Fast, Load, Side, Store};
@@ -134,6 +134,11 @@ fn obstacles(settings: &Settings) -> Vec<Obstacle> {
     if settings.stream_k {
         let why = "the blocks that stream_k lets sum parts of a tile would need the same columns".to_string();
         add(&[Key::StreamK], why, Vec::new());
+    }
+    if let (None, Some(promotion)) = (settings.emulation, settings.promotion()) {
+        let every = Some(promotion.every);
+        let clause = Clause::Promote(PromoteClause { every, rounding: None });
+        add(&[Key::Promote, Key::Types], format!("the sums of {clause} have all columns"), Vec::new());
     }
     if let Some(emulation) = settings.get(Key::Emulate).filter(|_| settings.emulation.is_some()) {
         add(&[Key::Emulate], format!("the planes of {emulation} have all columns"), Vec::new());

@@ -55,10 +55,13 @@ fn inputs(settings: &Settings, findings: &mut Findings) {
             c: clause.c.map(plain),
             d: clause.d.map(plain),
         };
-        finding.set(
-            Clause::Types(clause),
-            format!("{} computes in {}", Clause::Types(clause), plain(special).natural_accumulator()),
-        );
+        // C and D of the other kind may be another mistake.
+        let fits = |output: &DType| !output.is_integer();
+        let floats = TypesClause { c: clause.c.filter(fits), d: clause.d.filter(fits), ..clause };
+        for clause in [clause, floats] {
+            let sums = plain(special).natural_accumulator();
+            finding.set(Clause::Types(clause), format!("{} computes in {sums}", Clause::Types(clause)));
+        }
     }
 }
 

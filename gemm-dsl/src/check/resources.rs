@@ -139,8 +139,10 @@ impl<'a> Needs<'a> {
             finding.set(format!("stages({fewer})"), format!("stages({fewer}) fits: {}", staging.bytes_of(fewer)));
         }
         if planes > 1 {
-            for every in limits::EVERY.iter().filter(|every| **every > self.settings.promote) {
-                let promote = PromoteClause { every: *every, rounding: self.settings.rounding };
+            let now = self.settings.promotion().map_or(0, |promotion| promotion.every);
+            for every in limits::EVERY.iter().filter(|every| **every > now) {
+                let rounding = self.settings.promote.and_then(|promote| promote.rounding);
+                let promote = PromoteClause { every: Some(*every), rounding };
                 let text = Clause::Promote(promote).to_string();
                 finding.set(&text, format!("{text} has one plane of each in a stage"));
             }

@@ -2,13 +2,13 @@
 
 use crate::atoms::Multiply;
 use crate::clause::{
-    Atom, BatchKind, Clause, Emulation, Expectation, Fetch, LayoutClause, PackClause, PrefetchClause, Roles,
-    SharedClause, Skew, SpecializeClause, Spills, SplitKClause, StagedOrder, TileClause, TypesClause, VectorClause,
-    WarpCount,
+    Atom, BatchKind, Clause, Emulation, Expectation, Fetch, LayoutClause, PackClause, PrefetchClause, PromoteClause,
+    Roles, SharedClause, Skew, SpecializeClause, Spills, SplitKClause, StagedOrder, TileClause, TypesClause,
+    VectorClause, WarpCount,
 };
 use crate::epilogue::Epilogue;
 use crate::keys::KeySet;
-use crate::plan::Geometry;
+use crate::plan::{Geometry, Promotion};
 use crate::schedule::Schedule;
 use crate::table::Key;
 use crate::target::{MAX_ACCESS_BYTES, Target};
@@ -54,9 +54,8 @@ pub(super) struct Settings<'s> {
     pub split_k: Option<SplitK>,
     pub stream_k: bool,
     pub emulation: Option<Emulation>,
-    /// Elements of k per promotion, with `emulation`.
-    pub promote: u32,
-    pub rounding: Option<Rounding>,
+    /// The clause `promote`, if it is there.
+    pub promote: Option<PromoteClause>,
     /// Tiles of D that the blocks of a cluster compute together.
     pub cluster: Extent2,
     /// Whether the blocks of a cluster share the loads of A and of B.
@@ -107,8 +106,7 @@ impl<'s> Settings<'s> {
             split_k: None,
             stream_k: false,
             emulation: None,
-            promote: PROMOTE,
-            rounding: None,
+            promote: None,
             cluster: Extent2 { m: 1, n: 1 },
             multicast: [false; 2],
             levels: None,
@@ -230,7 +228,7 @@ impl<'s> Settings<'s> {
             Clause::StreamK => self.stream_k = true,
             Clause::Emulate(emulation) => self.emulation = Some(*emulation),
             Clause::Strassen(levels) => self.levels = Some(*levels),
-            Clause::Promote(p) => (self.promote, self.rounding) = (p.every, p.rounding),
+            Clause::Promote(promote) => self.promote = Some(*promote),
             Clause::Cluster(extent) => self.cluster = *extent,
             Clause::Multicast(clause) => self.multicast = [clause.a, clause.b].map(|fetch| fetch == Fetch::Multicast),
             Clause::Store(store) => (self.store, self.memory) = (store.way, store.memory),
@@ -256,11 +254,28 @@ impl<'s> Settings<'s> {
 
     /// Sets of accumulators.
     pub fn sums(&self) -> u32 {
-        match (self.emulation, self.rounding) {
-            (None, _) => 1,
-            (Some(_), Some(Rounding::Compensated)) => 3,
-            (Some(_), _) => 2,
+        match self.promotion() {
+            None => 1,
+            Some(Promotion { compensated: true, .. }) => 3,
+            Some(_) => 2,
         }
+    }
+
+    /// How sums of tensor cores are promoted: as `promote` says, and by default those of planes and of instructions with coarse
+    /// sums. Sums of other types than f32 are not.
+    pub fn promotion(&self) -> Option<Promotion> {
+        let (unit, _) = self.atom.tensor()?;
+        let factor = self.factor(Side::A);
+        let coarse = Multiply::of(unit, factor).any(|row| row.coarse);
+        let floats = !self.problem.types.acc.is_integer() && self.problem.types.acc.element().bits == 32;
+        let written = self.promote.filter(|_| floats);
+        let by_default = (self.emulation.is_some() || coarse) && floats;
+        let every = match written {
+            Some(clause) => clause.every?,
+            None => by_default.then_some(PROMOTE)?,
+        };
+        let rounding = written.and_then(|clause| clause.rounding);
+        Some(Promotion { every, compensated: rounding == Some(Rounding::Compensated) })
     }
 
     /// Producer warps.
@@ -322,7 +337,8 @@ impl<'s> Settings<'s> {
     /// slot.
     pub fn planes_in_slot(&self, depth: u32) -> u32 {
         let direct = self.load == Load::Tma && self.atom.of_group().is_some();
-        self.emulation.filter(|_| direct && depth == self.promote).map_or(1, Emulation::planes)
+        let whole = self.promotion().is_some_and(|promotion| promotion.every == depth);
+        self.emulation.filter(|_| direct && whole).map_or(1, Emulation::planes)
     }
 
     /// Whether the slots of the ring are signalled by mbarriers.

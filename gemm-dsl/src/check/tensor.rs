@@ -219,9 +219,21 @@ fn from_shared(settings: &Settings, columns: Option<u32>, whole_depth: bool, fin
     let plain = [("A", a), ("B", b)].into_iter().find(|(_, order)| !matches!(order.skew, Skew::Swizzle(_)));
     if let Some((name, _)) = plain {
         let message = format!("{atom} reads swizzled tiles, and that of {name} is not");
-        findings
-            .error("atom-swizzle", Key::Shared, &depends, message)
-            .remove("shared", "leave shared out: tiles are then swizzled as wide as their rows allow");
+        let finding = findings.error("atom-swizzle", Key::Shared, &depends, message);
+        finding.remove("shared", "leave shared out: tiles are then swizzled as wide as their rows allow");
+        // The same orders, as far as rows have a swizzle.
+        let rows =
+            settings.tile.map(|tile| [tile.m, bytes / settings.factor(Side::B).bytes()].map(|own| (own, tile.k)));
+        let swizzled = |order: StagedOrder, side: Side, (own, depth): (u32, Option<u32>)| {
+            let row = if order.fast == Fast::K { depth? } else { own } * settings.factor(side).bytes();
+            let span = [128, 64, 32].into_iter().find(|span| row.is_multiple_of(*span))?;
+            Some(StagedOrder { skew: Skew::Swizzle(span), ..order })
+        };
+        let both = rows.and_then(|[of_a, of_b]| Some((swizzled(a, Side::A, of_a)?, swizzled(b, Side::B, of_b)?)));
+        if let Some((a, b)) = both {
+            let text = Clause::Shared(SharedClause::Orders { a: Some(a), b: Some(b) });
+            finding.set(&text, format!("{text} swizzles them"));
+        }
         return;
     }
     if let (Fast::Mn, Skew::Swizzle(span)) = (b.fast, b.skew)

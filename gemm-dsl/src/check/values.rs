@@ -56,7 +56,7 @@ impl Values<'_> {
             Clause::SplitK(s) => {
                 self.range("n", s.parts, limits::PARTS, |parts| Clause::SplitK(SplitKClause { parts, ..*s }));
             }
-            Clause::Promote(p) if !limits::EVERY.contains(&p.every) => self.every(*p),
+            Clause::Promote(p) if p.every.is_some_and(|every| !limits::EVERY.contains(&every)) => self.every(*p),
             Clause::Strassen(n) => self.range("levels", *n, limits::LEVELS, Clause::Strassen),
             Clause::Registers(r) => self.registers(*r),
             Clause::Specialize(s) => self.specialize(*s),
@@ -245,7 +245,7 @@ impl Values<'_> {
         let finding = self.findings.error("range", self.clause.key(), &[], message);
         finding.item = Some(self.index);
         for every in [128, 64, 32, 16, 256] {
-            let text = Clause::Promote(PromoteClause { every, ..promote }).to_string();
+            let text = Clause::Promote(PromoteClause { every: Some(every), ..promote }).to_string();
             finding.set(&text, format!("write {text}, for example"));
         }
     }

@@ -207,6 +207,13 @@ impl<'t> Args<'t> {
         self.word_value(value, span)
     }
 
+    /// Takes the next argument without a name if it is this word.
+    pub fn takes_word(&mut self, word: &str) -> bool {
+        let next = self.list.iter_mut().find(|arg| !arg.taken && arg.name.is_none());
+        let is = |value: &[Token]| matches!(value, [Token { kind: TokenKind::Ident(name), .. }] if name == word);
+        next.filter(|arg| is(arg.value)).map(|arg| arg.taken = true).is_some()
+    }
+
     /// A required word, by position.
     pub fn word<W: Word>(&mut self) -> Option<W> {
         match self.positional() {

@@ -67,7 +67,10 @@ pub(super) fn parse(args: &mut Args, parentheses: bool) -> Option<Clause> {
             Clause::Store(StoreClause { way: args.word()?, memory })
         }
         "promote" => {
-            let every = args.int("every");
+            if args.takes_word("none") {
+                return Some(Clause::Promote(PromoteClause { every: None, rounding: None }));
+            }
+            let every = Some(args.int("every"));
             let rounding = args.positional().and_then(|(value, span)| args.word_value(value, span));
             Clause::Promote(PromoteClause { every, rounding })
         }

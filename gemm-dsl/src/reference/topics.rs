@@ -206,8 +206,15 @@ fn types() -> String {
          integers wrap around. Tensor cores can accumulate products of f16 in f16 (`acc = f16`): in half as many registers, \
          rounded to nearest after each instruction, and infinite beyond 65504. The epilogue, its scalars and its vectors are then \
          f32.\n\nWith `atom(fma)` each operand is converted to the accumulator's type in registers, so A and B may have different \
-         floating-point types. bf16 and f16 are converted exactly. D is rounded once, from the accumulator's type to nearest \
-         even; what an f16 cannot hold becomes infinite. C is read in its own type.\n",
+         floating-point types. Narrower types are converted exactly. D is rounded once, from the accumulator's type to nearest \
+         even; what an f16 cannot hold becomes infinite, and what an integer or an 8-bit float cannot hold becomes the nearest \
+         that it can. C is read in its own type.\n\nTensor cores multiply f32 as tf32: TMA rounds A and B to nearest even for \
+         `wgmma`, and threads round fragments to nearest, ties away from zero, for `mma`. Sums of products of 8-bit floats keep \
+         13 fraction bits of their terms, whatever the accumulator; so they are promoted every 128 of k, unless `promote` says \
+         otherwise. Tiles of types of other than 16 bits are contiguous along k for tensor cores, because only 16-bit elements are \
+         transposed on the way. `atom(wgmma)` packs an operand that is not.\n\nScales are scalars and vectors of the epilogue. 8-bit \
+         weights and activations with a scale for each row and each column (W8A8):\n\n```text\ntypes(a = e4m3, b = e4m3, d = \
+         bf16);\nepilogue(|acc, of_row, of_column| acc * of_row[m] * of_column[n]);\n```\n",
     );
     text
 }

@@ -454,21 +454,24 @@ clauses! {
         ],
         example: "store(staged)" in "tile(32, 32, 8); thread(4, 4)",
     }
-    /// With `emulate`: how many elements of k the tensor cores add up before their sums are added to a second set of
-    /// accumulators. Tensor cores truncate what does not fit an accumulator, always towards zero, so the error of one long
+    /// How many elements of k the tensor cores add up before their sums are added to a second set of accumulators, in f32. It
+    /// is the default with `emulate` and for 8-bit floats, and goes with all sums in f32. Tensor cores truncate what does not fit an accumulator, always towards zero, so the error of one long
     /// sum grows with K. The second set is added to in f32, rounded to nearest. It takes as many registers as the first.
     ///
     /// With `compensated`, a third set of accumulators holds the rounding errors of these additions, which are exact numbers
     /// (D. E. Knuth's two-sum). The store adds it to the second set. Only the tensor cores' own errors within `every`
     /// elements of k remain. That costs seven additions instead of one for each element of D.
     ///
-    /// If `every` is the depth of a K-tile, and `load(tma)` fills stages for `atom(wgmma)`, a stage holds all planes of its
+    /// With `none`, sums of 8-bit floats lose what is below 2^-13 of their largest term, at each instruction: the error of K
+    /// products is up to K / 8192 of the sum of their magnitudes. With promotion it is at most 1/64 of it, and usually far less.
+    ///
+    /// If `every` is the depth of a K-tile of planes, and `load(tma)` fills stages for `atom(wgmma)`, a stage holds all planes of its
     /// K-tile and is as many times larger. Each plane is then copied once for all its products. Otherwise each pair of planes
     /// has its own K-tiles, and a plane is copied for each of its products.
     promote Promote {
-        syntax: "promote(every = 16 | 32 | 64 | 128 | 256) or promote(every = n, plain | compensated)",
+        syntax: "promote(every = 16 | 32 | 64 | 128 | 256) or promote(every = n, plain | compensated) or promote(none)",
         summary: "how often the tensor cores' sums are added to f32 accumulators",
-        default: "promote(every = 128)",
+        default: "promote(every = 128) with emulate and for 8-bit floats, else promote(none)",
         arguments: [
             "every" in "promote(every = {})" => Values::OneOf(limits::EVERY),
             "rounding" in "promote(every = 128, {})" => Values::Words(words::<Rounding>),

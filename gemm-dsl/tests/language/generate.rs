@@ -121,8 +121,10 @@ fn steps() -> impl Strategy<Value = Clause> {
         number().prop_map(Clause::BlocksPerSm),
         word::<Spills>().prop_map(Clause::Spills),
         word::<Edges>().prop_map(Clause::Tail),
-        (number(), maybe(word::<Rounding>()))
-            .prop_map(|(every, rounding)| Clause::Promote(PromoteClause { every, rounding })),
+        maybe((number(), maybe(word::<Rounding>()))).prop_map(|promote| {
+            let (every, rounding) = promote.unzip();
+            Clause::Promote(PromoteClause { every, rounding: rounding.flatten() })
+        }),
         number().prop_map(Clause::Strassen),
         word::<Emulation>().prop_map(Clause::Emulate),
     ]

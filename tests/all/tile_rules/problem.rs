@@ -9,7 +9,7 @@ pub(super) const ROWS: &[(&str, &str, &str, &str)] = &[
     (STAGED, "acc f32", "acc i32", "acc = i32 is an integer type and a = f32 is a floating-point type"),
     (STAGED, "acc f32", "acc f16", "acc = f16 is for tensor cores"),
     (STAGED, "acc f32", "acc bf16", "acc = bf16 is not an accumulator"),
-    (STAGED, "a f32, b f32", "a e4m3, b e4m3", "e4m3 is not implemented yet"),
+    (STAGED, "a f32, b f32", "a e4m3, b e4m3", "e4m3 needs sm_89"),
     (STAGED, "a f32, b f32", "a tf32, b tf32", "tf32 is a type of the tensor cores, atom(fma) multiplies f32"),
     (STAGED, "b f32", "b i32", "a = f32 and b = i32 do not multiply"),
     (STAGED, "d f32", "d i32", "d = i32 cannot hold what acc = f32 computes"),

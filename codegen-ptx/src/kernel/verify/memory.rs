@@ -467,7 +467,16 @@ impl<'k> Analysis<'k> {
             Type::Pred => self.assign(reg, Known::truth(Dims::NONE, Facts::NONE, Facts::NONE), None),
             Type::U32 => self.assign(reg, Known::any(false), None),
             Type::U64 => self.assign(reg, Known::any(true), None),
-            Type::S32 | Type::F32 | Type::F64 | Type::S8 | Type::U8 | Type::F16 | Type::Bf16 | Type::Word => Ok(()),
+            Type::S32
+            | Type::F32
+            | Type::F64
+            | Type::S8
+            | Type::U8
+            | Type::E4m3
+            | Type::E5m2
+            | Type::F16
+            | Type::Bf16
+            | Type::Word => Ok(()),
         }
     }
 

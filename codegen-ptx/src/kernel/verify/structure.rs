@@ -261,8 +261,7 @@ impl Structure<'_> {
                 (Math::Convert, Value::Reg(reg)) => {
                     let from = self.data(*reg)?;
                     rule(from != Type::Word, || "a conversion of a word".into())?;
-                    let integers = [from, ty].map(|of| of.is_byte() || of == Type::S32);
-                    rule(integers[0] == integers[1], || format!("a conversion of {from:?} to {ty:?}"))?;
+                    rule(from.is_integer() == ty.is_integer(), || format!("a conversion of {from:?} to {ty:?}"))?;
                 }
                 (Math::Pair, Value::Reg(reg)) => {
                     let from = self.data(*reg)?;

@@ -65,7 +65,7 @@ impl Builder<'_> {
                 depth,
                 fast,
                 threads: PACK_THREADS,
-                planes: plan.emulate.map(|Emulate { by, .. }| Planes { dtype: by.factor(), count: by.planes() }),
+                planes: plan.emulate.map(|Emulate { by }| Planes { dtype: by.factor(), count: by.planes() }),
                 note: note(&plan.clauses.pack),
             }
         };
@@ -77,28 +77,33 @@ impl Builder<'_> {
         let clauses = &self.plan.clauses;
         let set = |name: &str, clause| Accumulator { name: name.into(), map: map(self.plan), note: note(clause) };
         let sums = set("acc", &clauses.thread);
-        let part = self.plan.emulate.map(|_| set("part", &clauses.promote));
+        let part = self.plan.promote.map(|_| set("part", &clauses.promote));
         let rest = self.rest().map(|_| set("rest", &clauses.promote));
         [Some(sums), part, rest].into_iter().flatten().collect()
     }
 
     /// The set that products are added to.
     pub(super) fn summed(&self) -> usize {
-        usize::from(self.plan.emulate.is_some())
+        usize::from(self.plan.promote.is_some())
     }
 
     /// The set that holds the rounding errors of promotions, if there is one.
     pub(super) fn rest(&self) -> Option<usize> {
-        self.plan.emulate.filter(|emulate| emulate.compensated).map(|_| 2)
+        self.plan.promote.filter(|promotion| promotion.compensated).map(|_| 2)
     }
 
     /// Adds the accumulators of a chunk to those of the tile, once no products are in flight.
     pub(super) fn promote(&self, in_flight: bool) -> Option<Statement> {
-        self.plan.emulate?;
+        self.plan.promote?;
         let clause = &self.plan.clauses.promote;
         let mut body: Vec<Statement> = self.retire(0).into_iter().filter(|_| in_flight).collect();
         body.push(at(Op::Promote { from: self.summed(), into: 0, rest: self.rest() }, clause));
-        // A K-tile with all planes is a chunk.
-        if self.together() { body.pop() } else { Some(at(Op::IfChunkEnds { body }, clause)) }
+        if self.promotes_every_tile() { body.pop() } else { Some(at(Op::IfChunkEnds { body }, clause)) }
+    }
+
+    /// Whether every K-tile is a chunk: it is as deep, and there is one pair of planes or all of them.
+    pub(super) fn promotes_every_tile(&self) -> bool {
+        let apart = self.plan.emulate.is_some() && !self.together();
+        !apart && self.plan.promote.is_some_and(|promotion| promotion.every == self.plan.block.k)
     }
 }

@@ -27,9 +27,9 @@ impl Builder<'_> {
         if self.plan.pace == Pace::Tile {
             body.push(at(Op::Meet { barrier: 0 }, &clauses.pace));
         }
-        // With a spare slot, the producer fills one while products read two. If a slot has all planes, accumulators are
-        // promoted after each K-tile, so its products must be complete.
-        let reserve = self.plan.stages > 2 && self.plan.planes_in_slot == 1;
+        // With a spare slot, the producer fills one while products read two. If accumulators are promoted after each K-tile,
+        // its products must be complete.
+        let reserve = self.plan.stages > 2 && !self.promotes_every_tile();
         let kept = if self.multiplies_asynchronously() && reserve { 1 } else { 0 };
         body.extend(self.steps());
         body.extend(self.retire(kept));

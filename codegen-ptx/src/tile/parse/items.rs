@@ -178,7 +178,9 @@ fn pack(cursor: &mut Cursor<'_>) -> Parsed<Pack> {
 
 fn walk(cursor: &mut Cursor<'_>) -> Parsed<Walk> {
     let chunk = cursor.named("chunk")?;
-    cursor.word("pairs")?;
+    if !cursor.takes(Token::Word("pairs")) {
+        return Ok(Walk { chunk, pairs: vec![(0, 0)], note: cursor.note() });
+    }
     let mut pairs = Vec::new();
     loop {
         let a = cursor.named("a")?;

@@ -20,7 +20,7 @@
 //!               ["persistent" ["blocks" n]]
 //!               ["parts" n ["cluster"] | "stream_k"]
 //! item        = "pack" ("a" | "b") "[" dim n "]" "[" dim n "]" "threads" n ["planes" n type]
-//!             | "walk" "chunk" n "pairs" ("a" n "b" n),+
+//!             | "walk" "chunk" n ["pairs" ("a" n "b" n),+]
 //!             | "buffer" name "of" ("a" | "b") "[" dim n "]" "[" dim n "]" "pitch" n "at" n "B" ["swizzle" n "B"]
 //!             | "ring" name "(" name,+ ")" "depth" n "slot" n "B" "full" full "empty" empty
 //!             | "mbarriers" ring "at" n "B"

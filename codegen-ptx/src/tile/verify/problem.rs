@@ -3,7 +3,7 @@
 use ptx_gemm_dsl::Schedule;
 use ptx_gemm_dsl::atoms::{Multiply, Unit};
 use ptx_gemm_dsl::clause::{Clause, TypesClause};
-use ptx_gemm_dsl::types::{DType, Types};
+use ptx_gemm_dsl::types::Types;
 
 use super::{Check, broken, rule};
 use crate::tile::{Instruction, Module, Op, Program};
@@ -11,10 +11,13 @@ use crate::violation::Site;
 
 pub(super) fn check(module: &Module) -> Check {
     let Types { a, b, acc, c, d } = module.problem.types;
-    let unknown = [a, b, acc, c, d].into_iter().find(|dtype| !dtype.element().works);
-    rule(unknown.is_none(), Site::Types, || {
-        format!("{} is not implemented yet", unknown.map_or("a type", DType::name))
-    })?;
+    for dtype in [a, b, acc, c, d] {
+        rule(dtype.element().works, Site::Types, || format!("{dtype} is not implemented yet"))?;
+        let since = dtype.element().since.map_or(0, |target| target.capability);
+        rule(module.target.capability >= since, Site::Types, || {
+            format!("{dtype} needs sm_{since}, not {}", module.target)
+        })?;
+    }
     let types = TypesClause { all: None, a: Some(a), b: Some(b), acc: Some(acc), c: Some(c), d: Some(d) };
     let epilogue = Clause::Epilogue(module.problem.epilogue.clone());
     let schedule = Schedule::new().types_of(types).clause(epilogue.clone());

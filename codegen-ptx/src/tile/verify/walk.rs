@@ -34,20 +34,31 @@ pub(super) fn check(program: &Program) -> Check {
         }
     }
     let Some(walk) = &program.walk else { return Ok(()) };
-    let [Some(a), Some(b)] = [Side::A, Side::B].map(|side| program.planes(side)) else {
-        return rule(false, Site::Walk, || "both operands are split into planes, by `pack`".into());
+    let depth = program.block.k;
+    rule(walk.chunk > 0 && walk.chunk.is_multiple_of(depth) && walk.chunk <= 4096, Site::Walk, || {
+        format!("a chunk of {} is not made of K-tiles of {depth}, at most 4096 of k", walk.chunk)
+    })?;
+    let planes = [Side::A, Side::B].map(|side| program.planes(side));
+    if planes == [None, None] {
+        return promoted(program, walk);
+    }
+    let [Some(a), Some(b)] = planes else {
+        return rule(false, Site::Walk, || "both operands are split into planes, by `pack`, or neither is".into());
     };
     let matrices = [Side::A, Side::B].map(|side| program.problem.types.of(side.operand()));
     let known = a == b && a.dtype.element().bits == 16 && (2..=MAX_PLANES).contains(&a.count);
     rule(known && matrices == [Emulation::OF; 2], Site::Walk, || {
         format!("f32 operands have 2 to {MAX_PLANES} planes of f16 or bf16, alike for A and B")
     })?;
-    let depth = program.block.k;
-    rule(walk.chunk > 0 && walk.chunk.is_multiple_of(depth) && walk.chunk <= 4096, Site::Walk, || {
-        format!("a chunk of {} is not made of K-tiles of {depth}, at most 4096 of k", walk.chunk)
-    })?;
     together(program, walk, a.count)?;
     ordered(walk, a.count)
+}
+
+/// Chunks of operands without planes: the sums of tensor cores are promoted to accumulators in f32.
+fn promoted(program: &Program, walk: &Walk) -> Check {
+    rule(walk.pairs == [(0, 0)], Site::Walk, || "operands that are not split into planes have no pairs".into())?;
+    let acc = program.problem.types.acc;
+    rule(acc == Emulation::OF, Site::Walk, || format!("chunks are promoted to sums in f32, not in {acc}"))
 }
 
 /// Buffers of planes: one for each plane of A and of B, and chunks of one K-tile.
