@@ -188,7 +188,14 @@ impl Pick<'_> {
     }
 
     fn search<'s>(&'s self, family: &'s Family) -> Search<'s> {
-        Search { space: &family.space, given: Some(self.given), size: self.size, gpu: self.gpu, target: None }
+        Search {
+            space: &family.space,
+            given: Some(self.given),
+            size: self.size,
+            gpu: self.gpu,
+            target: None,
+            in_halves: true,
+        }
     }
 }
 
@@ -227,12 +234,21 @@ mod tests {
             "types(f16, acc = f16)",
             "batch(strided)",
             "types(bf16); batch(grouped)",
+            "types(i8); layout(b = col)",
+            "types(f64, d = f32)",
+            "types(tf32); layout(b = col)",
+            "types(f32, d = f64)",
+            "types(a = e4m3, b = e5m2, d = bf16)",
         ];
         for (index, given) in all.into_iter().enumerate() {
             // The first type at both sizes, each other at one of them.
             for extents in sizes.into_iter().skip(index % 2).take(if index == 0 { 2 } else { 1 }) {
                 let ranked = pick(given, extents);
                 assert!(!ranked.candidates.is_empty(), "{given} {extents:?}");
+                // Families have depths of 16-bit elements; those of other types follow.
+                let narrow = ["i8", "tf32", "e4m3"].iter().any(|name| given.contains(name));
+                let by_groups = ranked.candidates[0].schedule.to_string().contains("wgmma");
+                assert!(by_groups || !narrow, "{given}: {}", ranked.candidates[0].schedule);
                 for candidate in &ranked.candidates {
                     candidate.schedule.check().unwrap_or_else(|errors| panic!("{given}: {errors}"));
                 }

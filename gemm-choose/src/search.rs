@@ -5,7 +5,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use ptx_gemm_dsl::clause::{Atom, Clause};
+use ptx_gemm_dsl::clause::{Atom, Clause, TileClause};
+use ptx_gemm_dsl::table::Key;
 use ptx_gemm_dsl::{Combination, Conflict, Diagnostics, KeySet, Schedule, Space, Target};
 
 use crate::estimate::{Estimate, estimate};
@@ -14,6 +15,9 @@ use crate::size::Size;
 
 /// Parts of a space for each core: enough that no core waits long for another one.
 const PARTS: u128 = 4;
+
+/// The width of the elements that families have depths of.
+const HALF_BITS: u32 = 16;
 
 /// What is searched, and for what.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +32,8 @@ pub struct Search<'a> {
     pub gpu: &'a Gpu,
     /// The target, in place of [`target`].
     pub target: Option<Target>,
+    /// Whether the space has depths for tensor cores in 16-bit elements, as families have, whatever the types.
+    pub in_halves: bool,
 }
 
 /// A legal schedule: its number in the space, and its estimate.
@@ -67,7 +73,8 @@ impl Search<'_> {
         let schedule = combination.schedule()?;
         let Some(given) = self.given else { return Ok(schedule) };
         let rest = given.clauses().fold(schedule, |rest, clause| rest.without(clause.key()));
-        Ok(given.clone().with(rest))
+        let whole = given.clone().with(rest);
+        Ok(if self.in_halves { for_its_types(whole) } else { whole })
     }
 
     /// Judges one combination.
@@ -142,6 +149,24 @@ impl Search<'_> {
             group.first = group.first.min(skipped.start);
         });
     }
+}
+
+/// A schedule with K-tiles and instructions of as many bytes along k as it has in 16-bit elements.
+fn for_its_types(schedule: Schedule) -> Schedule {
+    let Some(Clause::Atom(atom)) = schedule.get(Key::Atom).cloned() else { return schedule };
+    let Some((unit, (m, n, k))) = atom.tensor() else { return schedule };
+    let bits = schedule.problem().map_or(HALF_BITS, |problem| problem.types.a.element().bits);
+    // Planes have 16 bits.
+    if bits == HALF_BITS || schedule.get(Key::Emulate).is_some() {
+        return schedule;
+    }
+    let scaled = |depth: u32| depth * HALF_BITS / bits;
+    let of_its_types = |clause: &Clause| match clause {
+        Clause::Tile(tile) => Clause::Tile(TileClause { k: tile.k.map(scaled), ..*tile }),
+        Clause::Atom(_) => Clause::Atom(unit.atom((m, n, scaled(k)))),
+        other => other.clone(),
+    };
+    schedule.clauses().map(of_its_types).fold(Schedule::new(), Schedule::clause)
 }
 
 impl Found {

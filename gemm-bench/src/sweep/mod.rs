@@ -225,7 +225,14 @@ impl Sweep {
     ///
     /// There are too many combinations.
     pub fn run(&self, progress: impl Fn(u64) + Sync) -> Result<Outcome, SweepError> {
-        let search = Search { space: &self.space, given: None, size: self.size, gpu: &self.gpu, target: self.target };
+        let search = Search {
+            space: &self.space,
+            given: None,
+            size: self.size,
+            gpu: &self.gpu,
+            target: self.target,
+            in_halves: false,
+        };
         let progress = |settled: u128| progress(settled.try_into().unwrap_or(u64::MAX));
         let found = match self.indices()? {
             None => search.run(&self.interrupt, &progress),

@@ -356,7 +356,7 @@ impl Model<'_> {
     /// Cycles and instructions of the products of a K-tile, which has `fma` multiply-adds of warps.
     fn products(&self, fma: f64) -> (f64, f64) {
         let (gpu, elements) = (self.gpu, fma * WARP * planes(self.plan).products);
-        let [by_group, by_warp] = [gpu.wgmma_per_clock, gpu.mma_per_clock];
+        let [by_group, by_warp] = [gpu.wgmma_per_clock, gpu.mma_per_clock].map(|rate| rate / halves(self.plan));
         let at_once = |m: u32, n: u32, k: u32| f64::from(m) * f64::from(n) * f64::from(k);
         match self.plan.atom {
             Atom::Fma => {
@@ -436,6 +436,11 @@ impl Model<'_> {
     fn memory(&self) -> f64 {
         self.size.bytes(self.plan.problem.types) as f64 / self.gpu.dram_bytes_per_clock
     }
+}
+
+/// The width of a factor relative to 16 bits: tensor cores multiply as many bytes in a clock, whatever the type.
+fn halves(plan: &Plan) -> f64 {
+    f64::from(plan.a.dtype.element().bits) / 16.0
 }
 
 /// The additional work of a K-tile and the additional K-tiles, if operands are split into planes.

@@ -16,7 +16,7 @@ use ptx_gemm_dsl::clause::Atom;
 use ptx_gemm_dsl::plan::{OperandPlan, Plan, Variant};
 use ptx_gemm_dsl::terms::{Along, Fast};
 
-use super::{Bound, Estimate, PlaneWork, packing, planes};
+use super::{Bound, Estimate, PlaneWork, halves, packing, planes};
 use crate::gpu::Gpu;
 use crate::size::Size;
 
@@ -287,7 +287,7 @@ impl Product<'_> {
     /// Milliseconds of the operations at the rate that the power limit allows.
     fn power(&self) -> (f64, Bound) {
         let operations = self.size.operations() * self.planes.products * self.planes.rounds;
-        (operations / self.gpu.tensor_tflops / 1e9, Bound::Power)
+        (operations * halves(self.plan) / self.gpu.tensor_tflops / 1e9, Bound::Power)
     }
 }
 
