@@ -58,10 +58,7 @@ pub(crate) fn lower(program: &Program, pack: &Pack) -> Lowered<Kernel> {
     };
     let mut b = Builder::new(kernel);
     let values = b.family("e", register_type(matrix), "elements of the operand");
-    let planes = match pack.planes {
-        None => None,
-        Some(planes) => Some(b.family("h", register_type(planes.dtype), "elements of its planes")),
-    };
+    let planes = pack.planes.map(|planes| b.family("h", register_type(planes.dtype), "elements of its planes"));
     let copied = pack.planes.map_or(matrix, |planes| planes.dtype).bytes();
     Packing { b, program, pack, params, element: matrix.bytes(), copied, values, planes }.lower()
 }
