@@ -328,7 +328,7 @@ mod tests {
     /// The only element of D has no bound, if what divides it may be 0.
     #[test]
     fn a_product_that_cannot_be_compared_is_not_wrong() {
-        let (name, schedule) = kinds::schedules().into_iter().find(|(name, _)| name == "quotients").unwrap();
+        let (name, schedule) = kinds::schedules().find(|(name, _)| name == "quotients").unwrap();
         let row = edges(name, Ok(schedule), &Device::interpreter(), false);
         assert!(row.wrong.is_empty() && row.compared > 0, "{:?}", row.wrong);
     }
