@@ -1,6 +1,7 @@
 //! The rules of edge tiles that multiply only the columns they need, for `tail(even)` and for groups. A group that
 //! breaks a rule multiplies full tiles.
 
+use crate::atoms::{Multiply, Unit, WGMMA_COLUMNS};
 use crate::check::finding::Findings;
 use crate::check::settings::Settings;
 use crate::clause::{Clause, LayoutClause, PromoteClause, Roles, SpecializeClause, TileClause};
@@ -46,6 +47,10 @@ pub(super) fn grain(settings: &Settings) -> Option<u32> {
 /// [`BOX_ALIGN`] bytes.
 fn least(settings: &Settings) -> u32 {
     let columns = if settings.edges == Edges::Even { SWIZZLED_ROWS } else { GRAIN };
+    // Beyond 32 columns, instructions of integers exist in steps of 16.
+    let steps =
+        Multiply::of(Unit::WarpGroup, settings.factor(Side::B)).map(|row| row.columns.step(*WGMMA_COLUMNS.end()));
+    let columns = columns.max(steps.max().unwrap_or(columns));
     let depth = settings.tile.and_then(|tile| tile.k).unwrap_or(0);
     let lines = BOX_ALIGN.div_ceil((depth * settings.factor(Side::B).bytes()).max(1));
     let least = lines * settings.sharers(Side::B);

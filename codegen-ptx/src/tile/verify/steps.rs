@@ -230,7 +230,12 @@ fn grain(program: &Program, columns: u32, grain: u32, site: Site) -> Check {
         return Ok(());
     }
     let at = || site.clone();
-    let parts = grain > 0 && grain.is_multiple_of(8) && columns.is_multiple_of(grain);
+    let row = Multiply::of(Unit::WarpGroup, program.element(Side::A)).next();
+    let has = |narrower: u32| row.is_some_and(|row| row.columns.has(narrower));
+    let parts = grain > 0
+        && grain.is_multiple_of(8)
+        && columns.is_multiple_of(grain)
+        && (grain..=columns).step_by(grain as usize).all(has);
     rule(parts, at(), || format!("{columns} columns are not made of parts of {grain}, or these not a multiple of 8"))?;
     rule(program.block.n == columns, at(), || {
         format!(
