@@ -311,7 +311,7 @@ fn faults_planted_in_the_pipeline_are_named() {
     }
 }
 
-/// What CUDA's guide guarantees is no alarm; what works although it does not is a warning, and an error by its name.
+/// What CUDA's guide allows raises no alarm. What merely works is a warning, which naming its check turns into an error.
 #[test]
 fn alarms_agree_with_the_guide() {
     let folder = tempfile::tempdir().unwrap();
