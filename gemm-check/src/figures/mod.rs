@@ -266,6 +266,7 @@ impl Figures {
         let cost = &profile.cost;
         let programs = &kernel.programs().entries;
         let program = programs.iter().find(|program| program.name == profile.entry).or(programs.first());
+        let splits = program.is_some_and(|program| program.packs.iter().any(|pack| pack.planes.is_some()));
         let mut figures = Figures {
             target: kernel.target().to_string(),
             entry: profile.entry.clone(),
@@ -292,7 +293,7 @@ impl Figures {
             assembled: None,
             not_assembled: None,
             max_error: profile.max_error,
-            relative_error: program.filter(|program| program.walk.is_some()).map(|_| profile.relative_error),
+            relative_error: splits.then_some(profile.relative_error),
             ok: profile.verdict.holds(),
             verdict: profile.verdict,
             advice: Vec::new(),
