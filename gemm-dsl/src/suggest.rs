@@ -105,9 +105,12 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str> + Clone)
         return Some(found);
     }
     // One typing error for short words, a third of the letters for long ones; swapped neighbours count as one.
-    let allowed = (lower.chars().count() / 3).max(1);
+    let length = lower.chars().count();
+    let allowed = (length / 3).max(1);
     known
         .into_iter()
+        // The distance is at least the difference in length, and takes far longer.
+        .filter(|candidate| candidate.chars().count().abs_diff(length) <= allowed)
         .map(|candidate| (strsim::damerau_levenshtein(&lower, candidate), candidate))
         .filter(|&(distance, candidate)| distance <= allowed && distance < candidate.chars().count())
         .min_by_key(|&(distance, _)| distance)

@@ -63,12 +63,12 @@ fn what_is_given_is_kept() {
 fn many_products_come_from_a_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let (shapes, csv) = (folder.path().join("shapes"), folder.path().join("all.csv"));
-    std::fs::write(&shapes, "# m x n x k\n100x200x300 f16 nt\n\n64\n").expect("written");
+    std::fs::write(&shapes, "# m x n x k\n100x200x300 f64 nt\n\n64\n").expect("written");
     let (shapes, csv) = (shapes.to_str().expect("a path"), csv.to_str().expect("a path"));
     let picked = json(&["pick", "--shapes", shapes, "--top", "2", "--csv", csv]);
     let products = picked["products"].as_array().expect("a list");
     assert_eq!(products.len(), 2);
-    assert!(products[0]["given"].as_str().is_some_and(|given| given.contains("f16")) && products[1]["m"] == 64);
+    assert!(products[0]["given"].as_str().is_some_and(|given| given.contains("f64")) && products[1]["m"] == 64);
     let lines = std::fs::read_to_string(csv).expect("a table");
     assert_eq!(lines.lines().count(), 5, "{lines}");
     std::fs::write(shapes, "100x200 f16\n").expect("written");

@@ -187,7 +187,8 @@ fn a_fault_in_any_launch_changes_the_result() {
         let plan = plan(extents, levels, reads_c);
         let faults = faults(&plan);
         assert!(faults.len() > 5 * plan.steps.len(), "{}", faults.len());
-        for (what, faulty) in faults {
+        // Those of two levels are the same in other places, and many.
+        for (what, faulty) in faults.into_iter().step_by(if levels == 1 { 1 } else { 5 }) {
             assert_ne!(run(&faulty, extents), right, "{what} of {extents:?}\n{plan}");
         }
     }
