@@ -9,7 +9,7 @@ use crate::tile::interface::Interface;
 /// Notes on a module that does not compute D by itself: with `strassen`, D is the result of several launches that share
 /// a workspace. Its programs are the same as without `strassen`, so they do not mention it.
 pub fn launched_by(plan: &Plan) -> Vec<String> {
-    let Some(levels) = plan.strassen else { return Vec::new() };
+    let Some(levels) = plan.sums.strassen else { return Vec::new() };
     vec![
         format!(
             "strassen(levels = {levels}): one launch of several, which are of quadrants of A, B and D, and of their sums"

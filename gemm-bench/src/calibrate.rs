@@ -24,7 +24,7 @@ impl Plans {
             let schedule: Schedule = clauses.parse().ok()?;
             let plan = schedule.plan(target(&schedule, gpu)).ok()?;
             let asked = plan.problem.asked();
-            let planes = plan.emulate.as_ref().map_or(String::new(), |planes| format!("{:?}", planes.by));
+            let planes = plan.sums.emulate.as_ref().map_or(String::new(), |planes| format!("{:?}", planes.by));
             let problem = format!("{:?} {:?} {:?} {planes}", asked.types, asked.layouts, asked.batch);
             Some((plan, problem))
         };

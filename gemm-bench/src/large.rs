@@ -155,7 +155,7 @@ type Pinned = PinnedMatrix<f32>;
 /// TFLOP/s that an H200 sustains in large products, roughly, by kind of kernel: see `docs/performance.md`.
 pub fn assumed_tflops(plan: &ptx_gemm::Plan) -> f64 {
     let types = plan.problem.types;
-    match (plan.emulate.map(|emulate| emulate.by.pairs().len()), plan.atom) {
+    match (plan.sums.emulate.map(|emulate| emulate.by.pairs().len()), plan.atom) {
         // Divided by the number of 16-bit products for each f32 product.
         (Some(products), _) => (800.0 / products as f64).round(),
         (None, Atom::Fma) if types.acc == DType::F64 => 30.0,

@@ -19,10 +19,10 @@ fn ranking(suite: &str) -> Ranking {
 fn what_is_picked_is_fast() {
     let rows = read(include_str!("../../bench/results/rows.json"), Gpu::h200()).expect("rows");
     let (fitted, kept_back) = halves(rows);
-    let is_tensor = |row: &&Timed| matches!(row.plan.atom, Atom::Wgmma(..)) && row.plan.emulate.is_none();
+    let is_tensor = |row: &&Timed| matches!(row.plan.atom, Atom::Wgmma(..)) && row.plan.sums.emulate.is_none();
     let of_tensor: Vec<Timed> = kept_back.iter().filter(is_tensor).cloned().collect();
     let of_threads: Vec<Timed> = kept_back.iter().filter(|row| row.plan.atom == Atom::Fma).cloned().collect();
-    let of_planes = fitted.iter().chain(&kept_back).filter(|row| row.plan.emulate.is_some()).cloned().collect();
+    let of_planes = fitted.iter().chain(&kept_back).filter(|row| row.plan.sums.emulate.is_some()).cloned().collect();
     for (name, rows, least) in
         [("wgmma", of_tensor, 200), ("fma", of_threads, 30), ("planes", of_planes, 2), ("all", kept_back.clone(), 250)]
     {

@@ -113,7 +113,7 @@ fn add(all: &mut Vec<Variant>, clause: &str, changed: Option<String>, schedule: 
 
 /// Other ways to promote sums, also where the schedule does not say how: half as often and twice, and with the other rounding.
 fn promotions(schedule: &Schedule, target: Option<Target>) -> Vec<String> {
-    let Some(Promotion { every, compensated }) = schedule.plan(target).ok().and_then(|plan| plan.promote) else {
+    let Some(Promotion { every, compensated }) = schedule.plan(target).ok().and_then(|plan| plan.sums.promote) else {
         return Vec::new();
     };
     let written =

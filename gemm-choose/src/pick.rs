@@ -87,7 +87,7 @@ enum Way {
 
 impl Way {
     fn of(plan: &Plan) -> Way {
-        match (plan.stream_k, plan.split_k, plan.exchange) {
+        match (plan.scheduler.stream_k, plan.scheduler.split_k, plan.sums.exchange) {
             (true, ..) => Way::Stream,
             (_, None, _) => Way::Tiles,
             (_, Some(_), Some(_)) => Way::Cluster,

@@ -34,15 +34,15 @@ pub enum Idea {
 impl Idea {
     /// The idea of a plan.
     pub fn of(plan: &Plan) -> Idea {
-        let staged = plan.a.placement.is_some();
+        let staged = plan.ring.a.placement.is_some();
         let several = plan.accumulators() > 1;
         let wide = plan.variants.first().is_some_and(|variant| variant.a.width.max(variant.b.width) > 1);
         match () {
             () if plan.problem.types.acc == DType::I32 => Idea::Integers,
-            () if plan.load == Load::Tma => Idea::Boxed,
-            () if plan.producer_warps > 0 => Idea::Specialized,
-            () if staged && plan.load == Load::CpAsync => Idea::Asynchronous,
-            () if staged && plan.stages > 1 => Idea::Pipelined,
+            () if plan.ring.load == Load::Tma => Idea::Boxed,
+            () if plan.roles.producer_warps > 0 => Idea::Specialized,
+            () if staged && plan.ring.load == Load::CpAsync => Idea::Asynchronous,
+            () if staged && plan.ring.stages > 1 => Idea::Pipelined,
             () if staged && several && wide => Idea::Wide,
             () if staged && several => Idea::Blocked,
             () if staged => Idea::Shared,

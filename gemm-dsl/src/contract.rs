@@ -96,7 +96,7 @@ impl Plan {
     }
 
     fn known_by(&self, knower: Knower) -> impl Iterator<Item = &Expectation> {
-        self.expect.iter().filter(move |contract| contract.metric.knower() == knower)
+        self.resources.expect.iter().filter(move |contract| contract.metric.knower() == knower)
     }
 
     /// A contract's figure, if the plan knows it.
@@ -120,7 +120,7 @@ impl Plan {
             self.variants.iter().map(entry).collect()
         };
         match metric {
-            Metric::Shared => vec![measured(u64::from(self.shared_bytes).into(), None, planned)],
+            Metric::Shared => vec![measured(u64::from(self.resources.shared_bytes).into(), None, planned)],
             Metric::Threads => vec![measured(u64::from(self.threads()).into(), None, planned)],
             Metric::BankConflicts => sampled(|sample| sample.bank_conflicts()),
             Metric::SectorsPerLoad => sampled(|sample| sample.sectors_per_load()),
@@ -138,7 +138,7 @@ impl Plan {
     pub fn look_at(&self, metric: Metric) -> String {
         let clauses = &self.clauses;
         let (tile, thread, shared) = (&clauses.tile, &clauses.thread, &clauses.shared);
-        let staged = self.a.placement.is_some();
+        let staged = self.ring.a.placement.is_some();
         match metric {
             Metric::Shared if staged => format!("{tile}, {shared} and {}", clauses.stages),
             Metric::Threads => format!("{tile} and {thread}"),
@@ -166,13 +166,13 @@ impl Plan {
             Metric::SectorsPerLoad => format!("{}, {} and {}", clauses.layout, clauses.vector, clauses.lanes),
             Metric::LoadsPerFma => format!("{thread} and {}", clauses.vector),
             Metric::CodeBytes => format!("{thread} and {}", clauses.unroll),
-            Metric::Spills | Metric::Registers => match self.blocks_per_sm {
+            Metric::Spills | Metric::Registers => match self.resources.blocks_per_sm {
                 Some(blocks) => format!("{thread}, {} and blocks_per_sm({blocks})", clauses.prefetch),
                 None => format!("{thread}, {} and {}", clauses.unroll, clauses.prefetch),
             },
             Metric::Shared => shared.clone(),
-            Metric::MaxError => match (self.emulate, self.atom.tensor()) {
-                (Some(emulate), _) => self.more_exact(emulate, self.promote),
+            Metric::MaxError => match (self.sums.emulate, self.atom.tensor()) {
+                (Some(emulate), _) => self.more_exact(emulate, self.sums.promote),
                 (None, None) => clauses.types.clone(),
                 (None, _) => format!("{} and {thread}", clauses.types),
             },
@@ -206,18 +206,21 @@ impl Plan {
     fn limits_occupancy(&self) -> String {
         let clauses = &self.clauses;
         let resident = self.variants.first().map_or(1, |variant| self.resident_blocks(variant));
-        if let Some(blocks) = self.blocks_per_sm {
+        if let Some(blocks) = self.resources.blocks_per_sm {
             return format!("blocks_per_sm({blocks})");
         }
-        let room = self.target.residency(self.threads(), self.shared_bytes, None);
+        let room = self.target.residency(self.threads(), self.resources.shared_bytes, None);
         if room.blocks > resident {
             format!(
                 "{}: {} of a thread for accumulators",
                 clauses.thread,
-                count(self.accumulator_registers, "register")
+                count(self.resources.accumulator_registers, "register")
             )
         } else if room.limit == Resource::Shared {
-            format!("{} and {}: {} B of shared memory a block", clauses.tile, clauses.stages, self.shared_bytes)
+            format!(
+                "{} and {}: {} B of shared memory a block",
+                clauses.tile, clauses.stages, self.resources.shared_bytes
+            )
         } else {
             format!("{} and {}: {} a block", clauses.tile, clauses.thread, count(self.threads(), "thread"))
         }

@@ -69,7 +69,7 @@ impl Plan {
     pub fn resident_blocks(&self, variant: &Variant) -> u32 {
         let most = self.most_blocks();
         let derived = || (2..=most).rev().find(|&blocks| self.fits(variant, blocks)).unwrap_or(1);
-        self.blocks_per_sm.unwrap_or_else(derived)
+        self.resources.blocks_per_sm.unwrap_or_else(derived)
     }
 
     /// Registers per thread when `blocks` blocks share a multiprocessor.
@@ -79,7 +79,7 @@ impl Plan {
 
     /// Blocks per multiprocessor that threads and shared memory allow.
     fn most_blocks(&self) -> u32 {
-        self.target.residency(self.threads(), self.shared_bytes, None).blocks.max(1)
+        self.target.residency(self.threads(), self.resources.shared_bytes, None).blocks.max(1)
     }
 
     /// Whether a thread's live registers fit when `blocks` blocks share a multiprocessor.
@@ -96,34 +96,35 @@ impl Plan {
     /// Registers of a thread that hold data at once in the mainloop.
     pub(crate) fn live_registers(&self, variant: &Variant) -> u32 {
         let words = |operand: &OperandPlan, elements: u32| elements * operand.dtype.bytes().div_ceil(4);
-        let fragments = match self.operands {
+        let fragments = match self.body.operands {
             _ if self.atom.of_group().is_some() => 0,
             // An 8 x 8 matrix takes one register of each lane.
             _ if self.atom.of_warp().is_some() => {
                 let depth = if let Some((_, _, depth)) = self.atom.of_warp() { depth } else { 0 };
                 let matrices = (self.geometry.region.m / 8 + self.geometry.region.n / 8) * (depth / 8);
-                matrices * (1 + self.prefetch.min(1))
+                matrices * (1 + self.body.prefetch.min(1))
             }
             Operands::Shared => 2,
             Operands::Registers => {
-                self.fragment_registers(&self.a, variant.a.width, self.geometry.thread.m)
-                    + self.fragment_registers(&self.b, variant.b.width, self.geometry.thread.n)
+                self.fragment_registers(&self.ring.a, variant.a.width, self.geometry.thread.m)
+                    + self.fragment_registers(&self.ring.b, variant.b.width, self.geometry.thread.n)
             }
         };
         // With more than one stage, the next K-tile loads while this one is multiplied.
-        let staged = self.a.placement.is_some() && self.stages > 1 && self.load == Load::Registers;
+        let staged = self.ring.a.placement.is_some() && self.ring.stages > 1 && self.ring.load == Load::Registers;
         let staging = match staged {
             true => {
-                words(&self.a, variant.a.passes * variant.a.width) + words(&self.b, variant.b.passes * variant.b.width)
+                words(&self.ring.a, variant.a.passes * variant.a.width)
+                    + words(&self.ring.b, variant.b.passes * variant.b.width)
             }
             false => 0,
         };
         // Without staging, each row and column of the thread's tile has its own pointer, at least at edges, and
         // registers hold the leading dimensions of both operands.
         let thread = self.geometry.thread;
-        let pointers = if self.a.placement.is_none() { 2 * (thread.m + thread.n + 2) } else { 0 };
+        let pointers = if self.ring.a.placement.is_none() { 2 * (thread.m + thread.n + 2) } else { 0 };
         let copies = self.scattered_addresses(&variant.a) + self.scattered_addresses(&variant.b);
-        self.accumulator_registers + fragments + staging + pointers + copies + besides(self.atom)
+        self.resources.accumulator_registers + fragments + staging + pointers + copies + besides(self.atom)
     }
 
     /// Registers of a copy with passes that read different columns of the K-tile. Each pass needs its own global
@@ -144,7 +145,7 @@ impl Plan {
         };
         let acc = self.problem.types.acc;
         let converted = if operand.dtype == acc { 0 } else { count * group * acc.bytes().div_ceil(4) };
-        count * group * (1 + self.prefetch / group) * operand.dtype.bytes().div_ceil(4) + converted
+        count * group * (1 + self.body.prefetch / group) * operand.dtype.bytes().div_ceil(4) + converted
     }
 }
 

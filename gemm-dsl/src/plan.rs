@@ -8,8 +8,8 @@ use serde::Serialize;
 use crate::clause::{Atom, Emulation, Expectation};
 use crate::target::{MBARRIER_BYTES, MBARRIER_PAIR, Target, WARP};
 use crate::terms::{
-    Along, Extent2, Extent3, Fast, FmaOrder, Load, Operand, Operands, Pace, Param, Raster, Reads, Side, SplitK,
-    Swizzle, Tail, Wave,
+    Along, Extent2, Extent3, Fast, FmaOrder, Load, Operands, Pace, Param, Raster, Reads, Side, SplitK, Swizzle, Tail,
+    Wave,
 };
 use crate::types::{DType, Layout, Problem};
 
@@ -145,6 +145,9 @@ pub struct Variant {
     pub d_width: u32,
     /// The tile of D in shared memory; `None`: threads store D from registers.
     pub staged: Option<StagedTile>,
+    /// Its parameters, in order. With TMA a tensor map replaces a matrix's address and includes its leading dimension and
+    /// batch stride. Without TMA, the address of an emulated operand's planes does: their strides follow from the extents.
+    pub params: Vec<Param>,
 }
 
 /// A tile of D in shared memory, staged for global memory.
@@ -237,6 +240,111 @@ pub struct Promotion {
     pub compensated: bool,
 }
 
+/// The warps of a block that do something of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct RolePlan {
+    /// Ping-pong groups of the threads that multiply, which compute the tiles of a persistent block in turn; 1: one group
+    /// computes every tile.
+    pub turns: u32,
+    /// Producer warps, numbered after those that multiply; 0: the threads that multiply also copy.
+    pub producer_warps: u32,
+    /// Registers per producer thread and per consumer thread; `None`: the assembler's choice for all.
+    pub registers: Option<(u32, u32)>,
+}
+
+/// The ring of staged K-tiles in shared memory. With `shared(none)`, threads read both operands from global memory.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct Ring {
+    /// Operand A.
+    pub a: OperandPlan,
+    /// Operand B.
+    pub b: OperandPlan,
+    /// How K-tiles are copied to shared memory; see [`Variant::load`].
+    pub load: Load,
+    /// Operands that a separate kernel first copies into the workspace if TMA cannot copy them directly.
+    pub pack: Vec<Side>,
+    /// Slots; 1: no pipeline. Ignored with `shared(none)`.
+    pub stages: u32,
+    /// The synchronisation of a block's warps.
+    pub pace: Pace,
+    /// Planes of each operand in a stage: 1, or all of them, consecutive; see [`Promotion::every`].
+    pub planes_in_slot: u32,
+    /// Bytes of one stage: a slot of A, then a slot of B. Slot s of an operand, plane p, is at
+    /// `placement.offset_bytes + p * placement.slot_bytes + s * stage_bytes`. 0 with `shared(none)`.
+    pub stage_bytes: u32,
+    /// Bytes of all slots and of the staged tile of D. The tile reuses the slots' memory, or follows them if other
+    /// copies continue meanwhile: one tile for each ping-pong group. The mbarriers come next.
+    pub slots_bytes: u32,
+}
+
+/// The unrolled body of the loop over K-tiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct Body {
+    /// K-steps; divides `block.k` when staged.
+    pub unroll: u32,
+    /// Order of the FMA block.
+    pub order: FmaOrder,
+    /// Prefetch distance of fragments in steps, within the body.
+    pub prefetch: u32,
+    /// Whether NVIDIA's assembler may move the fragment reads from shared memory.
+    pub reads: Reads,
+    /// Fragments in registers or reloaded.
+    pub operands: Operands,
+}
+
+/// The division of a product among blocks, and their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct Scheduler {
+    /// Order of the tiles.
+    pub raster: Raster,
+    /// One wave of blocks that computes all tiles; `None`: one block per tile.
+    pub persistent: Option<Wave>,
+    /// Tiles of D that the blocks of a cluster compute together; 1 x 1 without clusters.
+    pub cluster: Extent2,
+    /// Whether the blocks of a cluster share the loads of A and of B.
+    pub multicast: [bool; 2],
+    /// K divided among blocks; `None`: each block sums over all of K.
+    pub split_k: Option<SplitK>,
+    /// Stream-K: the K-tiles of the last tiles are divided evenly among the blocks of the wave.
+    pub stream_k: bool,
+}
+
+/// Tiles at the edges of D.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct EdgePlan {
+    /// What their kernels are.
+    pub tail: Tail,
+    /// Granularity of an edge tile's MMA width, in columns: if an edge cuts tiles, the tiles of a row share the columns
+    /// evenly, rounded up to this. `None`: full width, which multiplies zeros at the edge.
+    pub grain: Option<u32>,
+}
+
+/// How an element of D becomes a sum of products, where it is not one sum by one instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct Sums {
+    /// The emulation of f32 products; `None`: products of the operands' own types.
+    pub emulate: Option<Emulate>,
+    /// The promotion of sums; `None`: tensor cores add all products.
+    pub promote: Option<Promotion>,
+    /// Levels of Strassen's algorithm above the kernel; `None`: one launch computes the product.
+    pub strassen: Option<u32>,
+    /// The exchange of split-K sums, if a cluster computes the parts.
+    pub exchange: Option<Exchange>,
+}
+
+/// The resources of a block, and what the schedule says about them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Resources {
+    /// The contracts, including those already known to hold.
+    pub expect: Vec<Expectation>,
+    /// Blocks per multiprocessor to compile for, if the schedule states a number; see [`Plan::resident_blocks`].
+    pub blocks_per_sm: Option<u32>,
+    /// Shared memory of a block in bytes, mbarriers included.
+    pub shared_bytes: u32,
+    /// Accumulators per thread, in 32-bit registers.
+    pub accumulator_registers: u32,
+}
+
 /// Every number that follows from a schedule for one target.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Plan {
@@ -250,80 +358,22 @@ pub struct Plan {
     pub atom: Atom,
     /// The threads that compute a tile.
     pub geometry: Geometry,
-    /// Ping-pong groups of these threads, which compute the tiles of a persistent block in turn; 1: one group computes
-    /// every tile.
-    pub turns: u32,
-    /// Producer warps, numbered after those that multiply; 0: the threads that multiply also copy.
-    pub producer_warps: u32,
-    /// Registers per producer thread and per consumer thread; `None`: the assembler's choice for all.
-    pub role_registers: Option<(u32, u32)>,
-    /// Operand A.
-    pub a: OperandPlan,
-    /// Operand B.
-    pub b: OperandPlan,
-    /// How K-tiles are copied to shared memory; see [`Variant::load`].
-    pub load: Load,
-    /// Operands that a separate kernel first copies into the workspace if TMA cannot copy them directly.
-    pub pack: Vec<Side>,
-    /// Slots of the ring of staged K-tiles; 1: no pipeline. Ignored with `shared(none)`.
-    pub stages: u32,
-    /// K-steps per unrolled body; divides `block.k` when staged.
-    pub unroll: u32,
-    /// Order of the FMA block.
-    pub order: FmaOrder,
-    /// Prefetch distance of fragments in steps, within the unrolled body.
-    pub prefetch: u32,
-    /// Whether NVIDIA's assembler may move the fragment reads from shared memory.
-    pub reads: Reads,
-    /// Fragments in registers or reloaded.
-    pub operands: Operands,
-    /// Order of the tiles.
-    pub raster: Raster,
-    /// Edges.
-    pub tail: Tail,
-    /// Granularity of an edge tile's MMA width, in columns: if an edge cuts tiles, the tiles of a row share the columns
-    /// evenly, rounded up to this. `None`: full width, which multiplies zeros at the edge.
-    pub grain: Option<u32>,
-    /// The synchronisation of a block's warps.
-    pub pace: Pace,
-    /// One wave of blocks that computes all tiles; `None`: one block per tile.
-    pub persistent: Option<Wave>,
-    /// Tiles of D that the blocks of a cluster compute together; 1 x 1 without clusters.
-    pub cluster: Extent2,
-    /// Whether the blocks of a cluster share the loads of A and of B.
-    pub multicast: [bool; 2],
-    /// K divided among blocks; `None`: each block sums over all of K.
-    pub split_k: Option<SplitK>,
-    /// The exchange of its sums, if a cluster computes its parts.
-    pub exchange: Option<Exchange>,
-    /// Stream-K: the K-tiles of the last tiles are divided evenly among the blocks of the wave.
-    pub stream_k: bool,
-    /// The emulation of f32 products; `None`: products of the operands' own types.
-    pub emulate: Option<Emulate>,
-    /// The promotion of sums; `None`: tensor cores add all products.
-    pub promote: Option<Promotion>,
-    /// Levels of Strassen's algorithm above the kernel; `None`: one launch computes the product.
-    pub strassen: Option<u32>,
-    /// The contracts, including those already known to hold.
-    pub expect: Vec<Expectation>,
-    /// Blocks per multiprocessor to compile for, if the schedule states a number; see [`Plan::resident_blocks`].
-    pub blocks_per_sm: Option<u32>,
-    /// Planes of each operand in a stage: 1, or all of them, consecutive; see [`Promotion::every`].
-    pub planes_in_slot: u32,
-    /// Bytes of one stage: a slot of A, then a slot of B. Slot s of an operand, plane p, is at
-    /// `placement.offset_bytes + p * placement.slot_bytes + s * stage_bytes`. 0 with `shared(none)`.
-    pub stage_bytes: u32,
-    /// Bytes of all slots and of the staged tile of D. The tile reuses the slots' memory, or follows them if other
-    /// copies continue meanwhile: one tile for each ping-pong group. The mbarriers come next.
-    pub slots_bytes: u32,
-    /// Shared memory of a block in bytes, mbarriers included.
-    pub shared_bytes: u32,
-    /// Accumulators per thread, in 32-bit registers.
-    pub accumulator_registers: u32,
+    /// The other threads.
+    pub roles: RolePlan,
+    /// The staged K-tiles.
+    pub ring: Ring,
+    /// The loop over K-tiles.
+    pub body: Body,
+    /// Which block computes what.
+    pub scheduler: Scheduler,
+    /// Tiles at the edges of D.
+    pub edges: EdgePlan,
+    /// Sums other than by one instruction.
+    pub sums: Sums,
+    /// What a block takes.
+    pub resources: Resources,
     /// The entries, widest first; the last one requires only element alignment.
     pub variants: Vec<Variant>,
-    /// Kernel parameters in order, for entries without tensor maps; see [`Plan::params_of`].
-    pub params: Vec<Param>,
     /// The clause, as written, that determined each part; used for provenance comments.
     pub clauses: Provenance,
 }
@@ -332,44 +382,23 @@ impl Plan {
     /// The offset of an entry's ring mbarriers in shared memory, in bytes: for each slot a full barrier, then an empty
     /// barrier, 8 bytes each. `None` without staging, or with neither TMA, `pace(free)` nor `specialize`.
     pub fn barrier_offset(&self, variant: &Variant) -> Option<u32> {
-        let mbarriers = variant.load == Load::Tma || self.pace == Pace::Free || self.producer_warps > 0;
-        (mbarriers && self.a.placement.is_some()).then_some(self.slots_bytes)
+        let mbarriers = variant.load == Load::Tma || self.ring.pace == Pace::Free || self.roles.producer_warps > 0;
+        (mbarriers && self.ring.a.placement.is_some()).then_some(self.ring.slots_bytes)
     }
 
     /// The offset of the ping-pong mbarriers in shared memory, in bytes: after those of the ring, one of 8 bytes for
     /// each group of threads, which grants it the tensor cores. `None` without ping-pong.
     pub fn turn_offset(&self, variant: &Variant) -> Option<u32> {
-        let after = |ring: u32| ring + MBARRIER_PAIR * self.stages;
-        self.barrier_offset(variant).filter(|_| self.turns > 1).map(after)
+        let after = |ring: u32| ring + MBARRIER_PAIR * self.ring.stages;
+        self.barrier_offset(variant).filter(|_| self.roles.turns > 1).map(after)
     }
 
     /// The offset of the mbarriers of C in shared memory, in bytes: after all others, one of 8 bytes for each group of
     /// threads, which signals that its tile of C has arrived. `None` if threads read C themselves.
     pub fn c_offset(&self, variant: &Variant) -> Option<u32> {
         let ring = self.barrier_offset(variant).filter(|_| variant.staged.is_some_and(|staged| staged.holds_c))?;
-        let turns = if self.turns > 1 { self.turns } else { 0 };
-        Some(ring + MBARRIER_PAIR * self.stages + MBARRIER_BYTES * turns)
-    }
-
-    /// The parameters of an entry, in order. With TMA a tensor map replaces a matrix's address and includes its leading
-    /// dimension and batch stride. Without TMA, the address of an emulated operand's planes does: their strides follow
-    /// from the extents.
-    pub fn params_of(&self, variant: &Variant) -> Vec<Param> {
-        let by_tma = |operand: Operand| match operand {
-            Operand::A | Operand::B => variant.load == Load::Tma,
-            Operand::C => variant.staged.is_some_and(|staged| staged.holds_c),
-            Operand::D => variant.staged.is_some_and(|staged| staged.box_lines.is_some()),
-        };
-        let in_planes = |operand: Operand| {
-            self.emulate.is_some() && variant.load != Load::Tma && matches!(operand, Operand::A | Operand::B)
-        };
-        let with_map = |param: &Param| match *param {
-            Param::Matrix(operand) if by_tma(operand) => Some(Param::Map(operand)),
-            Param::Matrix(operand) if in_planes(operand) => Some(Param::Packed(operand)),
-            Param::Ld(operand) | Param::BatchStride(operand) if by_tma(operand) || in_planes(operand) => None,
-            ref other => Some(other.clone()),
-        };
-        self.params.iter().filter_map(with_map).collect()
+        let turns = if self.roles.turns > 1 { self.roles.turns } else { 0 };
+        Some(ring + MBARRIER_PAIR * self.ring.stages + MBARRIER_BYTES * turns)
     }
 
     /// Lines of a tile of D along its contiguous dimension, and elements per line.
@@ -379,12 +408,12 @@ impl Plan {
 
     /// Threads of a block: those that multiply, then the producers.
     pub fn threads(&self) -> u32 {
-        self.geometry.with_others(self.turns, self.producer_warps)
+        self.geometry.with_others(self.roles.turns, self.roles.producer_warps)
     }
 
     /// Threads of a block that copy K-tiles: the producers, or all.
     pub fn copying_threads(&self) -> u32 {
-        self.geometry.copying(self.producer_warps)
+        self.geometry.copying(self.roles.producer_warps)
     }
 
     /// Accumulators of one thread.

@@ -43,18 +43,18 @@ impl Display for Plan {
         for variant in &self.variants {
             self.variant_rows(variant, &mut table);
         }
-        let mut told: Vec<Vec<Param>> = Vec::new();
+        let mut told: Vec<&[Param]> = Vec::new();
         for variant in &self.variants {
-            let params = self.params_of(variant);
+            let params = variant.params.as_slice();
             if told.contains(&params) {
                 continue;
             }
             // The parameters of entries with tensor maps differ from the others.
-            match self.load {
+            match self.ring.load {
                 Load::Tma => table.heading(&format!("parameters of {}", variant.entry)),
                 Load::Registers | Load::CpAsync => table.heading("parameters"),
             }
-            for param in &params {
+            for param in params {
                 let (name, kind) = self.parameter(param);
                 table.row(&name, kind);
             }
@@ -109,24 +109,27 @@ impl Plan {
                 g.repeat.m, g.repeat.n, g.fragment.m, g.fragment.n, g.stride.m, g.stride.n
             ),
         );
-        if self.turns > 1 {
-            table.row("turns", format!("{} consumers compute one tile each, in turn", self.turns));
+        if self.roles.turns > 1 {
+            table.row("turns", format!("{} consumers compute one tile each, in turn", self.roles.turns));
         }
-        if let Some((producer, consumer)) = self.role_registers {
+        if let Some((producer, consumer)) = self.roles.registers {
             table.row("registers", format!("{consumer} of a consumer thread, {producer} of a producer thread"));
         }
         // The total number of registers depends on the blocks per multiprocessor and is a row of each variant.
-        table.row("accumulators", format!("{} in {} registers", self.accumulators(), self.accumulator_registers));
+        table.row(
+            "accumulators",
+            format!("{} in {} registers", self.accumulators(), self.resources.accumulator_registers),
+        );
     }
 
     fn warps(&self) -> String {
         let (threads, multiply) = (self.threads(), self.geometry.threads);
-        if self.producer_warps > 0 {
-            let consumers = match (self.turns, multiply.div_ceil(WARP)) {
+        if self.roles.producer_warps > 0 {
+            let consumers = match (self.roles.turns, multiply.div_ceil(WARP)) {
                 (1, warps) => warps.to_string(),
                 (turns, warps) => format!("{turns} x {warps}"),
             };
-            return format!("{threads} = {consumers} consumer + {} producer warps", self.producer_warps);
+            return format!("{threads} = {consumers} consumer + {} producer warps", self.roles.producer_warps);
         }
         let idle = threads.next_multiple_of(WARP) - threads;
         let idle = if idle == 0 { String::new() } else { format!(", {idle} lanes of the last warp idle") };
@@ -135,26 +138,26 @@ impl Plan {
 
     fn memory_rows(&self, table: &mut Table) {
         table.heading("shared memory");
-        for operand in [&self.a, &self.b] {
+        for operand in [&self.ring.a, &self.ring.b] {
             let name = if operand.side == Side::A { "A" } else { "B" };
             table.row(name, operand.placement.map_or("not staged".into(), |p| placement(operand, &p)));
         }
-        table.row("stages", format!("{} of {} B", self.stages, self.stage_bytes));
+        table.row("stages", format!("{} of {} B", self.ring.stages, self.ring.stage_bytes));
         if let Some(offset) = self.variants.first().and_then(|variant| self.barrier_offset(variant)) {
-            let turns = if self.turns > 1 { self.turns } else { 0 };
-            let c = self.variants.first().and_then(|variant| self.c_offset(variant)).map_or(0, |_| self.turns);
-            table.row("mbarriers", format!("{} of 8 B at {offset}", 2 * self.stages + turns + c));
+            let turns = if self.roles.turns > 1 { self.roles.turns } else { 0 };
+            let c = self.variants.first().and_then(|variant| self.c_offset(variant)).map_or(0, |_| self.roles.turns);
+            table.row("mbarriers", format!("{} of 8 B at {offset}", 2 * self.ring.stages + turns + c));
         }
-        table.row("in all", format!("{} B of at most {}", self.shared_bytes, self.target.max_shared_bytes()));
+        table.row("in all", format!("{} B of at most {}", self.resources.shared_bytes, self.target.max_shared_bytes()));
     }
 
     fn loop_rows(&self, table: &mut Table) {
         table.heading("loop over k");
-        table.row("load", self.load.word());
-        if !self.pack.is_empty() {
+        table.row("load", self.ring.load.word());
+        if !self.ring.pack.is_empty() {
             table.row("copied first", &self.clauses.pack);
         }
-        if let Some(Emulate { by }) = self.emulate {
+        if let Some(Emulate { by }) = self.sums.emulate {
             let (planes, products) = (by.planes(), by.pairs().len());
             let twice = if planes == ALL_PRODUCTS { ", the last one twice" } else { "" };
             let planes = size(planes - 1) + 1;
@@ -163,9 +166,9 @@ impl Plan {
                 format!("{planes} of {} for each operand{twice}, {products} products of them", by.factor()),
             );
         }
-        if let Some(Promotion { every, compensated }) = self.promote {
+        if let Some(Promotion { every, compensated }) = self.sums.promote {
             let k_tiles = every / self.block.k;
-            let chunk = match (self.emulate, self.planes_in_slot) {
+            let chunk = match (self.sums.emulate, self.ring.planes_in_slot) {
                 (None, _) => count(k_tiles, "K-tile"),
                 (Some(Emulate { by }), 1) => format!("{} K-tiles of planes", by.pairs().len() as u32 * k_tiles),
                 (Some(_), _) => "a K-tile with all planes".into(),
@@ -177,7 +180,7 @@ impl Plan {
             None => self.steps_rows(table),
             // Tensor cores read shared memory; threads read no fragments.
             Some((_, columns, depth)) => {
-                let of_planes = if self.planes_in_slot > 1 { self.pairs() as u32 } else { 1 };
+                let of_planes = if self.ring.planes_in_slot > 1 { self.pairs() as u32 } else { 1 };
                 let Geometry { region, regions, .. } = self.geometry;
                 // A region is what one of the four warps of a group computes.
                 let rows = if regions.n > 1 {
@@ -192,31 +195,42 @@ impl Plan {
                 table.row("multiply", format!("{products} of each warp group per K-tile, from shared memory"));
             }
         }
-        table.row("pace", self.pace.word());
+        table.row("pace", self.ring.pace.word());
         table.row("intensity", format!("{:.2} operations per byte of A and B", self.intensity()));
     }
 
     /// How a thread reads its fragments and multiplies them.
     fn steps_rows(&self, table: &mut Table) {
-        table.row("unroll", format!("{} steps, {} multiply-adds", self.unroll, self.unroll * self.accumulators()));
-        table.row("order", self.order.word());
-        let held = match self.operands {
-            Operands::Registers => format!("held, read {} ahead, {}", steps(self.prefetch), self.reads.word()),
+        table.row(
+            "unroll",
+            format!("{} steps, {} multiply-adds", self.body.unroll, self.body.unroll * self.accumulators()),
+        );
+        table.row("order", self.body.order.word());
+        let held = match self.body.operands {
+            Operands::Registers => {
+                format!("held, read {} ahead, {}", steps(self.body.prefetch), self.body.reads.word())
+            }
             Operands::Shared => "read again for every product".into(),
         };
         table.row("fragments", held);
-        table.row("shared reads", format!("A {} and B {} elements wide", self.a.read_width, self.b.read_width));
+        table.row(
+            "shared reads",
+            format!("A {} and B {} elements wide", self.ring.a.read_width, self.ring.b.read_width),
+        );
     }
 
     fn grid_rows(&self, table: &mut Table) {
         table.heading("grid");
         table.row("blocks", format!("ceil(m / {}) * ceil(n / {})", self.block.m, self.block.n));
-        table.row("order", format!("bands of {} along {}", self.raster.group, self.raster.along.word()));
-        if self.cluster.m * self.cluster.n > 1 {
-            let Extent2 { m, n } = self.cluster;
+        table.row(
+            "order",
+            format!("bands of {} along {}", self.scheduler.raster.group, self.scheduler.raster.along.word()),
+        );
+        if self.scheduler.cluster.m * self.scheduler.cluster.n > 1 {
+            let Extent2 { m, n } = self.scheduler.cluster;
             let shared: Vec<&str> = ["A", "B"]
                 .into_iter()
-                .zip(self.multicast)
+                .zip(self.scheduler.multicast)
                 .filter(|(_, shared)| *shared)
                 .map(|(name, _)| name)
                 .collect();
@@ -227,15 +241,15 @@ impl Plan {
             };
             table.row("clusters", format!("of {m} x {n} tiles{loads}"));
         }
-        match self.persistent {
+        match self.scheduler.persistent {
             None => {}
             Some(Wave::Device) => table.row("persistent", "one wave"),
             Some(Wave::Blocks(n)) => table.row("persistent", format!("{n} blocks")),
         }
-        if let Some(split) = self.split_k {
+        if let Some(split) = self.scheduler.split_k {
             table.row("split of k", format!("{} parts, {}", split.parts, split.reduce.word()));
         }
-        if let Some(Exchange { pitch, across, chunks, chunk, at_once, steps, bytes, .. }) = self.exchange {
+        if let Some(Exchange { pitch, across, chunks, chunk, at_once, steps, bytes, .. }) = self.sums.exchange {
             table.row("exchange", format!("sums of {bytes} B at 0, lines {pitch} apart"));
             let turns = if steps > 1 { format!(", {steps} times") } else { String::new() };
             let each = if chunks > 1 { format!("{chunks} times {chunk}") } else { chunk.to_string() };
@@ -244,20 +258,20 @@ impl Plan {
                 format!("{across} threads along a line, {each} sums each, {at_once} lines at once{turns}"),
             );
         }
-        if self.stream_k {
+        if self.scheduler.stream_k {
             table.row("streamed", "K-tiles of the last wave, divided evenly");
         }
-        let tail = match self.tail {
+        let tail = match self.edges.tail {
             Tail::Predicate => "guarded",
             Tail::None => "sizes must be multiples of the tile",
         };
-        match self.grain {
+        match self.edges.grain {
             None => table.row("edges", tail),
             Some(grain) => {
                 table.row("edges", format!("{tail}; tiles of a row as wide as one another, in multiples of {grain}"));
             }
         }
-        if let Some(levels) = self.strassen {
+        if let Some(levels) = self.sums.strassen {
             let products = 7u32.pow(levels);
             table.row("strassen", format!("{products} products of 1/{} of m, n and k, and sums", 1 << levels));
             table.row(
@@ -265,15 +279,15 @@ impl Plan {
                 "2 matrices of operands and 3 of D, each a quadrant, for each level; see the launches",
             );
         }
-        for contract in &self.expect {
+        for contract in &self.resources.expect {
             table.row("expected", contract);
         }
     }
 
     fn variant_rows(&self, variant: &Variant, table: &mut Table) {
         table.heading(&variant.entry);
-        table.row("A", self.access(&self.a, &variant.a, variant.load));
-        table.row("B", self.access(&self.b, &variant.b, variant.load));
+        table.row("A", self.access(&self.ring.a, &variant.a, variant.load));
+        table.row("B", self.access(&self.ring.b, &variant.b, variant.load));
         if self.problem.epilogue.uses_c() {
             let by_tma = variant.staged.is_some_and(|staged| staged.holds_c);
             table.row("C", if by_tma { "as D, by one thread".into() } else { format!("{} wide", variant.c_width) });
@@ -300,7 +314,7 @@ impl Plan {
 
     /// Whether the operand is always copied as planes.
     fn is_split(&self, operand: Operand) -> bool {
-        self.emulate.is_some() && matches!(operand, Operand::A | Operand::B)
+        self.sums.emulate.is_some() && matches!(operand, Operand::A | Operand::B)
     }
 
     /// How D is stored.
@@ -313,7 +327,7 @@ impl Plan {
             Swizzle::None => format!("{} apart", staged.pitch),
         };
         let by = if staged.matrices { ", written as matrices" } else { "" };
-        let each = if self.turns > 1 { ", one for each consumer" } else { "" };
+        let each = if self.roles.turns > 1 { ", one for each consumer" } else { "" };
         let place = match staged.lent {
             None => format!("at {}", staged.offset_bytes),
             Some(LentSlots { panels, slots }) => {
@@ -349,7 +363,7 @@ impl Plan {
         }
         let idle = u64::from(copy.passes) * u64::from(self.copying_threads()) - u64::from(copy.chunks);
         let idle = if idle == 0 { String::new() } else { format!(", {idle} idle in the last") };
-        let thread = if self.producer_warps > 0 { "producer thread" } else { "thread" };
+        let thread = if self.roles.producer_warps > 0 { "producer thread" } else { "thread" };
         format!(
             "{} chunks {} wide along {along}, {} per {thread}{idle}, stored {} wide",
             copy.chunks, copy.width, copy.passes, copy.store_width
@@ -358,14 +372,15 @@ impl Plan {
 
     /// Floating-point operations per byte of A and B that a block reads.
     fn intensity(&self) -> f64 {
-        let (m, n) = match self.a.placement {
+        let (m, n) = match self.ring.a.placement {
             Some(_) => (self.block.m, self.block.n),
             // Without staging every thread reads its own fragments.
             None => (self.geometry.thread.m, self.geometry.thread.n),
         };
-        let bytes = f64::from(m * self.a.dtype.bytes()) + f64::from(n * self.b.dtype.bytes());
+        let bytes = f64::from(m * self.ring.a.dtype.bytes()) + f64::from(n * self.ring.b.dtype.bytes());
         // Per pair of planes, or for all pairs of a slot with every plane.
-        let pairs = if self.planes_in_slot > 1 { self.pairs() as f64 / f64::from(self.planes_in_slot) } else { 1.0 };
+        let pairs =
+            if self.ring.planes_in_slot > 1 { self.pairs() as f64 / f64::from(self.ring.planes_in_slot) } else { 1.0 };
         2.0 * f64::from(m) * f64::from(n) * pairs / bytes
     }
 
@@ -377,7 +392,7 @@ impl Plan {
             Param::Matrix(operand) => (operand.name().into(), format!("u64, address of {}", types.of(*operand))),
             Param::Map(operand) => {
                 // The type of the planes, if the operand is split.
-                let planes = self.emulate.filter(|_| matches!(operand, Operand::A | Operand::B));
+                let planes = self.sums.emulate.filter(|_| matches!(operand, Operand::A | Operand::B));
                 let dtype = planes.map_or(types.of(*operand), |emulate| emulate.by.factor());
                 (format!("map_{}", operand.name()), format!("128 bytes, tensor map of {dtype}"))
             }

@@ -100,7 +100,7 @@ impl Plan {
         let k_tiles = k_tiles * self.pairs();
         let stored_tiles = k_tiles + tiles * self.past_the_end();
         let mut sample = Sample { fma, stored_tiles, ..Sample::default() };
-        for (operand, copy) in [(&self.a, &variant.a), (&self.b, &variant.b)] {
+        for (operand, copy) in [(&self.ring.a, &variant.a), (&self.ring.b, &variant.b)] {
             match operand.placement {
                 Some(placement) => {
                     let slot = Slot { operand, placement };
@@ -123,8 +123,8 @@ impl Plan {
                 sample.d_reads = self.d_reads(&staged, variant.d_width).times(tiles);
             }
         }
-        if let Some(exchange) = &self.exchange {
-            let parts = self.split_k.map_or(1, |split| u64::from(split.parts));
+        if let Some(exchange) = &self.sums.exchange {
+            let parts = self.scheduler.split_k.map_or(1, |split| u64::from(split.parts));
             sample.d_writes = self.shared_sums(exchange).times(tiles * parts);
             sample.d_reads = self.added_sums(exchange).times(tiles * parts);
         }
@@ -133,7 +133,7 @@ impl Plan {
 
     /// Multiplied pairs of planes; 1 without planes.
     pub(crate) fn pairs(&self) -> u64 {
-        self.emulate.map_or(1, |emulate| emulate.by.pairs().len() as u64)
+        self.sums.emulate.map_or(1, |emulate| emulate.by.pairs().len() as u64)
     }
 
     /// K-tiles past the end of k, all zeros, that a tile's pipeline stores. A loop that copies for later iterations
@@ -141,13 +141,13 @@ impl Plan {
     /// blocks with a pipeline that continues into the next tile.
     fn past_the_end(&self) -> u64 {
         // Parts with K-tiles: equally many each; the last parts have the remainder or none.
-        let parts = self.split_k.map_or(1, |split| {
+        let parts = self.scheduler.split_k.map_or(1, |split| {
             let each = SAMPLE_DEPTH.div_ceil(split.parts.max(1));
             SAMPLE_DEPTH.div_ceil(each)
         });
-        let carried = self.persistent.is_some() && self.pace == Pace::Free;
-        let stops = self.producer_warps > 0 || self.load == Load::Tma || carried;
-        if stops { 0 } else { u64::from(parts * (self.stages - 1)) }
+        let carried = self.scheduler.persistent.is_some() && self.ring.pace == Pace::Free;
+        let stops = self.roles.producer_warps > 0 || self.ring.load == Load::Tma || carried;
+        if stops { 0 } else { u64::from(parts * (self.ring.stages - 1)) }
     }
 
     /// The fragment reads of all warps for one K-tile.
@@ -158,12 +158,12 @@ impl Plan {
         let operand = slot.operand;
         let side = operand.side;
         let positions = positions(&self.geometry, side);
-        let width = if self.operands == Operands::Shared { 1 } else { operand.read_width };
+        let width = if self.body.operands == Operands::Shared { 1 } else { operand.read_width };
         let along_k = slot.placement.fast == Fast::K;
         // A read along k covers several steps, any other read several positions.
         let (step, position) = if along_k { (width, 1) } else { (1, width) };
         // Each product reads its operands again.
-        let times = match (self.operands, side) {
+        let times = match (self.body.operands, side) {
             (Operands::Registers, _) => 1,
             (Operands::Shared, Side::A) => self.geometry.thread.n,
             (Operands::Shared, Side::B) => self.geometry.thread.m,
@@ -216,7 +216,7 @@ impl Plan {
 
     /// The stores of one K-tile to shared memory.
     fn stores(&self, slot: Slot<'_>, copy: &CopyPlan) -> Passes {
-        let piece = if self.load == Load::CpAsync { copy.width } else { copy.store_width };
+        let piece = if self.ring.load == Load::CpAsync { copy.width } else { copy.store_width };
         let mut total = Passes::default();
         for_chunks(self.copying_threads(), copy, |lanes| {
             for element in (0..copy.width).step_by(piece.max(1) as usize) {
@@ -252,7 +252,7 @@ impl Plan {
     fn added_sums(&self, exchange: &Exchange) -> Passes {
         let &Exchange { pitch, chunk, across, chunks, at_once, steps, .. } = exchange;
         let (count, bytes) = (self.d_lines().0, self.problem.types.acc.bytes());
-        let parts = self.split_k.map_or(1, |split| split.parts);
+        let parts = self.scheduler.split_k.map_or(1, |split| split.parts);
         let share = count.div_ceil(parts);
         let mut total = Passes::default();
         for first in (0..parts).map(|part| part * share) {
@@ -372,7 +372,7 @@ impl Plan {
             let times = u64::from(SAMPLE_TILES) * self.pairs();
             sample.loads += accesses * times;
             sample.sectors += sectors * times;
-            sample.register_loads += if self.load == Load::CpAsync { 0 } else { accesses * times };
+            sample.register_loads += if self.ring.load == Load::CpAsync { 0 } else { accesses * times };
         }
     }
 

@@ -169,7 +169,10 @@ impl Kernel {
     /// One of the kernels that it launches, by its index in [`Kernel::launched`], without a plan of several launches.
     pub fn alone(&self, index: usize) -> Option<Arc<Kernel>> {
         let Some(piece) = index.checked_sub(1) else {
-            let plan = self.plan.clone().map(|plan| Plan { strassen: None, ..plan });
+            let mut plan = self.plan.clone();
+            if let Some(plan) = &mut plan {
+                plan.sums.strassen = None;
+            }
             let (key, compiled) = (Key::Edited(self.ptx().into()), self.compiled.clone());
             return Some(Arc::new(Kernel { key, plan, compiled, assembled: OnceLock::new(), pieces: Vec::new() }));
         };
@@ -219,7 +222,7 @@ impl Kernel {
     /// Levels of Strassen's algorithm that use this kernel. With levels, it is one of several kernels that a plan
     /// launches.
     pub fn levels(&self) -> Option<u32> {
-        self.plan.as_ref().and_then(|plan| plan.strassen)
+        self.plan.as_ref().and_then(|plan| plan.sums.strassen)
     }
 
     /// The other kernels of `strassen`.

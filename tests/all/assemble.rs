@@ -134,8 +134,8 @@ fn lines(part: Part, assemblers: &[Ptxas]) -> Vec<String> {
             let chosen = |ptxas: &&Ptxas| if ptxas.version == FIGURES { by_figures } else { in_turn };
             for ptxas in assemblers.iter().filter(chosen) {
                 // With scales, two kernels for each operand.
-                let scaled = plan.emulate.is_some_and(|emulate| emulate.by.scales());
-                let kernels = plan.variants.len() + plan.pack.len() * (1 + usize::from(scaled));
+                let scaled = plan.sums.emulate.is_some_and(|emulate| emulate.by.scales());
+                let kernels = plan.variants.len() + plan.ring.pack.len() * (1 + usize::from(scaled));
                 let figures = ptxas.assemble(&ptx, target, &format!("{}_{target}", case.name));
                 assert_eq!(figures.len(), kernels, "{}", case.name);
                 if ptxas.version == FIGURES {

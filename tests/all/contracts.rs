@@ -74,28 +74,28 @@ fn differences(name: &str, schedule: &Schedule) -> Vec<String> {
     // shared memory element by element, one a lane.
     let packed = |operand: &OperandPlan, own: u32| {
         let transposed = operand.placement.is_some_and(|placement| placement.fast != operand.global_fast);
-        let copied = plan.pack.contains(&operand.side) && transposed;
+        let copied = plan.ring.pack.contains(&operand.side) && transposed;
         let elements = u64::from(own) * u64::from(plan.sample_extents().k);
         let bytes = u64::from(operand.dtype.bytes());
         if copied { [elements / 32, elements * bytes / (32 * 16), elements * bytes / (32 * 4)] } else { [0; 3] }
     };
     let (m, n) = (plan.sample_extents().m, plan.sample_extents().n);
-    let packed = [packed(&plan.a, m), packed(&plan.b, n)];
+    let packed = [packed(&plan.ring.a, m), packed(&plan.ring.b, n)];
     // Operands that are split are read in such vectors too. If they are scaled, they are read element by element before that: a
     // block of 32 warps stores the largest elements of 32 rows to shared memory.
-    let scaled = plan.emulate.is_some_and(|emulate| emulate.by.scales());
+    let scaled = plan.sums.emulate.is_some_and(|emulate| emulate.by.scales());
     let elements = u64::from(m + n) * u64::from(plan.sample_extents().k) / 32;
-    let split = if plan.emulate.is_some() { elements / 4 } else { 0 };
+    let split = if plan.sums.emulate.is_some() { elements / 4 } else { 0 };
     let found = if scaled { u64::from(m + n) } else { 0 };
     let [copies, copied, words] = [0, 1, 2].map(|figure| packed.iter().map(|figures| figures[figure]).sum::<u64>());
     let read = copied + split + if scaled { elements } else { 0 };
     // Parts of a split K also load partial sums, blocks of a group the list of products, others scales or vectors. Contracts are
     // about the other loads here, of A and B.
     let vectors = !plan.problem.epilogue.vectors.is_empty();
-    let others = scaled || vectors || plan.split_k.is_some() || plan.problem.batch == Batch::Grouped;
+    let others = scaled || vectors || plan.scheduler.split_k.is_some() || plan.problem.batch == Batch::Grouped;
     let of_a_and_b = |counted, planned| if others { planned } else { counted };
     // Planes that threads copy are in the workspace.
-    let in_workspace = plan.emulate.is_some() && plan.load != Load::Tma;
+    let in_workspace = plan.sums.emulate.is_some() && plan.ring.load != Load::Tma;
     let of_operands: u64 = [Operand::A, Operand::B].iter().map(|operand| counted.traffic(*operand).loads.sectors).sum();
     // A warp's vectors are 16 sectors.
     let of_a_b = sample.sectors + 16 * (copied + split) + if scaled { 4 * elements } else { 0 };

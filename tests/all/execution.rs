@@ -293,8 +293,8 @@ fn every_case_is_right_in_every_order_of_warps() {
         assert!(left.is_empty(), "{}: no product ran in {left:?}", case.name);
         let plan = schedule.plan(None).unwrap_or_else(|e| panic!("{}: {e}", case.name));
         let tile = plan.problem.asked_extents(plan.block);
-        let pairs = plan.emulate.map_or(1, |emulate| emulate.by.pairs().len() as u32);
-        let k = tile.k.max(1) * (plan.stages.max(1) * 3).div_ceil(pairs);
+        let pairs = plan.sums.emulate.map_or(1, |emulate| emulate.by.pairs().len() as u32);
+        let k = tile.k.max(1) * (plan.ring.stages.max(1) * 3).div_ceil(pairs);
         let deep = Request { seed: index as u64, ..Request::exact(tile.m as usize, tile.n as usize, k as usize) };
         run(case, &one, &deep);
         run(case, &other, &deep);

@@ -94,7 +94,10 @@ fn figures(level: &str, plan: &Plan, text: &str) -> String {
     }
     let what = if level == "plan" {
         let (threads, variants) = (plan.threads(), plan.variants.len());
-        format!("{threads} threads, {} B shared, {} stages, {variants} variants", plan.shared_bytes, plan.stages)
+        format!(
+            "{threads} threads, {} B shared, {} stages, {variants} variants",
+            plan.resources.shared_bytes, plan.ring.stages
+        )
     } else {
         counts.iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(" ")
     };

@@ -118,7 +118,7 @@ impl<'p> Builder<'p> {
         let buffers = self.buffers();
         let staged = !buffers.is_empty();
         // If operands are not aligned for TMA, each block copies its own.
-        let cluster = if self.variant.load == Load::Tma { plan.cluster } else { Extent2 { m: 1, n: 1 } };
+        let cluster = if self.variant.load == Load::Tma { plan.scheduler.cluster } else { Extent2 { m: 1, n: 1 } };
         Program {
             name: self.variant.entry.clone(),
             target: plan.target,
@@ -126,28 +126,28 @@ impl<'p> Builder<'p> {
             block: plan.block,
             block_note: note(&clauses.tile),
             blocks_per_sm: plan.resident_blocks(self.variant),
-            tail: plan.tail,
+            tail: plan.edges.tail,
             tail_note: note(&clauses.tail),
-            params: plan.params_of(self.variant),
+            params: self.variant.params.clone(),
             scheduler: Scheduler {
-                raster: plan.raster,
+                raster: plan.scheduler.raster,
                 raster_note: note(&clauses.raster),
-                persistent: plan.persistent,
-                persistent_note: note_if(plan.persistent.is_some(), &clauses.persistent),
+                persistent: plan.scheduler.persistent,
+                persistent_note: note_if(plan.scheduler.persistent.is_some(), &clauses.persistent),
                 cluster,
                 cluster_note: note_if(cluster.m * cluster.n > 1, &clauses.cluster),
-                division: match plan.split_k {
+                division: match plan.scheduler.split_k {
                     Some(SplitK { parts, reduce: Reduce::Cluster }) => Division::Cluster(parts),
                     Some(SplitK { parts, .. }) => Division::Parts(parts),
-                    None if plan.stream_k => Division::Stream,
+                    None if plan.scheduler.stream_k => Division::Stream,
                     None => Division::Whole,
                 },
-                division_note: note_if(plan.split_k.is_some() || plan.stream_k, &clauses.split_k),
+                division_note: note_if(plan.scheduler.split_k.is_some() || plan.scheduler.stream_k, &clauses.split_k),
             },
             packs: self.packs(),
-            walk: plan.promote.map(|Promotion { every, .. }| Walk {
+            walk: plan.sums.promote.map(|Promotion { every, .. }| Walk {
                 chunk: every,
-                pairs: plan.emulate.map_or(vec![(0, 0)], |emulate| emulate.by.pairs()),
+                pairs: plan.sums.emulate.map_or(vec![(0, 0)], |emulate| emulate.by.pairs()),
                 note: note(&clauses.promote),
             }),
             rings: if staged { vec![self.ring()] } else { Vec::new() },
@@ -179,18 +179,18 @@ impl<'p> Builder<'p> {
             let (registers, registers_note) = (None, note(""));
             Role { name: name.into(), threads, turns, registers, registers_note, body, note: note(clause) }
         };
-        let math = plan.geometry.threads * plan.turns;
+        let math = plan.geometry.threads * plan.roles.turns;
         if !staged {
             return vec![role("all", 0..math, 1, self.with_store(vec![self.direct()]), &clauses.lanes)];
         }
-        if plan.producer_warps == 0 {
+        if plan.roles.producer_warps == 0 {
             return vec![role("all", 0..math, 1, self.with_store(self.staged()), &clauses.lanes)];
         }
         let mut roles = vec![
-            role("consumers", 0..math, plan.turns, self.with_store(self.consumer()), &clauses.specialize),
+            role("consumers", 0..math, plan.roles.turns, self.with_store(self.consumer()), &clauses.specialize),
             role("producers", math..plan.threads(), 1, self.producer(), &clauses.specialize),
         ];
-        if let Some((producer, consumer)) = plan.role_registers {
+        if let Some((producer, consumer)) = plan.roles.registers {
             for (role, registers) in roles.iter_mut().zip([consumer, producer]) {
                 (role.registers, role.registers_note) = (Some(registers), note(&clauses.registers));
             }
@@ -214,7 +214,7 @@ impl<'p> Builder<'p> {
         let mut body = self.skip();
         body.extend(self.prefetch_c());
         body.push(at(Op::Clear { acc: 0 }, &clauses.thread));
-        if plan.promote.is_some() {
+        if plan.sums.promote.is_some() {
             body.push(at(Op::Clear { acc: self.summed() }, &clauses.promote));
         }
         body.extend(self.rest().map(|acc| at(Op::Clear { acc }, &clauses.promote)));
@@ -226,7 +226,7 @@ impl<'p> Builder<'p> {
         let width = self.variant.d_width;
         // A C with the other layout than D is read element by element.
         let c_width = if self.problem.epilogue.uses_c() && layouts.c == layouts.d { self.variant.c_width } else { 1 };
-        let store = match (self.variant.staged, &plan.exchange) {
+        let store = match (self.variant.staged, &plan.sums.exchange) {
             (None, Some(exchange)) => {
                 body.extend(self.drain(&clauses.split_k));
                 body.push(Statement { note: note(&clauses.split_k), ..self.meet_to_store() });
@@ -267,8 +267,8 @@ impl<'p> Builder<'p> {
                 store
             }
         };
-        let reduce = plan.split_k.map(|split| split.reduce).filter(|reduce| *reduce != Reduce::Cluster);
-        let how = reduce.or(plan.stream_k.then_some(Reduce::Workspace));
+        let reduce = plan.scheduler.split_k.map(|split| split.reduce).filter(|reduce| *reduce != Reduce::Cluster);
+        let how = reduce.or(plan.scheduler.stream_k.then_some(Reduce::Workspace));
         match how {
             None => body.extend(store),
             Some(how) => body.push(at(Op::Reduce { acc: 0, how, body: store }, &clauses.split_k)),
@@ -278,8 +278,8 @@ impl<'p> Builder<'p> {
             body.extend(self.multiplies_asynchronously().then(|| self.meet_to_store()));
             body.push(at(Op::Return { ring: 0 }, &clauses.store));
         }
-        if plan.persistent.is_some() && staged {
-            if plan.producer_warps == 0 && self.variant.load == Load::CpAsync && self.variant.staged.is_none() {
+        if plan.scheduler.persistent.is_some() && staged {
+            if plan.roles.producer_warps == 0 && self.variant.load == Load::CpAsync && self.variant.staged.is_none() {
                 body.push(at(Op::Drain, &clauses.persistent));
             }
             // If the phases of mbarriers continue, the next tile's first slots differ from those that are still read. A
@@ -287,7 +287,7 @@ impl<'p> Builder<'p> {
             let carried = plan.barrier_offset(self.variant).is_some();
             let one_thread =
                 self.variant.load == Load::Tma && self.variant.staged.is_some_and(|staged| staged.box_lines.is_some());
-            let free = self.variant.staged.is_none() || plan.producer_warps > 0 || one_thread;
+            let free = self.variant.staged.is_none() || plan.roles.producer_warps > 0 || one_thread;
             if !(carried && free) {
                 body.push(at(Op::Sync, &clauses.persistent));
             }
@@ -298,14 +298,14 @@ impl<'p> Builder<'p> {
     /// The memory of the slots is free once all threads have read the last one, and the zeros copied past the end of k
     /// have arrived.
     fn drain(&self, clause: &str) -> Option<Statement> {
-        let copies = self.plan.producer_warps == 0 && self.variant.load == Load::CpAsync;
+        let copies = self.plan.roles.producer_warps == 0 && self.variant.load == Load::CpAsync;
         copies.then(|| at(Op::Drain, clause))
     }
 
     /// The cluster reduction after the roles.
     fn exchange(&self) -> Option<Exchange> {
         let plan = self.plan;
-        let ptx_gemm_dsl::plan::Exchange { pitch, chunk, across, chunks, at_once, steps, .. } = plan.exchange?;
+        let ptx_gemm_dsl::plan::Exchange { pitch, chunk, across, chunks, at_once, steps, .. } = plan.sums.exchange?;
         let rows = self.problem.layouts.d == Layout::Row;
         let digit =
             |along: bool, extent, step| if along == rows { Digit::n(extent, step) } else { Digit::m(extent, step) };
@@ -335,7 +335,7 @@ impl<'p> Builder<'p> {
     /// Whether TMA reads a tile of D while the next one is computed, because the tile has its own memory.
     fn settles_late(&self) -> bool {
         let by_tma = self.variant.staged.is_some_and(|staged| staged.box_lines.is_some());
-        by_tma && !self.lends() && self.plan.producer_warps > 0 && self.plan.persistent.is_some()
+        by_tma && !self.lends() && self.plan.roles.producer_warps > 0 && self.plan.scheduler.persistent.is_some()
     }
 
     /// Whether the tile of D is in slots that producers lend.
@@ -345,7 +345,7 @@ impl<'p> Builder<'p> {
 
     /// A barrier of the threads that store a tile together.
     fn meet_to_store(&self) -> Statement {
-        let op = match self.plan.producer_warps {
+        let op = match self.plan.roles.producer_warps {
             0 => Op::Sync,
             _ => Op::Meet { barrier: self.barriers().len() - 1 },
         };
@@ -356,16 +356,16 @@ impl<'p> Builder<'p> {
     /// threads that store a tile together.
     fn barriers(&self) -> Vec<Barrier> {
         let (plan, clauses) = (self.plan, &self.plan.clauses);
-        if plan.producer_warps == 0 {
+        if plan.roles.producer_warps == 0 {
             return Vec::new();
         }
         let wanted = [
-            (plan.pace == Pace::Tile, "pace", &clauses.pace),
+            (plan.ring.pace == Pace::Tile, "pace", &clauses.pace),
             (self.variant.staged.is_some(), "store", &clauses.store),
-            (plan.exchange.is_some(), "share", &clauses.split_k),
+            (plan.sums.exchange.is_some(), "share", &clauses.split_k),
         ];
         // Each group that takes turns has its own.
-        let wanted = wanted.into_iter().filter(|(wanted, ..)| *wanted).zip((1..).step_by(plan.turns as usize));
+        let wanted = wanted.into_iter().filter(|(wanted, ..)| *wanted).zip((1..).step_by(plan.roles.turns as usize));
         let threads = plan.geometry.threads;
         let barrier = |((_, name, clause), number): ((bool, &str, &String), u32)| Barrier {
             name: name.into(),
@@ -386,30 +386,34 @@ impl<'p> Builder<'p> {
         let read = plan.geometry.threads / if self.multiplies_asynchronously() { WARP_GROUP } else { 1 };
         // How a slot becomes free when the block runs in step: through its own barrier, or through that of the next
         // wait.
-        let idle = if plan.stages == 1 { Empty::Barrier } else { Empty::NextWait };
-        let (full, empty) = match (plan.pace, load) {
+        let idle = if plan.ring.stages == 1 { Empty::Barrier } else { Empty::NextWait };
+        let (full, empty) = match (plan.ring.pace, load) {
             // Every thread signals separately that its copies are complete, and that it has read the slot.
-            _ if plan.producer_warps > 0 => (Full::Mbarrier { arrivals: fill }, Empty::Mbarrier { arrivals: read }),
+            _ if plan.roles.producer_warps > 0 => {
+                (Full::Mbarrier { arrivals: fill }, Empty::Mbarrier { arrivals: read })
+            }
             // With two slots, a thread arrives for the second one after reading the first. A wait for one of them does
             // not wait for the other.
-            (Pace::Free, Load::Registers) if plan.stages == 2 => (Full::Mbarrier { arrivals: fill }, Empty::NextWait),
+            (Pace::Free, Load::Registers) if plan.ring.stages == 2 => {
+                (Full::Mbarrier { arrivals: fill }, Empty::NextWait)
+            }
             (Pace::Free, _) => (Full::Mbarrier { arrivals: fill }, Empty::Mbarrier { arrivals: read }),
             (Pace::Tile, Load::Tma) => (Full::Mbarrier { arrivals: fill }, idle),
-            (Pace::Tile, Load::CpAsync) => (Full::CopyGroups { in_flight: plan.stages.saturating_sub(2) }, idle),
+            (Pace::Tile, Load::CpAsync) => (Full::CopyGroups { in_flight: plan.ring.stages.saturating_sub(2) }, idle),
             (Pace::Tile, Load::Registers) => (Full::Barrier, idle),
         };
         Ring {
             name: "ab".into(),
-            buffers: (0..2 * plan.planes_in_slot as usize).collect(),
-            depth: plan.stages,
-            slot_bytes: plan.stage_bytes,
+            buffers: (0..2 * plan.ring.planes_in_slot as usize).collect(),
+            depth: plan.ring.stages,
+            slot_bytes: plan.ring.stage_bytes,
             full,
             empty,
             mbarriers: plan.barrier_offset(self.variant),
             note: note(&clauses.stages),
             mbarrier_note: note_if(
                 plan.barrier_offset(self.variant).is_some(),
-                match (plan.producer_warps, plan.pace) {
+                match (plan.roles.producer_warps, plan.ring.pace) {
                     (1.., _) => &clauses.specialize,
                     (0, Pace::Free) => &clauses.pace,
                     (0, Pace::Tile) => &clauses.load,
@@ -420,8 +424,8 @@ impl<'p> Builder<'p> {
 
     fn copy(&self, buffer: usize, tile: Index) -> Statement {
         let plan = self.plan;
-        let of_a = buffer < plan.planes_in_slot as usize;
-        let (operand, copy) = if of_a { (&plan.a, self.variant.a) } else { (&plan.b, self.variant.b) };
+        let of_a = buffer < plan.ring.planes_in_slot as usize;
+        let (operand, copy) = if of_a { (&plan.ring.a, self.variant.a) } else { (&plan.ring.b, self.variant.b) };
         let CopyPlan { width, store_width, chunks, .. } = copy;
         // Each panel has the same number of boxes.
         let panels = operand.placement.map_or(1, |placement| placement.panels());
@@ -430,12 +434,12 @@ impl<'p> Builder<'p> {
             Load::Registers => Mover::Registers { width, store: store_width },
             Load::Tma => Mover::Tma {
                 rows: operand.placement.map_or(0, |placement| placement.slow_extent * panels) / chunks.max(1),
-                multicast: plan.multicast[usize::from(!of_a)],
+                multicast: plan.scheduler.multicast[usize::from(!of_a)],
             },
         };
         let clause = match self.variant.load {
             Load::Tma => &plan.clauses.load,
-            _ if plan.stages > 1 => &plan.clauses.stages,
+            _ if plan.ring.stages > 1 => &plan.clauses.stages,
             _ => &plan.clauses.tile,
         };
         at(Op::Copy { buffer, tile, by }, clause)
@@ -443,7 +447,7 @@ impl<'p> Builder<'p> {
 
     /// The statements that fill a slot with one K-tile, up to the commit.
     fn produce(&self, tile: Index) -> Vec<Statement> {
-        let copies = (0..2 * self.plan.planes_in_slot as usize).map(|buffer| self.copy(buffer, tile));
+        let copies = (0..2 * self.plan.ring.planes_in_slot as usize).map(|buffer| self.copy(buffer, tile));
         std::iter::once(at(Op::Acquire { ring: 0 }, &self.plan.clauses.stages)).chain(copies).collect()
     }
 
@@ -453,7 +457,7 @@ impl<'p> Builder<'p> {
         let wait = || at(Op::Wait { ring: 0 }, &clauses.stages);
         let release = || at(Op::Release { ring: 0, kept: 0 }, &clauses.stages);
         let steps = || self.steps().into_iter().chain(self.retire(0));
-        let ahead = plan.stages - 1;
+        let ahead = plan.ring.stages - 1;
         let mut sum = Vec::new();
         for tile in 0..ahead {
             sum.extend(self.produce(Index::At(tile)));
@@ -467,7 +471,7 @@ impl<'p> Builder<'p> {
             body.push(release());
         } else {
             body.push(wait());
-            if self.variant.load == Load::Tma && plan.pace == Pace::Tile {
+            if self.variant.load == Load::Tma && plan.ring.pace == Pace::Tile {
                 // The wait covers only the copies, and does not keep the threads in step.
                 body.push(at(Op::Sync, &clauses.pace));
             }
@@ -492,7 +496,8 @@ impl<'p> Builder<'p> {
 
     /// The steps of the K-tile that was waited for; for each pair of planes, if a slot has all planes.
     fn steps(&self) -> Vec<Statement> {
-        let pairs = self.plan.emulate.filter(|_| self.together()).map_or(vec![(0, 0)], |emulate| emulate.by.pairs());
+        let pairs =
+            self.plan.sums.emulate.filter(|_| self.together()).map_or(vec![(0, 0)], |emulate| emulate.by.pairs());
         pairs.into_iter().map(|pair| self.steps_of_pair(pair)).collect()
     }
 
@@ -506,28 +511,28 @@ impl<'p> Builder<'p> {
                 (fetch, note(&plan.clauses.shared))
             };
             let fetches = vec![fetch(Side::A, a), fetch(Side::B, b)];
-            return self.steps_of(Span::Tile(0..plan.block.k), plan.unroll, fetches);
+            return self.steps_of(Span::Tile(0..plan.block.k), plan.body.unroll, fetches);
         }
         if let Some((_, _, depth)) = plan.atom.of_warp() {
-            let ahead = (plan.prefetch * depth).min(plan.unroll - depth).min(depth);
+            let ahead = (plan.body.prefetch * depth).min(plan.body.unroll - depth).min(depth);
             let fetch = |side, buffer| {
                 let from = Source::Buffer(buffer);
                 let fetch = Fetch { side, from, width: 1, ahead, hold: Hold::Matrices, reads: Reads::Movable };
                 (fetch, note(&plan.clauses.thread))
             };
             let fetches = vec![fetch(Side::A, a), fetch(Side::B, b)];
-            return self.steps_of(Span::Tile(0..plan.block.k), plan.unroll, fetches);
+            return self.steps_of(Span::Tile(0..plan.block.k), plan.body.unroll, fetches);
         }
         let fetch = |operand: &OperandPlan, buffer| {
             let fast = operand.placement.map_or(Fast::K, |placement| placement.fast);
             let group = if fast == Fast::K { operand.read_width } else { 1 };
             // Rounded to whole groups within the unrolled body: holding a group of four steps twice is too much for
             // reading one step ahead.
-            let groups = (plan.prefetch / group).min(plan.unroll.div_ceil(group) - 1);
+            let groups = (plan.body.prefetch / group).min(plan.body.unroll.div_ceil(group) - 1);
             self.fetch(operand.side, Source::Buffer(buffer), operand.read_width, groups * group)
         };
-        let fetches = vec![fetch(&plan.a, a), fetch(&plan.b, b)];
-        self.steps_of(Span::Tile(0..plan.block.k), plan.unroll, fetches)
+        let fetches = vec![fetch(&plan.ring.a, a), fetch(&plan.ring.b, b)];
+        self.steps_of(Span::Tile(0..plan.block.k), plan.body.unroll, fetches)
     }
 
     /// All of k, read from global memory.
@@ -535,15 +540,15 @@ impl<'p> Builder<'p> {
         let plan = self.plan;
         let fetch = |operand: &OperandPlan, copy: CopyPlan| {
             let group = if operand.global_fast == Fast::K { copy.width } else { 1 };
-            self.fetch(operand.side, Source::Global, copy.width, plan.prefetch / group * group)
+            self.fetch(operand.side, Source::Global, copy.width, plan.body.prefetch / group * group)
         };
-        let fetches = vec![fetch(&plan.a, self.variant.a), fetch(&plan.b, self.variant.b)];
+        let fetches = vec![fetch(&plan.ring.a, self.variant.a), fetch(&plan.ring.b, self.variant.b)];
         self.steps_of(Span::All, plan.block.k, fetches)
     }
 
     fn fetch(&self, side: Side, from: Source, width: u32, ahead: u32) -> (Fetch, Note) {
         let clauses = &self.plan.clauses;
-        let hold = match self.plan.operands {
+        let hold = match self.plan.body.operands {
             Operands::Registers => Hold::Registers,
             Operands::Shared => Hold::EachProduct,
         };
@@ -554,15 +559,15 @@ impl<'p> Builder<'p> {
             (_, Source::Buffer(_), _) => (width, clauses.thread.as_str()),
         };
         let ahead = if hold == Hold::EachProduct { 0 } else { ahead };
-        (Fetch { side, from, width, ahead, hold, reads: self.plan.reads }, note(clause))
+        (Fetch { side, from, width, ahead, hold, reads: self.plan.body.reads }, note(clause))
     }
 
     fn steps_of(&self, span: Span, unroll: u32, fetches: Vec<(Fetch, Note)>) -> Statement {
         let by = match self.plan.atom.tensor() {
-            None => Instruction::Fma { order: self.plan.order },
+            None => Instruction::Fma { order: self.plan.body.order },
             Some((Unit::Warp, (_, _, depth))) => Instruction::Mma { depth },
             Some((Unit::WarpGroup, (_, columns, _))) => {
-                Instruction::Wgmma { columns, grain: self.plan.grain.unwrap_or(columns) }
+                Instruction::Wgmma { columns, grain: self.plan.edges.grain.unwrap_or(columns) }
             }
         };
         let multiply = Multiply { acc: self.summed(), by };

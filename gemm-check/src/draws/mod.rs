@@ -119,7 +119,7 @@ impl Wish {
             let [m, n, k] = [0, 1, 2].map(|at| {
                 let extent =
                     self.extents[(at + index) % 3].elements(tile[at]) * usize::from((index + at) % 5 != self.gap);
-                if plan.tail == Tail::None { extent.next_multiple_of(tile[at] as usize) } else { extent }
+                if plan.edges.tail == Tail::None { extent.next_multiple_of(tile[at] as usize) } else { extent }
             });
             Size::new(m, n, k)
         };
@@ -128,7 +128,7 @@ impl Wish {
 
     fn request(&self, plan: &Plan) -> Request {
         let [m, n, k] = self.extents;
-        let elements = |extent: Extent, tile: u32| match plan.tail {
+        let elements = |extent: Extent, tile: u32| match plan.edges.tail {
             Tail::None => extent.elements(tile).next_multiple_of(tile as usize),
             Tail::Predicate => extent.elements(tile),
         };

@@ -129,7 +129,7 @@ impl Clauses<'_> {
         let is = |operand: Operand| figures.name.eq_ignore_ascii_case(operand.name());
         match self.kernel.plan() {
             Some(plan) if way == "loads" && (is(Operand::A) || is(Operand::B)) => {
-                let own = if plan.a.placement.is_some() { &plan.clauses.tile } else { &plan.clauses.lanes };
+                let own = if plan.ring.a.placement.is_some() { &plan.clauses.tile } else { &plan.clauses.lanes };
                 format!("{}, {} and {own}", plan.clauses.layout, plan.clauses.vector)
             }
             Some(plan) => {

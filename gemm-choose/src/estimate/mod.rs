@@ -135,7 +135,8 @@ pub fn estimate(plan: &Plan, size: Size, gpu: &Gpu) -> Result<Estimate, Unsuited
     }
     let block = plan.problem.asked_extents(plan.block);
     let extents = [(size.m, block.m), (size.n, block.n), (size.k, block.k)];
-    if plan.tail == Tail::None && extents.iter().any(|(size, tile)| !size.is_multiple_of((*tile).max(1) as usize)) {
+    if plan.edges.tail == Tail::None && extents.iter().any(|(size, tile)| !size.is_multiple_of((*tile).max(1) as usize))
+    {
         let message = format!("tail(none) takes multiples of {} x {} x {}, not {size}", block.m, block.n, block.k);
         return Err(Unsuited { rule: "size", message });
     }
@@ -168,9 +169,10 @@ pub(crate) fn least_of_threads(types: Types, size: Size, gpu: &Gpu) -> f64 {
 /// same reads would take 6.6 ms if they were not combined. `thread_2d`, which reads each operand for each product,
 /// takes 4.3 ms.
 fn as_assembled(plan: &Plan) -> Plan {
-    let mut plan = Plan { operands: Operands::Registers, ..plan.clone() };
-    let (fragment, unroll) = (plan.geometry.fragment, plan.unroll);
-    for (operand, fragment) in [(&mut plan.a, fragment.m), (&mut plan.b, fragment.n)] {
+    let mut plan = plan.clone();
+    plan.body.operands = Operands::Registers;
+    let (fragment, unroll) = (plan.geometry.fragment, plan.body.unroll);
+    for (operand, fragment) in [(&mut plan.ring.a, fragment.m), (&mut plan.ring.b, fragment.n)] {
         let Some(placement) = operand.placement else { continue };
         let together = if placement.fast == Fast::K { unroll } else { fragment };
         let aligned = |width: &u32| [together, placement.pitch].iter().all(|extent| extent.is_multiple_of(*width));
@@ -195,8 +197,8 @@ fn entry(plan: &Plan, size: Size) -> &Variant {
     let layouts = plan.problem.layouts;
     let d = if layouts.d == Layout::Row { size.n } else { size.m };
     let fits = |variant: &&Variant| {
-        let inputs = [(&plan.a, size.m, variant.a.width), (&plan.b, size.n, variant.b.width)];
-        let loaded = inputs.into_iter().filter(|(operand, ..)| !plan.pack.contains(&operand.side));
+        let inputs = [(&plan.ring.a, size.m, variant.a.width), (&plan.ring.b, size.n, variant.b.width)];
+        let loaded = inputs.into_iter().filter(|(operand, ..)| !plan.ring.pack.contains(&operand.side));
         loaded
             .map(|(operand, own, width)| (leading(operand, own), width))
             .chain([(d, variant.d_width)])
@@ -248,7 +250,7 @@ impl Demand {
 impl Model<'_> {
     fn estimate(&self) -> Estimate {
         let Model { plan, size, gpu, sample, .. } = self;
-        let parts = plan.split_k.map_or(1, |split| split.parts.max(1));
+        let parts = plan.scheduler.split_k.map_or(1, |split| split.parts.max(1));
         let tiles = [size.m.div_ceil(plan.block.m as usize), size.n.div_ceil(plan.block.n as usize), size.batch];
         let blocks = tiles.iter().map(|&count| count as f64).product::<f64>() * f64::from(parts);
         let k_tiles = (size.k as f64 / f64::from(plan.block.k.max(1)) / f64::from(parts)).ceil().max(1.0);
@@ -260,7 +262,7 @@ impl Model<'_> {
         let mut cycles = 0.0;
         let mut bound = (Bound::Latency, 0.0);
         // With stream-K every block has the same share of the last wave, and a whole product may have fewer blocks.
-        let (streaming, share) = match plan.stream_k {
+        let (streaming, share) = match plan.scheduler.stream_k {
             true if full > 0.0 => (per_wave, rest / per_wave),
             true => {
                 let shares = (size.k as f64 / f64::from(plan.block.k.max(STREAM_DEPTH))).ceil().max(1.0);
@@ -274,7 +276,7 @@ impl Model<'_> {
         for (waves, share, on_each) in [whole, (1.0, share, last)] {
             if waves > 0.0 && on_each > 0.0 && share > 0.0 {
                 let (why, interval) = demand.interval(on_each);
-                let divided = plan.split_k.is_some() || share < 1.0;
+                let divided = plan.scheduler.split_k.is_some() || share < 1.0;
                 // Few tiles with stream-K: many blocks add their sums to one of them, one after the other.
                 let chain = (share.recip() - 1.0) * gpu.sharer;
                 let time = waves * ((k_tiles * share).ceil() * interval + self.around(on_each, divided) + chain);
@@ -324,7 +326,7 @@ impl Model<'_> {
         let stores = (sample.stores.accesses as f64 / stored, sample.stores.passes as f64 / stored);
         let warps = (f64::from(plan.threads()) / WARP).ceil();
 
-        let body = f64::from(plan.accumulators() * plan.unroll);
+        let body = f64::from(plan.accumulators() * plan.body.unroll);
         let (math, products) = self.products(fma);
         let refetched = if plan.atom == Atom::Fma && body > gpu.cached_fma { 2.0 } else { 1.0 };
         let instructions = products
@@ -337,8 +339,8 @@ impl Model<'_> {
         // Lanes with scattered addresses take a line each; contiguous lanes take the lines that their bytes fill.
         let whole = loads * self.load_bytes() * WARP / SECTOR;
         let lines = (sectors.min(whole) * SECTOR / LINE).max(loads) + (sectors - whole).max(0.0);
-        let staged = plan.a.placement.is_some();
-        let once = f64::from(plan.block.m * plan.a.dtype.bytes() + plan.block.n * plan.b.dtype.bytes())
+        let staged = plan.ring.a.placement.is_some();
+        let once = f64::from(plan.block.m * plan.ring.a.dtype.bytes() + plan.block.n * plan.ring.b.dtype.bytes())
             * f64::from(plan.block.k);
         let copied = planes(self.plan).copied;
         let l2 = copied * if staged { sectors * SECTOR } else { once.min(sectors * SECTOR) } / gpu.l2_bytes_per_clock;
@@ -374,15 +376,15 @@ impl Model<'_> {
         let Gpu { latency_global: global, latency_first_level: first_level, latency_shared: shared, .. } = *self.gpu;
         let plan = self.plan;
         let depth = f64::from(plan.block.k);
-        let bodies = (depth / f64::from(plan.unroll.max(1))).max(1.0);
+        let bodies = (depth / f64::from(plan.body.unroll.max(1))).max(1.0);
         // The other warps of a scheduler hide a dependency chain.
         let chain = if plan.atom == Atom::Fma { (depth * CHAIN - busy).max(0.0) } else { 0.0 };
-        if plan.a.placement.is_none() {
+        if plan.ring.a.placement.is_none() {
             // Rows of D share lines: most loads find theirs in the first level.
-            let ahead = f64::from(plan.prefetch + 1).min(f64::from(plan.unroll.max(1)));
+            let ahead = f64::from(plan.body.prefetch + 1).min(f64::from(plan.body.unroll.max(1)));
             return chain + depth / ahead * first_level + global * depth * SECTOR.recip();
         }
-        let ahead = f64::from(plan.stages.max(1)) - 1.0;
+        let ahead = f64::from(plan.ring.stages.max(1)) - 1.0;
         let (waited, barriers) = if ahead == 0.0 { (global, 2.0) } else { ((global / ahead - busy).max(0.0), 1.0) };
         let barriers = if warps > 1.0 { barriers } else { 0.2 * barriers };
         waited + chain + barriers * self.gpu.barrier + bodies * shared
@@ -391,11 +393,11 @@ impl Model<'_> {
     /// Registers that reads of shared memory fill, per warp; each takes the slot of a multiply-add.
     fn fragment_registers(&self) -> f64 {
         let plan = self.plan;
-        if plan.a.placement.is_none() {
+        if plan.ring.a.placement.is_none() {
             return 0.0;
         }
         let thread = plan.geometry.thread;
-        let words = thread.m * plan.a.dtype.bytes().div_ceil(4) + thread.n * plan.b.dtype.bytes().div_ceil(4);
+        let words = thread.m * plan.ring.a.dtype.bytes().div_ceil(4) + thread.n * plan.ring.b.dtype.bytes().div_ceil(4);
         let warps = (f64::from(plan.geometry.threads) / WARP).ceil();
         f64::from(words) * f64::from(plan.block.k) * warps
     }
@@ -403,13 +405,13 @@ impl Model<'_> {
     /// Bytes of one lane's global load, on average.
     fn load_bytes(&self) -> f64 {
         let bytes = |operand: &OperandPlan, width: u32| f64::from(operand.dtype.bytes() * width);
-        (bytes(&self.plan.a, self.variant.a.width) + bytes(&self.plan.b, self.variant.b.width)) / 2.0
+        (bytes(&self.plan.ring.a, self.variant.a.width) + bytes(&self.plan.ring.b, self.variant.b.width)) / 2.0
     }
 
     /// The share of the accumulators that have no register.
     fn spilled(&self) -> f64 {
         let given = f64::from(self.plan.registers_per_thread(self.plan.resident_blocks(self.variant)));
-        let held = f64::from(self.plan.accumulator_registers);
+        let held = f64::from(self.plan.resources.accumulator_registers);
         ((held + BESIDES - given) / held.max(1.0)).clamp(0.0, 1.0)
     }
 
@@ -421,12 +423,12 @@ impl Model<'_> {
         let staged = (sample.d_writes.passes + sample.d_reads.passes) as f64 / f64::from(SAMPLE_TILES * SAMPLE_TILES);
         let stored = tile * f64::from(plan.problem.types.d.bytes());
         // Partial sums are written and read.
-        let times = match plan.split_k {
+        let times = match plan.scheduler.split_k {
             Some(split) if split.reduce == Reduce::Serial => 2.0 * f64::from(split.parts),
             _ => 2.0,
         };
         // In a cluster they go through shared memory, which the sample counts.
-        let divided = divided && plan.exchange.is_none();
+        let divided = divided && plan.sums.exchange.is_none();
         let sums = if divided { times * tile * f64::from(plan.problem.types.acc.bytes()) } else { 0.0 };
         let waits = if divided { gpu.latency_global } else { 0.0 };
         gpu.around + waits + blocks * ((stored + sums) / gpu.l2_bytes_per_clock + staged)
@@ -440,15 +442,15 @@ impl Model<'_> {
 
 /// The width of a factor relative to 16 bits: tensor cores multiply as many bytes in a clock, whatever the type.
 fn halves(plan: &Plan) -> f64 {
-    f64::from(plan.a.dtype.element().bits) / 16.0
+    f64::from(plan.ring.a.dtype.element().bits) / 16.0
 }
 
 /// The additional work of a K-tile and the additional K-tiles, if operands are split into planes.
 fn planes(plan: &Plan) -> PlaneWork {
-    let Some(emulate) = &plan.emulate else { return PlaneWork { products: 1.0, rounds: 1.0, copied: 1.0 } };
+    let Some(emulate) = &plan.sums.emulate else { return PlaneWork { products: 1.0, rounds: 1.0, copied: 1.0 } };
     let pairs = emulate.by.pairs().len() as f64;
-    let narrow = f64::from(emulate.by.factor().bytes()) / f64::from(plan.a.dtype.bytes());
-    match plan.planes_in_slot {
+    let narrow = f64::from(emulate.by.factor().bytes()) / f64::from(plan.ring.a.dtype.bytes());
+    match plan.ring.planes_in_slot {
         0 | 1 => PlaneWork { products: 1.0, rounds: pairs, copied: narrow },
         planes => PlaneWork { products: pairs, rounds: 1.0, copied: narrow * f64::from(planes) },
     }
@@ -460,7 +462,7 @@ fn packing(plan: &Plan, Size { m, n, k, batch }: Size, gpu: &Gpu) -> f64 {
     let launch = gpu.launch_us * 1e3 * gpu.clock_ghz + 2.0 * gpu.latency_global;
     let cycles = |operand: &OperandPlan, own: usize| {
         let elements = own as f64 * k as f64 * batch as f64;
-        if let Some(emulate) = &plan.emulate {
+        if let Some(emulate) = &plan.sums.emulate {
             let launches = if emulate.by.factor() == DType::F16 { 2.0 } else { 1.0 };
             let planes = f64::from(emulate.by.planes() * emulate.by.factor().bytes());
             let bytes = elements * (launches * f64::from(operand.dtype.bytes()) + planes);
@@ -469,11 +471,11 @@ fn packing(plan: &Plan, Size { m, n, k, batch }: Size, gpu: &Gpu) -> f64 {
         let run = if operand.global_fast == Fast::K { k } else { own };
         let same = operand.placement.is_none_or(|placement| placement.fast == operand.global_fast);
         let aligned = (run * operand.dtype.bytes() as usize).is_multiple_of(TMA_BYTES);
-        if !plan.pack.contains(&operand.side) || same && aligned {
+        if !plan.ring.pack.contains(&operand.side) || same && aligned {
             return 0.0;
         }
         let bytes = elements * f64::from(operand.dtype.bytes());
         launch + 2.0 * bytes / gpu.dram_bytes_per_clock
     };
-    cycles(&plan.a, m) + cycles(&plan.b, n)
+    cycles(&plan.ring.a, m) + cycles(&plan.ring.b, n)
 }

@@ -79,7 +79,7 @@ impl Product<'_> {
     fn time(&self) -> (f64, (Bound, f64), f64) {
         let Product { plan, variant, gpu, .. } = self;
         let (tiles, width) = self.tiles();
-        let parts = f64::from(plan.split_k.map_or(1, |split| split.parts.max(1)));
+        let parts = f64::from(plan.scheduler.split_k.map_or(1, |split| split.parts.max(1)));
         let k_tiles = (self.size.k as f64 / f64::from(plan.block.k.max(1))).ceil().max(1.0) * self.planes.rounds;
         let k_tiles = (k_tiles / parts).ceil();
         let work = tiles * parts * self.size.batch as f64;
@@ -95,8 +95,8 @@ impl Product<'_> {
         let by = if variant.staged.is_none() { gpu.tensor_direct_bytes } else { gpu.tensor_store_bytes };
         let epilogue = gpu.tensor_epilogue + elements * f64::from(each) / by;
         // The threads of a persistent block go on while TMA stores, or while another warp group multiplies.
-        let overlapped = match plan.turns {
-            1 if plan.persistent.is_none() => 1.0,
+        let overlapped = match plan.roles.turns {
+            1 if plan.scheduler.persistent.is_none() => 1.0,
             1 if stores_by_tma(variant) => gpu.tensor_overlapped,
             1 => 1.0,
             _ => gpu.tensor_turns,
@@ -106,7 +106,7 @@ impl Product<'_> {
         let last = if rest > 0.0 { k_tiles * round.interval(on_each).1 } else { 0.0 };
         let through_workspace = gpu.tensor_workspace + 2.0 * elements * SUM / gpu.tensor_workspace_bytes;
         let waves = work / slots;
-        let cycles = if plan.stream_k {
+        let cycles = if plan.scheduler.stream_k {
             // Of few tiles, each is the work of many blocks, which add their sums one after the other.
             let sharers = (slots / work).clamp(1.0, k_tiles);
             waves.max(1.0 / k_tiles) * k_tiles * interval
@@ -114,7 +114,7 @@ impl Product<'_> {
                 + waves.ceil() * epilogue
                 + through_workspace
                 + (sharers - 1.0) * gpu.sharer
-        } else if plan.persistent.is_some() {
+        } else if plan.scheduler.persistent.is_some() {
             gpu.tensor_prologue
                 + full * (k_tiles * interval + resident * epilogue * overlapped)
                 + last
@@ -123,7 +123,7 @@ impl Product<'_> {
             let around = |blocks: f64| gpu.tensor_prologue + blocks.max(1.0) * epilogue;
             full * (k_tiles * interval + around(resident)) + if rest > 0.0 { last + around(on_each) } else { 0.0 }
         };
-        let sums = match (plan.split_k, plan.exchange) {
+        let sums = match (plan.scheduler.split_k, plan.sums.exchange) {
             (None, _) => 0.0,
             (_, Some(_)) => {
                 gpu.tensor_exchange + elements * SUM * (parts - 1.0) / parts / gpu.tensor_exchange_bytes * waves.ceil()
@@ -151,19 +151,19 @@ impl Product<'_> {
         let Product { plan, size, .. } = self;
         let (rows, columns) = (plan.block.m.max(1) as usize, plan.block.n.max(1) as usize);
         let (down, across) = (size.m.div_ceil(rows), size.n.div_ceil(columns));
-        let width = match plan.grain {
+        let width = match plan.edges.grain {
             Some(grain) => size.n.div_ceil(across.max(1)).next_multiple_of(grain.max(1) as usize),
             None => columns,
         };
         let whole = |tiles: usize, cluster: u32| tiles.next_multiple_of(cluster.max(1) as usize) as f64;
-        (whole(down, plan.cluster.m) * whole(across, plan.cluster.n), width.min(columns) as f64)
+        (whole(down, plan.scheduler.cluster.m) * whole(across, plan.scheduler.cluster.n), width.min(columns) as f64)
     }
 
     /// Multiprocessors that have work: clusters of several blocks do not fill up every group of multiprocessors.
     fn processors(&self) -> f64 {
         let plan = self.plan;
-        let parts = plan.exchange.and(plan.split_k).map_or(1, |split| split.parts);
-        let blocks = plan.cluster.m * plan.cluster.n * parts;
+        let parts = plan.sums.exchange.and(plan.scheduler.split_k).map_or(1, |split| split.parts);
+        let blocks = plan.scheduler.cluster.m * plan.scheduler.cluster.n * parts;
         let lost = if blocks > 2 { self.gpu.tensor_cluster_loss * f64::from(blocks) } else { 0.0 };
         (f64::from(self.gpu.processors) - lost).max(1.0)
     }
@@ -172,7 +172,10 @@ impl Product<'_> {
     fn sharers(&self) -> [f64; 2] {
         let plan = self.plan;
         let shared = |by: bool, blocks: u32| if by { f64::from(blocks.max(1)) } else { 1.0 };
-        [shared(plan.multicast[0], plan.cluster.n), shared(plan.multicast[1], plan.cluster.m)]
+        [
+            shared(plan.scheduler.multicast[0], plan.scheduler.cluster.n),
+            shared(plan.scheduler.multicast[1], plan.scheduler.cluster.m),
+        ]
     }
 
     /// How much longer copies of A and of B take because rows begin within a sector.
@@ -180,10 +183,10 @@ impl Product<'_> {
         let Product { plan, size, gpu, .. } = self;
         let longer = |operand: &OperandPlan, own: usize| {
             let pitch = operand.dtype.bytes() as usize * if operand.global_fast == Fast::K { size.k } else { own };
-            let whole = plan.pack.contains(&operand.side) || pitch.is_multiple_of(SECTOR);
+            let whole = plan.ring.pack.contains(&operand.side) || pitch.is_multiple_of(SECTOR);
             if whole { 1.0 } else { gpu.tensor_off_sector.max(1.0) }
         };
-        [longer(&plan.a, size.m), longer(&plan.b, size.n)]
+        [longer(&plan.ring.a, size.m), longer(&plan.ring.b, size.n)]
     }
 
     /// Bytes that a block fetches for each k, and those beyond the edge of its operands, which TMA fills in. Rows that begin within a
@@ -208,12 +211,12 @@ impl Product<'_> {
             Fast::K => 1.0,
             Fast::Mn => 1.0 + gpu.tensor_run_bytes / f64::from((extent * operand.dtype.bytes()).max(1)),
         };
-        longer(&plan.a, plan.block.m).max(longer(&plan.b, plan.block.n))
+        longer(&plan.ring.a, plan.block.m).max(longer(&plan.ring.b, plan.block.n))
     }
 
     /// Bytes of an element of the operands as they are copied, planes included.
     fn copied(&self) -> f64 {
-        f64::from(self.plan.a.dtype.bytes()) * self.planes.copied
+        f64::from(self.plan.ring.a.dtype.bytes()) * self.planes.copied
     }
 
     fn round(&self, width: f64) -> Round {
@@ -224,7 +227,7 @@ impl Product<'_> {
         };
         // A narrower tile is multiplied by narrower instructions.
         let at_once = columns.min(width).max(1.0);
-        let longer = if plan.emulate.is_some() { gpu.tensor_planes } else { 1.0 };
+        let longer = if plan.sums.emulate.is_some() { gpu.tensor_planes } else { 1.0 };
         let instructions = f64::from(plan.block.m) / ROWS
             * (f64::from(plan.block.k) / DEPTH)
             * (width / at_once).ceil()
@@ -239,7 +242,7 @@ impl Product<'_> {
                 (Bound::Shared, instructions * operands / gpu.tensor_shared_bytes),
                 (Bound::L2, copied),
             ],
-            latency: gpu.tensor_latency * self.scattered() / f64::from(plan.stages.max(1)),
+            latency: gpu.tensor_latency * self.scattered() / f64::from(plan.ring.stages.max(1)),
             norm: gpu.tensor_norm.max(1.0),
         }
     }
@@ -260,14 +263,14 @@ impl Product<'_> {
     /// Rows of A and columns of B that this many consecutive work tiles need in the order of the raster.
     fn touched(&self, tiles: f64) -> [f64; 2] {
         let Product { plan, size, .. } = self;
-        let unit =
-            [plan.cluster.m * plan.block.m, plan.cluster.n * plan.block.n].map(|extent| f64::from(extent.max(1)));
+        let unit = [plan.scheduler.cluster.m * plan.block.m, plan.scheduler.cluster.n * plan.block.n]
+            .map(|extent| f64::from(extent.max(1)));
         let [down, across] = [size.m as f64 / unit[0], size.n as f64 / unit[1]].map(|count| count.ceil().max(1.0));
-        let units = (tiles / f64::from((plan.cluster.m * plan.cluster.n).max(1))).max(1.0);
+        let units = (tiles / f64::from((plan.scheduler.cluster.m * plan.scheduler.cluster.n).max(1))).max(1.0);
         // Within a band, tiles follow each other across it.
-        let along_n = plan.raster.along == Along::N;
+        let along_n = plan.scheduler.raster.along == Along::N;
         let (width, length) = if along_n { (down, across) } else { (across, down) };
-        let band = f64::from(plan.raster.group.max(1)).min(width);
+        let band = f64::from(plan.scheduler.raster.group.max(1)).min(width);
         let length = (units / band).clamp(1.0, length);
         let width = (units / length).min(width);
         let [rows, columns] = if along_n { [width, length] } else { [length, width] };

@@ -3,6 +3,7 @@
 use crate::check::exchange;
 use crate::check::geometry::WARP_ROWS;
 use crate::check::output::Lines;
+use crate::check::params::params;
 use crate::check::settings::Settings;
 use crate::check::staging::{Staging, clamp};
 use crate::plan::{CopyPlan, Geometry, OperandPlan, Placement, StagedTile, Variant};
@@ -74,9 +75,9 @@ pub(super) fn inputs(
     geometry: &Geometry,
     staging: Option<&Staging>,
 ) -> [Input; 2] {
-    let (layouts, vector) = (settings.problem.layouts, settings.vector);
+    let (layouts, vector) = (settings.problem.layouts, settings.staged.vector);
     // Planes are written in their staged order.
-    let planes = settings.emulation.is_some() && settings.load != Load::Tma;
+    let planes = settings.sums.emulation.is_some() && settings.staged.load != Load::Tma;
     let fast = |side, layout, placement: Option<Placement>| {
         placement.filter(|_| planes).map_or(global_fast(side, layout), |placement| placement.fast)
     };
@@ -115,8 +116,8 @@ impl Input {
         let bound = self.demand.unwrap_or(bound);
         match self.placement {
             // cp.async bypasses registers: both sides must be contiguous, or elements are copied one by one.
-            Some(_) if settings.load == Load::Tma => tma_width(self.dtype),
-            Some(placement) if settings.load == Load::CpAsync => {
+            Some(_) if settings.staged.load == Load::Tma => tma_width(self.dtype),
+            Some(placement) if settings.staged.load == Load::CpAsync => {
                 if placement.fast == self.global_fast {
                     widest(bound, self.dtype, &[self.global_run(), placement.pitch])
                 } else {
@@ -205,14 +206,14 @@ fn staged_tile(
     aligned: bool,
 ) -> Option<StagedTile> {
     let (types, layouts) = (settings.problem.types, settings.problem.layouts);
-    let (staging, lines) = (staging?, Lines::of(settings, settings.tile?));
-    let by_tma = settings.store == Store::Tma && aligned;
+    let (staging, lines) = (staging?, Lines::of(settings, settings.shape.tile?));
+    let by_tma = settings.output.store == Store::Tma && aligned;
     let lent = if settings.lends() { lines.lent(types.d, staging.stage_bytes) } else { None };
     let panels = lines.panels(types.d).filter(|_| by_tma || lent.is_some());
     let (pitch, swizzle) =
         panels.as_ref().map_or((lines.padded(types.d), Swizzle::None), |panels| (panels.pitch, panels.swizzle));
     let width = widest(tma_width(types.d), types.d, &[d_run(layouts, geometry), pitch]);
-    let offset_bytes = clamp(staging.d_offset(settings.stages));
+    let offset_bytes = clamp(staging.d_offset(settings.staged.stages));
     let box_lines = panels.filter(|_| by_tma).map(|panels| panels.box_lines);
     let matrices = !settings.atom.by_threads()
         && target.capability >= STMATRIX
@@ -221,7 +222,7 @@ fn staged_tile(
         && matrices_add_up(settings, geometry, lines, pitch);
     let holds_c = by_tma && settings.loads_c();
     let tile = StagedTile { offset_bytes, lent, pitch, swizzle, width, matrices, holds_c, box_lines };
-    (settings.store != Store::Direct).then_some(tile)
+    (settings.output.store != Store::Direct).then_some(tile)
 }
 
 /// Whether panels never split a warp's matrices: each matrix then has the same offset from the first one in every warp.
@@ -251,23 +252,23 @@ pub(super) fn variants(
     let output = |demand: Option<u32>, dtype, run| widest(demand.unwrap_or(bound), dtype, &[run]);
     // Adjacent elements of D that a thread finishes.
     let run = exchange::plan(settings, geometry).map_or(d_run(layouts, geometry), |exchange| exchange.chunk);
-    let d_width = match (settings.store, settings.tile) {
+    let d_width = match (settings.output.store, settings.shape.tile) {
         (Store::Tma, _) => tma_width(types.d),
         // Lines of the staged tile, not the elements that a thread computes.
         (Store::Staged, Some(tile)) => {
-            let most = settings.vector.d.unwrap_or(tma_width(types.d));
+            let most = settings.staged.vector.d.unwrap_or(tma_width(types.d));
             widest(most, types.d, &[Lines::of(settings, tile).elements])
         }
-        (Store::Direct, _) | (Store::Staged, None) => output(settings.vector.d, types.d, run),
+        (Store::Direct, _) | (Store::Staged, None) => output(settings.staged.vector.d, types.d, run),
     };
     let c_width = match settings.problem.epilogue.uses_c() {
         true if settings.loads_c() => tma_width(types.c),
-        true => output(settings.vector.c, types.c, if layouts.c == layouts.d { run } else { 1 }),
+        true => output(settings.staged.vector.c, types.c, if layouts.c == layouts.d { run } else { 1 }),
         false => 1,
     };
     let (a_width, b_width) = (a.global_width(settings, bound), b.global_width(settings, bound));
     let copying = settings.copying_threads(geometry);
-    let load = if settings.load == Load::Tma { Load::CpAsync } else { settings.load };
+    let load = if settings.staged.load == Load::Tma { Load::CpAsync } else { settings.staged.load };
     // Asynchronous copies move at least 4 bytes; single 2-byte elements go through registers.
     let alone = match a.dtype.bytes().min(b.dtype.bytes()) {
         ..LEAST_ASYNC_BYTES if load == Load::CpAsync => Load::Registers,
@@ -282,9 +283,10 @@ pub(super) fn variants(
         c_width,
         d_width,
         staged: staged(aligned),
+        params: params(settings, load, staged(aligned).as_ref()),
     };
     let scalar = variant(alone, 1, 1, (1, 1), false);
-    if settings.load == Load::Tma {
+    if settings.staged.load == Load::Tma {
         let by_tma = |(c_width, d_width): (u32, u32), aligned| Variant {
             entry: format!("gemm_tma_v{}", c_width.max(d_width)),
             load: Load::Tma,
@@ -293,16 +295,17 @@ pub(super) fn variants(
             c_width,
             d_width,
             staged: staged(aligned),
+            params: params(settings, Load::Tma, staged(aligned).as_ref()),
         };
         let mut entries = vec![by_tma((c_width, d_width), true), by_tma((1, 1), false)];
         entries.dedup();
-        if !(settings.atom.of_group().is_some() || settings.pack.a && settings.pack.b) {
+        if !(settings.atom.of_group().is_some() || settings.staged.pack.a && settings.staged.pack.b) {
             entries.push(scalar);
         }
         return entries;
     }
     let widest = variant(load, a_width, b_width, (c_width, d_width), true);
-    if settings.emulation.is_some() {
+    if settings.sums.emulation.is_some() {
         // Planes are always aligned.
         let of_planes = |(c_width, d_width): (u32, u32), aligned| Variant {
             entry: format!("gemm_v{}", c_width.max(d_width)),

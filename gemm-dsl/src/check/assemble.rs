@@ -5,16 +5,16 @@ use crate::check::even;
 use crate::check::exchange;
 use crate::check::settings::Settings;
 use crate::check::staging::{Staging, clamp};
-use crate::clause::{Clause, Emulation, PromoteClause, SharedClause};
-use crate::plan::{Emulate, Geometry, Plan, Provenance};
+use crate::clause::{Clause, PromoteClause, SharedClause};
+use crate::plan::{Body, EdgePlan, Emulate, Geometry, Plan, Provenance, Resources, Ring, RolePlan, Scheduler, Sums};
 use crate::table::Key;
 use crate::target::Target;
-use crate::terms::{Extent3, Operand, Operands, Pace, Param, Reduce, Side, Wave};
+use crate::terms::{Extent3, Operands, Pace, Side, Wave};
 use crate::types::Batch;
 
 /// Default unrolled K-steps without staging: less work per step means more unrolled steps.
 fn direct_unroll(settings: &Settings) -> u32 {
-    match settings.thread.map_or(1, |thread| thread.m.saturating_mul(thread.n)) {
+    match settings.shape.thread.map_or(1, |thread| thread.m.saturating_mul(thread.n)) {
         ..=1 => 16,
         2..=4 => 8,
         _ => 4,
@@ -30,7 +30,7 @@ const CROWDED: u32 = 1024;
 
 /// Default prefetch distance of fragments, in steps.
 fn default_prefetch(settings: &Settings, geometry: &Geometry) -> u32 {
-    match settings.shared {
+    match settings.staged.shared {
         None => (DIRECT_AHEAD / (geometry.thread.m + geometry.thread.n)).max(1),
         Some(_) if geometry.threads >= CROWDED => 0,
         Some(_) => 1,
@@ -40,106 +40,83 @@ fn default_prefetch(settings: &Settings, geometry: &Geometry) -> u32 {
 /// Collects every number.
 pub(super) fn plan(settings: &Settings, geometry: Geometry, staging: Option<Staging>, target: Target) -> Option<Plan> {
     let block = block(settings)?;
-    let unroll = settings.unroll.unwrap_or(block.k);
+    let unroll = settings.steps.unroll.unwrap_or(block.k);
     let inputs = access::inputs(settings, block, &geometry, staging.as_ref());
     let variants = access::variants(settings, &inputs, &geometry, staging.as_ref(), target);
-    let prefetch = match settings.operands {
+    let prefetch = match settings.steps.operands {
         // No thread reads fragments.
         _ if settings.atom.of_group().is_some() => 0,
         Operands::Registers => {
-            settings.prefetch.unwrap_or_else(|| default_prefetch(settings, &geometry)).min(unroll - 1)
+            settings.steps.prefetch.unwrap_or_else(|| default_prefetch(settings, &geometry)).min(unroll - 1)
         }
         Operands::Shared => 0,
     };
     let accumulators = geometry.thread.m * geometry.thread.n;
+    let scheduler = &settings.scheduler;
     Some(Plan {
         problem: settings.problem.clone(),
         target,
         block,
         atom: settings.atom,
         geometry,
-        turns: settings.turns(),
-        producer_warps: settings.producer_warps(),
-        role_registers: settings.registers,
-        a: inputs[0].plan(settings, unroll),
-        b: inputs[1].plan(settings, unroll),
-        load: settings.load,
-        pack: [(Side::A, settings.pack.a), (Side::B, settings.pack.b)]
-            .into_iter()
-            .filter_map(|(side, packed)| packed.then_some(side))
-            .collect(),
-        stages: settings.stages,
-        unroll,
-        order: settings.order,
-        prefetch,
-        reads: settings.reads,
-        operands: settings.operands,
-        raster: settings.raster,
-        tail: settings.edges.tail(),
-        grain: even::grain(settings),
-        pace: settings.pace,
-        // Stream-K divides the work among one wave of blocks; one wave also processes the list of a group.
-        persistent: settings.persistent.or(settings.implies_wave().then_some(Wave::Device)),
-        cluster: settings.cluster,
-        multicast: settings.multicast,
-        split_k: settings.split_k,
-        exchange: exchange::plan(settings, &geometry),
-        stream_k: settings.stream_k,
-        emulate: settings.emulation.map(|by| Emulate { by }),
-        promote: settings.promotion(),
-        strassen: settings.levels,
-        expect: settings.expect.clone(),
-        // Registers that one role gives up go to the other role of the same block.
-        blocks_per_sm: settings.blocks_per_sm.or(settings.registers.map(|_| 1)),
-        planes_in_slot: settings.planes_in_slot(block.k),
-        stage_bytes: clamp(staging.map_or(0, |s| s.stage_bytes)),
-        slots_bytes: clamp(staging.map_or(0, |s| s.slots_bytes(settings.stages))),
-        shared_bytes: clamp(staging.map_or(0, |s| s.shared_bytes)),
-        accumulator_registers: (accumulators * settings.problem.types.acc.bytes()).div_ceil(4) * settings.sums(),
+        roles: RolePlan {
+            turns: settings.turns(),
+            producer_warps: settings.producer_warps(),
+            registers: settings.roles.registers,
+        },
+        ring: Ring {
+            a: inputs[0].plan(settings, unroll),
+            b: inputs[1].plan(settings, unroll),
+            load: settings.staged.load,
+            pack: [(Side::A, settings.staged.pack.a), (Side::B, settings.staged.pack.b)]
+                .into_iter()
+                .filter_map(|(side, packed)| packed.then_some(side))
+                .collect(),
+            stages: settings.staged.stages,
+            pace: settings.staged.pace,
+            planes_in_slot: settings.planes_in_slot(block.k),
+            stage_bytes: clamp(staging.map_or(0, |s| s.stage_bytes)),
+            slots_bytes: clamp(staging.map_or(0, |s| s.slots_bytes(settings.staged.stages))),
+        },
+        body: Body {
+            unroll,
+            order: settings.steps.order,
+            prefetch,
+            reads: settings.steps.reads,
+            operands: settings.steps.operands,
+        },
+        scheduler: Scheduler {
+            // Stream-K divides the work among one wave of blocks; one wave also processes the list of a group.
+            persistent: scheduler.persistent.or(settings.implies_wave().then_some(Wave::Device)),
+            ..*scheduler
+        },
+        edges: EdgePlan { tail: settings.output.edges.tail(), grain: even::grain(settings) },
+        sums: Sums {
+            emulate: settings.sums.emulation.map(|by| Emulate { by }),
+            promote: settings.promotion(),
+            strassen: settings.sums.levels,
+            exchange: exchange::plan(settings, &geometry),
+        },
+        resources: Resources {
+            expect: settings.limits.expect.clone(),
+            // Registers that one role gives up go to the other role of the same block.
+            blocks_per_sm: settings.limits.blocks_per_sm.or(settings.roles.registers.map(|_| 1)),
+            shared_bytes: clamp(staging.map_or(0, |s| s.shared_bytes)),
+            accumulator_registers: (accumulators * settings.problem.types.acc.bytes()).div_ceil(4) * settings.sums(),
+        },
         variants,
-        params: params(settings),
         clauses: provenance(settings, unroll, prefetch),
     })
 }
 
 /// The block tile; its depth is the staged depth, or the unrolled steps without staging.
 pub(super) fn block(settings: &Settings) -> Option<Extent3> {
-    let tile = settings.tile?;
-    let k = match settings.shared {
+    let tile = settings.shape.tile?;
+    let k = match settings.staged.shared {
         Some(_) => tile.k?,
-        None => settings.unroll.unwrap_or_else(|| direct_unroll(settings)),
+        None => settings.steps.unroll.unwrap_or_else(|| direct_unroll(settings)),
     };
     Some(Extent3 { m: tile.m, n: tile.n, k })
-}
-
-/// The kernel's parameters in ABI order, which follows the product that the caller asks for. Per-product parameters of
-/// a group are in the group's list.
-fn params(settings: &Settings) -> Vec<Param> {
-    let problem = &settings.problem;
-    let scalars = (0..problem.epilogue.scalars.len()).map(Param::Scalar);
-    if problem.batch == Batch::Grouped {
-        let streamed = [Param::Tiles, Param::Workspace].into_iter().filter(|_| settings.stream_k);
-        return [Param::Problems, Param::Batch].into_iter().chain(scalars).chain(streamed).collect();
-    }
-    let c = problem.epilogue.uses_c().then_some(Operand::C);
-    let matrices: Vec<Operand> =
-        [Some(Operand::A), Some(Operand::B), c, Some(Operand::D)].into_iter().flatten().collect();
-    let mut params: Vec<Param> = matrices.iter().map(|m| Param::Matrix(*m)).collect();
-    params.extend((0..problem.epilogue.vectors.len()).map(Param::Vector));
-    params.extend([Param::M, Param::N, Param::K]);
-    params.extend(matrices.iter().map(|m| Param::Ld(*m)));
-    params.extend(scalars);
-    if problem.batch == Batch::Strided {
-        params.push(Param::Batch);
-        params.extend(matrices.iter().map(|m| Param::BatchStride(*m)));
-    }
-    if settings.split_k.is_some_and(|split| split.reduce != Reduce::Cluster) || settings.stream_k {
-        params.push(Param::Workspace);
-    }
-    if settings.emulation.is_some_and(Emulation::scales) {
-        params.extend([Operand::A, Operand::B].map(Param::Scales));
-    }
-    params.iter().map(|param| problem.asked_param(param)).collect()
 }
 
 /// Maximum characters of a clause in a program's lines; an epilogue can be as long as a page.
@@ -177,7 +154,7 @@ fn provenance(settings: &Settings, unroll: u32, prefetch: u32) -> Provenance {
         vector: settings.text(Key::Vector, "vector(1)"),
         shared: settings.get(Key::Shared).map_or_else(
             || {
-                let orders = settings.shared.map(|(a, b)| SharedClause::Orders { a: Some(a), b: Some(b) });
+                let orders = settings.staged.shared.map(|(a, b)| SharedClause::Orders { a: Some(a), b: Some(b) });
                 Clause::Shared(orders.unwrap_or(SharedClause::None)).to_string()
             },
             Clause::to_string,
@@ -187,16 +164,18 @@ fn provenance(settings: &Settings, unroll: u32, prefetch: u32) -> Provenance {
         transposed: settings.text(Key::Transposed, ""),
         pack: match settings.get(Key::Emulate) {
             Some(emulate) => emulate.to_string(),
-            None => settings.text(Key::Pack, if settings.pack.a { "pack(a, b)" } else { "operands as they are" }),
+            None => {
+                settings.text(Key::Pack, if settings.staged.pack.a { "pack(a, b)" } else { "operands as they are" })
+            }
         },
         promote: settings.text(Key::Promote, &default_promote(settings)),
-        raster: settings.text(Key::Raster, &format!("raster(group = {}, along = n)", settings.raster.group)),
+        raster: settings.text(Key::Raster, &format!("raster(group = {}, along = n)", settings.scheduler.raster.group)),
         tail: settings.text(Key::Tail, "tail(predicate)"),
         unroll: settings.text(Key::Unroll, &format!("unroll({unroll})")),
         order: settings.text(Key::Order, "order(row)"),
         prefetch: settings.text(Key::Prefetch, &format!("prefetch({prefetch})")),
         batch: settings.text(Key::Batch, "one product"),
-        pace: settings.text(Key::Pace, if settings.pace == Pace::Tile { "pace(tile)" } else { "pace(free)" }),
+        pace: settings.text(Key::Pace, if settings.staged.pace == Pace::Tile { "pace(tile)" } else { "pace(free)" }),
         split_k: settings.text(Key::SplitK, &stream_k),
         persistent: settings.text(Key::Persistent, &persistent),
         cluster: settings.text(Key::Cluster, ""),

@@ -11,13 +11,13 @@ use crate::terms::{Edges, Extent2, Load, Pace, Side, Wave};
 /// Checks every rule about clusters of more than one block.
 pub(super) fn check(settings: &Settings, inputs: Option<&[Input; 2]>, findings: &mut Findings) {
     let Some(clause) = settings.get(Key::Cluster) else { return };
-    let extent = settings.cluster;
+    let extent = settings.scheduler.cluster;
     let blocks = extent.m.saturating_mul(extent.n);
     if blocks > 1 {
         whole(settings, clause, findings);
         waves(settings, clause, blocks, findings);
     }
-    if settings.load == Load::Tma {
+    if settings.staged.load == Load::Tma {
         sharers(settings, clause, findings);
         ring(settings, findings);
         inputs.into_iter().flatten().for_each(|input| boxes(settings, input, findings));
@@ -27,14 +27,14 @@ pub(super) fn check(settings: &Settings, inputs: Option<&[Input; 2]>, findings: 
 /// The blocks of a cluster compute neighbouring tiles over all of k. A block may lie outside D; TMA copies nothing for
 /// it.
 fn whole(settings: &Settings, clause: &Clause, findings: &mut Findings) {
-    if settings.load != Load::Tma {
+    if settings.staged.load != Load::Tma {
         let message = format!("{clause} needs load(tma), which copies nothing for a block whose tile lies outside D");
         findings
             .error("cluster-load", Key::Cluster, &[Key::Load], message)
             .set("load(tma)", "load(tma) does")
             .remove("cluster", "leave cluster out");
     }
-    if settings.edges == Edges::None {
+    if settings.output.edges == Edges::None {
         let message =
             format!("{clause} conflicts with tail(none): a cluster may have blocks whose tiles lie outside D");
         findings
@@ -58,7 +58,7 @@ fn whole(settings: &Settings, clause: &Clause, findings: &mut Findings) {
 
 /// A wave consists of whole clusters.
 fn waves(settings: &Settings, clause: &Clause, blocks: u32, findings: &mut Findings) {
-    let Some(Wave::Blocks(wave)) = settings.persistent.filter(|_| blocks > 0) else { return };
+    let Some(Wave::Blocks(wave)) = settings.scheduler.persistent.filter(|_| blocks > 0) else { return };
     if wave.is_multiple_of(blocks) {
         return;
     }
@@ -73,7 +73,7 @@ fn waves(settings: &Settings, clause: &Clause, blocks: u32, findings: &mut Findi
 /// Blocks that need the same tile share its loads: along n for A, along m for B.
 fn sharers(settings: &Settings, clause: &Clause, findings: &mut Findings) {
     let Some(Clause::Multicast(multicast)) = settings.get(Key::Multicast) else { return };
-    let Extent2 { m, n } = settings.cluster;
+    let Extent2 { m, n } = settings.scheduler.cluster;
     let alone = [(Side::A, multicast.a, n, "n"), (Side::B, multicast.b, m, "m")];
     for (side, _, _, along) in
         alone.into_iter().filter(|(_, fetch, sharers, _)| *fetch == Fetch::Multicast && *sharers < 2)
@@ -104,7 +104,7 @@ fn sharers(settings: &Settings, clause: &Clause, findings: &mut Findings) {
 /// A block waits on the mbarriers of the other blocks before it fills their slots.
 fn ring(settings: &Settings, findings: &mut Findings) {
     let Some(clause) = settings.get(Key::Multicast) else { return };
-    if settings.specialize.is_some() || settings.pace == Pace::Free {
+    if settings.roles.specialize.is_some() || settings.staged.pace == Pace::Free {
         return;
     }
     let message = format!(

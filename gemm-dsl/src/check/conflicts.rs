@@ -13,11 +13,11 @@ use crate::types::Batch;
 pub(super) fn check(schedule: &Schedule, settings: &Settings, findings: &mut Findings) {
     twice(schedule, findings);
     missing(settings, findings);
-    match settings.shared {
+    match settings.staged.shared {
         None => nothing_staged(settings, findings),
         Some(_) => staged(settings, findings),
     }
-    if settings.reads == Reads::Volatile {
+    if settings.steps.reads == Reads::Volatile {
         volatile_reads(settings, findings);
     }
     if !settings.atom.by_threads() {
@@ -56,10 +56,10 @@ fn twice(schedule: &Schedule, findings: &mut Findings) {
 }
 
 fn missing(settings: &Settings, findings: &mut Findings) {
-    if settings.tile.is_none() {
+    if settings.shape.tile.is_none() {
         let finding =
             findings.error("required", Key::Tile, &[], "no tile: a schedule says what one thread block computes");
-        let thread = settings.thread.filter(|t| t.m > 0 && t.n > 0);
+        let thread = settings.shape.thread.filter(|t| t.m > 0 && t.n > 0);
         if let Some(thread) = thread {
             let (m, n) = (u64::from(thread.m) * 16, u64::from(thread.n) * 16);
             for text in [format!("tile({m}, {n}, 8)"), format!("tile({m}, {n})")] {
@@ -70,7 +70,7 @@ fn missing(settings: &Settings, findings: &mut Findings) {
             finding.set(text, format!("add {text}"));
         }
     }
-    if settings.thread.is_none() && settings.atom.by_threads() {
+    if settings.shape.thread.is_none() && settings.atom.by_threads() {
         let message = "no thread: with atom(fma) a schedule says what one thread computes";
         let finding = findings.error("required", Key::Thread, &[Key::Atom], message);
         for size in [8, 4, 2, 1, 16] {
@@ -89,22 +89,22 @@ fn nothing_staged(settings: &Settings, findings: &mut Findings) {
         finding.remove(clause.name(), format!("leave {} out", clause.name()));
         finding.remove("shared", "leave shared(none) out");
     };
-    if settings.stages > 1 {
+    if settings.staged.stages > 1 {
         contradiction(Key::Stages, "no tiles are staged, so there is no pipeline");
     }
-    if settings.load != Load::Registers {
+    if settings.staged.load != Load::Registers {
         contradiction(Key::Load, "no tiles travel to shared memory");
     }
-    if settings.store != Store::Direct {
+    if settings.output.store != Store::Direct {
         contradiction(Key::Store, "a tile of D passes through shared memory only where those of A and B do");
     }
-    if settings.specialize.is_some() {
+    if settings.roles.specialize.is_some() {
         contradiction(Key::Specialize, "there is nothing for producers to copy");
     }
-    if settings.operands == Operands::Shared {
+    if settings.steps.operands == Operands::Shared {
         contradiction(Key::Operands, "there is no shared memory to reload operands from");
     }
-    if let Some(k) = settings.tile.and_then(|tile| tile.k) {
+    if let Some(k) = settings.shape.tile.and_then(|tile| tile.k) {
         let message =
             format!("shared(none) stages nothing: the depth {k} of {} is not used", settings.text(Key::Tile, ""));
         findings.note("unused-depth", Key::Tile, &[Key::Shared], message);
@@ -112,7 +112,7 @@ fn nothing_staged(settings: &Settings, findings: &mut Findings) {
 }
 
 fn staged(settings: &Settings, findings: &mut Findings) {
-    if let Some(tile) = settings.tile
+    if let Some(tile) = settings.shape.tile
         && tile.k.is_none()
     {
         let message = format!("{} has no depth, and K-tiles are staged in shared memory", settings.text(Key::Tile, ""));
@@ -123,7 +123,7 @@ fn staged(settings: &Settings, findings: &mut Findings) {
         }
         finding.set("shared(none)", "shared(none) stages nothing");
     }
-    if settings.load == Load::Registers && settings.stages > 2 {
+    if settings.staged.load == Load::Registers && settings.staged.stages > 2 {
         let stages = settings.text(Key::Stages, "");
         let message = format!("{stages} is deeper than load(registers) allows: at most 2 stages");
         let finding = findings.error("register-stages", Key::Stages, &[Key::Load], message);
@@ -132,8 +132,8 @@ fn staged(settings: &Settings, findings: &mut Findings) {
         finding.set("stages(2)", "stages(2) is legal");
         finding.set("stages(1)", "stages(1) is legal");
     }
-    if settings.operands == Operands::Shared
-        && let Some(n) = settings.prefetch.filter(|n| *n > 0)
+    if settings.steps.operands == Operands::Shared
+        && let Some(n) = settings.steps.prefetch.filter(|n| *n > 0)
     {
         let message =
             format!("prefetch({n}) conflicts with operands(shared): no fragments are held, so none are read ahead");
@@ -146,15 +146,15 @@ fn staged(settings: &Settings, findings: &mut Findings) {
 
 /// Volatile reads require fragments that are read from shared memory and held in registers.
 fn volatile_reads(settings: &Settings, findings: &mut Findings) {
-    let (other, why) = match (settings.operands, settings.prefetch) {
+    let (other, why) = match (settings.steps.operands, settings.steps.prefetch) {
         // The prefetched steps were reported.
         (Operands::Shared, Some(1..)) => return,
         (Operands::Shared, _) => (Key::Operands, "operands(shared), whose reads stay next to their products"),
-        (Operands::Registers, _) if settings.shared.is_some() => return,
+        (Operands::Registers, _) if settings.staged.shared.is_some() => return,
         (Operands::Registers, _) => (Key::Shared, "shared(none): nothing is read from shared memory"),
     };
     let message = format!("{} conflicts with {why}", settings.text(Key::Prefetch, ""));
-    let movable = format!("prefetch({})", settings.prefetch.unwrap_or(0));
+    let movable = format!("prefetch({})", settings.steps.prefetch.unwrap_or(0));
     findings
         .error("volatile", Key::Prefetch, &[other], message)
         .set(&movable, format!("{movable} lets the assembler move the reads"));
@@ -188,8 +188,8 @@ fn companions(settings: &Settings, findings: &mut Findings) {
     let f32_sums = settings.problem.types.acc == Emulation::OF;
     let lonely: [(Key, Key, bool, &str); 6] = [
         (Key::Multicast, Key::Cluster, settings.get(Key::Cluster).is_some(), "a cluster clause"),
-        (Key::Multicast, Key::Load, settings.load == Load::Tma, "load(tma)"),
-        (Key::Pack, Key::Load, settings.load == Load::Tma, "load(tma)"),
+        (Key::Multicast, Key::Load, settings.staged.load == Load::Tma, "load(tma)"),
+        (Key::Pack, Key::Load, settings.staged.load == Load::Tma, "load(tma)"),
         (Key::Registers, Key::Specialize, settings.get(Key::Specialize).is_some(), "a specialize clause"),
         (Key::Promote, Key::Atom, tensor && f32_sums, "atom(mma(..)) or atom(wgmma(..)) and sums in f32"),
         (Key::Emulate, Key::Atom, tensor, "atom(mma(..)) or atom(wgmma(..))"),
@@ -202,7 +202,7 @@ fn companions(settings: &Settings, findings: &mut Findings) {
         }
     }
     if let (Some(store), Some(SplitK { reduce: Reduce::Workspace, parts })) =
-        (settings.get(Key::Store).filter(|_| settings.store != Store::Direct), settings.split_k)
+        (settings.get(Key::Store).filter(|_| settings.output.store != Store::Direct), settings.scheduler.split_k)
     {
         let serial = format!("split_k({parts}, reduce = serial)");
         let message = format!(

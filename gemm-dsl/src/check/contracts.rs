@@ -29,7 +29,7 @@ pub(super) fn check(settings: &Settings, plan: &Plan, findings: &mut Findings) {
             _ => KeySet::all(),
         };
         for (clause, help) in
-            units(&settings.expect, &measured.contract).into_iter().chain(changes(settings, plan, &measured))
+            units(&settings.limits.expect, &measured.contract).into_iter().chain(changes(settings, plan, &measured))
         {
             finding.set(clause, help);
         }
@@ -43,7 +43,7 @@ pub(super) fn check(settings: &Settings, plan: &Plan, findings: &mut Findings) {
             true => Expectation { limit: figure, relation, ..*c },
             false => *c,
         };
-        let fixed = Clause::Expect(settings.expect.iter().map(repaired).collect());
+        let fixed = Clause::Expect(settings.limits.expect.iter().map(repaired).collect());
         finding.set(&fixed, format!("{fixed} holds"));
     }
 }
@@ -85,7 +85,7 @@ fn changes(settings: &Settings, plan: &Plan, measured: &Measured) -> Vec<(String
                     out.push(clause(format!("fragment({size}, {size})"), "reads from other banks"));
                 }
             }
-            if let Some((a, b)) = settings.shared {
+            if let Some((a, b)) = settings.staged.shared {
                 let pad = |order: StagedOrder, n| StagedOrder { skew: Skew::Pad(n), ..order };
                 for n in [4, 1, 2, 8] {
                     for (a, b) in [(pad(a, n), b), (a, pad(b, n)), (pad(a, n), pad(b, n))] {
@@ -96,19 +96,19 @@ fn changes(settings: &Settings, plan: &Plan, measured: &Measured) -> Vec<(String
             }
         }
         Metric::SectorsPerLoad => {
-            for along in [Along::N, Along::M].into_iter().filter(|along| *along != settings.along) {
+            for along in [Along::N, Along::M].into_iter().filter(|along| *along != settings.shape.along) {
                 out.push(clause(Clause::Lanes(along).to_string(), "gives neighbours to neighbouring lanes"));
             }
         }
         Metric::LoadsPerFma => {
             for width in [4, 2] {
-                let vector = Clause::Vector(VectorClause { all: Some(width), ..settings.vector });
+                let vector = Clause::Vector(VectorClause { all: Some(width), ..settings.staged.vector });
                 out.push(clause(vector.to_string(), "loads more at once"));
             }
             out.push(clause("operands(registers)".into(), "reads each fragment once"));
         }
         Metric::Occupancy | Metric::OccupancyPercent => {
-            for stages in (1..settings.stages).rev().take(8) {
+            for stages in (1..settings.staged.stages).rev().take(8) {
                 out.push(clause(format!("stages({stages})"), "leaves room for more blocks"));
             }
             if settings.target.is_none() {

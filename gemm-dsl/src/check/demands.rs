@@ -25,7 +25,7 @@ const DEPENDS: [Key; 10] = [
 ];
 
 pub(super) fn check(settings: &Settings, inputs: &[Input; 2], geometry: &Geometry, findings: &mut Findings) {
-    if settings.load == Load::CpAsync {
+    if settings.staged.load == Load::CpAsync {
         inputs.iter().for_each(|input| async_bytes(settings, input, findings));
     }
     let Some(Clause::Vector(vector)) = settings.get(Key::Vector) else { return };
@@ -101,7 +101,7 @@ fn async_bytes(settings: &Settings, input: &Input, findings: &mut Findings) {
 }
 
 fn transposed(settings: &Settings, input: &Input) -> bool {
-    settings.load == Load::CpAsync && input.placement.is_some_and(|p| p.fast != input.global_fast)
+    settings.staged.load == Load::CpAsync && input.placement.is_some_and(|p| p.fast != input.global_fast)
 }
 
 fn input_reason(input: &Input) -> String {

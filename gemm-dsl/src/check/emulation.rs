@@ -47,7 +47,7 @@ fn types(settings: &Settings, clause: &Clause, findings: &mut Findings) {
 /// Sums are promoted after whole K-tiles.
 fn promoted(settings: &Settings, findings: &mut Findings) {
     let Some(Promotion { every, .. }) = settings.promotion() else { return };
-    let Some(tile) = settings.tile else { return };
+    let Some(tile) = settings.shape.tile else { return };
     let Some(depth) = tile.k.filter(|k| *k > 0 && !every.is_multiple_of(*k)) else { return };
     let promote = settings.text(Key::Promote, &format!("promote(every = {every})"));
     let message = format!(
@@ -57,9 +57,11 @@ fn promoted(settings: &Settings, findings: &mut Findings) {
     let depends = [Key::Tile, Key::Emulate, Key::Types, Key::Atom];
     let finding = findings.error("promote-depth", Key::Promote, &depends, message);
     for every in limits::EVERY.iter().filter(|every| every.is_multiple_of(depth)) {
-        let text =
-            Clause::Promote(PromoteClause { every: Some(*every), rounding: settings.promote.and_then(|p| p.rounding) })
-                .to_string();
+        let text = Clause::Promote(PromoteClause {
+            every: Some(*every),
+            rounding: settings.sums.promote.and_then(|p| p.rounding),
+        })
+        .to_string();
         finding.set(&text, format!("{text} is"));
     }
     for k in [128, 64, 32, 16] {

@@ -33,7 +33,7 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
         finding.set(&text, format!("{text} takes {}", total(part)));
     }
     let share = |part: u32| total(geometry.thread) / u64::from(part);
-    match (settings.atom.tensor(), settings.warp, settings.tile) {
+    match (settings.atom.tensor(), settings.shape.warp, settings.shape.tile) {
         (Some(_), Some(warp), _) => {
             for (m, n) in [(1, 2), (2, 1), (2, 2), (4, 2), (4, 4)] {
                 let text = format!("warp({}, {})", warp.m / m, warp.n / n);

@@ -15,7 +15,7 @@ use crate::types::Layout;
 
 /// Checks every rule about it.
 pub(super) fn check(settings: &Settings, geometry: Option<&Geometry>, findings: &mut Findings) {
-    let Some(SplitK { parts, reduce: Reduce::Cluster }) = settings.split_k else { return };
+    let Some(SplitK { parts, reduce: Reduce::Cluster }) = settings.scheduler.split_k else { return };
     let text = |parts, reduce| Clause::SplitK(SplitKClause { parts, reduce: Some(reduce) }).to_string();
     let (stated, serial) = (text(parts, Reduce::Cluster), text(parts, Reduce::Serial));
     let most = *limits::CLUSTER.end();
@@ -26,8 +26,9 @@ pub(super) fn check(settings: &Settings, geometry: Option<&Geometry>, findings: 
         finding.set(&nearest, format!("{nearest} is a cluster"));
         finding.set(&serial, format!("{serial} takes no cluster"));
     }
-    if let Some(clause) =
-        settings.get(Key::Cluster).filter(|_| settings.cluster.m.saturating_mul(settings.cluster.n) > 1)
+    if let Some(clause) = settings
+        .get(Key::Cluster)
+        .filter(|_| settings.scheduler.cluster.m.saturating_mul(settings.scheduler.cluster.n) > 1)
     {
         let message =
             format!("{stated} conflicts with {clause}: a cluster has the parts of one tile, or several tiles");
@@ -44,7 +45,7 @@ pub(super) fn check(settings: &Settings, geometry: Option<&Geometry>, findings: 
             .remove("persistent", "leave persistent out")
             .set(&serial, format!("{serial} goes with it"));
     }
-    if let Some(clause) = settings.get(Key::Store).filter(|_| settings.store != Store::Direct) {
+    if let Some(clause) = settings.get(Key::Store).filter(|_| settings.output.store != Store::Direct) {
         let message = format!(
             "{stated} conflicts with {clause}: the sums pass through shared memory, and lines of D come from there"
         );
@@ -53,7 +54,7 @@ pub(super) fn check(settings: &Settings, geometry: Option<&Geometry>, findings: 
             .remove("store", "leave store out")
             .set(&serial, format!("{serial} goes with it"));
     }
-    if let Some(clause) = settings.get(Key::Shared).filter(|_| settings.shared.is_none()) {
+    if let Some(clause) = settings.get(Key::Shared).filter(|_| settings.staged.shared.is_none()) {
         let message = format!("{stated} conflicts with {clause}: sums take the place of K-tiles in shared memory");
         findings
             .error("cluster-parts", Key::SplitK, &[Key::Shared], message)
@@ -72,11 +73,11 @@ fn registers(
     (parts, stated, serial): (u32, &str, &str),
     findings: &mut Findings,
 ) {
-    let (Some((producer, _)), Some(exchange)) = (settings.registers, plan(settings, geometry)) else { return };
+    let (Some((producer, _)), Some(exchange)) = (settings.roles.registers, plan(settings, geometry)) else { return };
     let (elements, besides) = (exchange.elements(), besides(settings.atom));
     let sums = elements.saturating_mul(Exchange::parts_at_once(elements, parts));
     let needed = sums.saturating_add(besides);
-    if producer >= needed || settings.spills == Spills::Allow {
+    if producer >= needed || settings.limits.spills == Spills::Allow {
         return;
     }
     let message = format!(
@@ -109,7 +110,7 @@ pub(super) fn bytes(settings: &Settings, tile: TileClause) -> u64 {
 /// that are neighbours along n hold pairs of columns: in row-major lines, eight sums of one row, then those of the next
 /// row; in column-major lines, single sums of every second line.
 fn pitch(settings: &Settings, lines: Lines) -> Option<u32> {
-    let exchanged = settings.split_k.is_some_and(|split| split.reduce == Reduce::Cluster);
+    let exchanged = settings.scheduler.split_k.is_some_and(|split| split.reduce == Reduce::Cluster);
     let width = MAX_ACCESS_BYTES / settings.problem.types.acc.bytes();
     let pad = if settings.problem.layouts.d == Layout::Row { 2 * width } else { width };
     exchanged.then(|| lines.elements.next_multiple_of(width) + pad)
@@ -117,7 +118,7 @@ fn pitch(settings: &Settings, lines: Lines) -> Option<u32> {
 
 /// The exchange of sums, if there is one.
 pub(super) fn plan(settings: &Settings, geometry: &Geometry) -> Option<Exchange> {
-    let tile = settings.tile?;
+    let tile = settings.shape.tile?;
     let (lines, element) = (Lines::of(settings, tile), settings.problem.types.acc.bytes());
     let pitch = pitch(settings, lines)?;
     let fits = |width: &u32| width * element <= MAX_ACCESS_BYTES && pitch.is_multiple_of(*width);
@@ -125,7 +126,7 @@ pub(super) fn plan(settings: &Settings, geometry: &Geometry) -> Option<Exchange>
     let run = if settings.problem.layouts.d == Layout::Row { geometry.fragment.n } else { geometry.fragment.m };
     let chunk = widest(lines.elements);
     let in_line = lines.elements / chunk;
-    let share = lines.count.div_ceil(settings.split_k?.parts.max(1)).max(1);
+    let share = lines.count.div_ceil(settings.scheduler.split_k?.parts.max(1)).max(1);
     // Whole lines, or equal parts of one.
     let across = (1..=in_line.min(geometry.threads)).rev().find(|across| in_line.is_multiple_of(*across)).unwrap_or(1);
     let chunks = in_line / across;

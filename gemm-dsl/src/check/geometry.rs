@@ -48,9 +48,9 @@ fn by_matrix(tile: TileClause, region: Extent2) -> Geometry {
 /// Each warp computes its tile by instructions of the shape `atom`.
 fn warps(settings: &Settings, atom: Extent2, findings: &mut Findings) -> Option<Geometry> {
     let before = findings.list.len();
-    let tile = settings.tile.filter(|tile| tile.m > 0 && tile.n > 0)?;
+    let tile = settings.shape.tile.filter(|tile| tile.m > 0 && tile.n > 0)?;
     let depth = tile.k.map_or(String::new(), |k| format!(", {k}"));
-    let Some(warp) = settings.warp else {
+    let Some(warp) = settings.shape.warp else {
         let message = format!("no warp: with {} a schedule says what one warp computes", settings.text(Key::Atom, ""));
         let finding = findings.error("required", Key::Warp, &[Key::Atom, Key::Tile], message);
         for (m, n) in [(64, 64), (64, 32), (32, 64), (32, 32), (16, 32), (16, 16), (16, 8)] {
@@ -102,7 +102,7 @@ fn not_of_atoms(settings: &Settings, part: Extent2, atom: Extent2, findings: &mu
     );
     let finding = findings.error("atom-warp", Key::Warp, &[Key::Atom], message);
     let near = part.m.checked_next_multiple_of(atom.m).zip(part.n.checked_next_multiple_of(atom.n));
-    let others = match (settings.atom.of_group(), settings.tile) {
+    let others = match (settings.atom.of_group(), settings.shape.tile) {
         (Some(_), Some(tile)) => nearest_group_parts(tile, atom, part),
         _ => vec![(64, 64), (32, 32), (16, 16), (16, 8)],
     };
@@ -135,7 +135,7 @@ fn nearest_group_parts(tile: TileClause, atom: Extent2, part: Extent2) -> Vec<(u
 /// fewer consumers. Its instructions have `columns` columns.
 fn warp_groups(settings: &Settings, columns: u32, findings: &mut Findings) -> Option<Geometry> {
     let before = findings.list.len();
-    let tile = settings.tile.filter(|tile| tile.m > 0 && tile.n > 0)?;
+    let tile = settings.shape.tile.filter(|tile| tile.m > 0 && tile.n > 0)?;
     let (whole, atom) = (Extent2 { m: tile.m, n: tile.n }, Extent2 { m: GROUP_ROWS, n: columns });
     // For a shape that does not exist there is nothing more to report.
     if !WGMMA_COLUMNS.contains(&columns) || !columns.is_multiple_of(LANES.m) {
@@ -167,7 +167,7 @@ fn warp_groups(settings: &Settings, columns: u32, findings: &mut Findings) -> Op
     if findings.list.len() > before {
         return None;
     }
-    let group = match settings.warp {
+    let group = match settings.shape.warp {
         Some(warp) => divided(settings, warp, tile, atom, findings)?,
         None => Extent2 { m: tile.m / undivided(settings, tile.m / GROUP_ROWS), n: tile.n },
     };
@@ -183,7 +183,7 @@ fn warp_groups(settings: &Settings, columns: u32, findings: &mut Findings) -> Op
 
 /// The number of warp groups that share `blocks` blocks of 64 rows, in a schedule without `warp`.
 fn undivided(settings: &Settings, blocks: u32) -> u32 {
-    match settings.specialize.and_then(|specialize| specialize.consumers).map(WarpCount::warps) {
+    match settings.roles.specialize.and_then(|specialize| specialize.consumers).map(WarpCount::warps) {
         // A ping-pong consumer computes all of them.
         _ if settings.turns() > 1 => 1,
         // Another number is reported separately.
@@ -214,7 +214,7 @@ fn divided(
         );
         let finding = findings.error("pingpong-warp", Key::Warp, &[Key::Specialize, Key::Tile], message);
         finding.remove("warp", "leave warp out");
-        if let Some(clause) = settings.specialize {
+        if let Some(clause) = settings.roles.specialize {
             let together = Clause::Specialize(SpecializeClause { roles: None, ..clause });
             finding.set(&together, format!("{together} computes each tile together"));
         }
@@ -233,8 +233,8 @@ fn divided(
 fn too_many_groups(settings: &Settings, tile: TileClause, groups: u64, findings: &mut Findings) {
     let threads = groups * u64::from(WARP_GROUP);
     let depth = tile.k.map_or(String::new(), |k| format!(", {k}"));
-    let (m, n) = settings.warp.map_or((GROUP_ROWS, tile.n), |warp| (warp.m, warp.n));
-    let message = match settings.warp {
+    let (m, n) = settings.shape.warp.map_or((GROUP_ROWS, tile.n), |warp| (warp.m, warp.n));
+    let message = match settings.shape.warp {
         Some(_) => format!(
             "{} / {} = {groups} warp groups: {threads} threads, at most {MAX_THREADS}",
             settings.text(Key::Tile, ""),
@@ -246,7 +246,7 @@ fn too_many_groups(settings: &Settings, tile: TileClause, groups: u64, findings:
         ),
     };
     let finding = findings.error("threads", Key::Tile, &[Key::Atom, Key::Warp], message);
-    if settings.warp.is_some() {
+    if settings.shape.warp.is_some() {
         for (by_m, by_n) in [(2, 1), (1, 2), (2, 2), (4, 1), (4, 2), (4, 4)] {
             let text = format!("warp({}, {})", m.saturating_mul(by_m), n.saturating_mul(by_n));
             finding.set(&text, format!("{text} makes {} warp groups", groups / u64::from(by_m * by_n)));
@@ -262,13 +262,13 @@ fn too_many_groups(settings: &Settings, tile: TileClause, groups: u64, findings:
 /// The geometry of `atom(fma)`.
 fn threads(settings: &Settings, findings: &mut Findings) -> Option<Geometry> {
     let before = findings.list.len();
-    let (tile, thread) = (settings.tile?, settings.thread?);
-    let fragment = settings.fragment.unwrap_or(thread);
+    let (tile, thread) = (settings.shape.tile?, settings.shape.thread?);
+    let fragment = settings.shape.fragment.unwrap_or(thread);
     if [tile.m, tile.n, thread.m, thread.n, fragment.m, fragment.n].contains(&0) {
         return None;
     }
     divisions(settings, tile, thread, fragment, findings);
-    let region = match settings.warp {
+    let region = match settings.shape.warp {
         Some(warp) if warp.m == 0 || warp.n == 0 => return None,
         Some(warp) => Extent2 { m: warp.m, n: warp.n },
         None => Extent2 { m: tile.m, n: tile.n },
@@ -290,7 +290,7 @@ fn threads(settings: &Settings, findings: &mut Findings) -> Option<Geometry> {
         region,
         grid,
         regions,
-        along: settings.along,
+        along: settings.shape.along,
         thread,
         fragment,
         repeat,
@@ -301,7 +301,7 @@ fn threads(settings: &Settings, findings: &mut Findings) -> Option<Geometry> {
 /// Each level must divide evenly into pieces of the next one.
 fn divisions(settings: &Settings, tile: TileClause, thread: Extent2, fragment: Extent2, findings: &mut Findings) {
     let tile2 = Extent2 { m: tile.m, n: tile.n };
-    if let Some(warp) = settings.warp.filter(|warp| warp.m > 0 && warp.n > 0) {
+    if let Some(warp) = settings.shape.warp.filter(|warp| warp.m > 0 && warp.n > 0) {
         let warp2 = Extent2 { m: warp.m, n: warp.n };
         divides(settings, (Key::Warp, warp2), (Key::Tile, tile2), findings);
         warp_depth(settings, warp, tile, findings);
@@ -349,7 +349,7 @@ fn divides(settings: &Settings, part: (Key, Extent2), whole: (Key, Extent2), fin
     );
     let finding = findings.error("divide", part_key, &[whole_key], message);
     let name = crate::table::of(part_key).name;
-    if let (Key::Warp, Some((_, columns, _)), Some(tile)) = (part_key, settings.atom.of_group(), settings.tile) {
+    if let (Key::Warp, Some((_, columns, _)), Some(tile)) = (part_key, settings.atom.of_group(), settings.shape.tile) {
         for (m, n) in nearest_group_parts(tile, Extent2 { m: GROUP_ROWS, n: columns }, part) {
             let text = format!("{name}({m}, {n})");
             finding.set(&text, format!("{text} does"));
@@ -362,7 +362,7 @@ fn divides(settings: &Settings, part: (Key, Extent2), whole: (Key, Extent2), fin
         }
     }
     // If no smaller part is legal, a larger tile may be.
-    if let (Key::Tile, Some(tile)) = (whole_key, settings.tile) {
+    if let (Key::Tile, Some(tile)) = (whole_key, settings.shape.tile) {
         let (m, n) = (tile.m.checked_next_multiple_of(part.m), tile.n.checked_next_multiple_of(part.n));
         if let (Some(m), Some(n)) = (m, n) {
             let text = Clause::Tile(TileClause { m, n, ..tile }).to_string();
@@ -390,8 +390,8 @@ fn divisors_near(whole: u32, part: u32) -> Vec<u32> {
 
 fn lanes(settings: &Settings, region: Extent2, grid: Extent2, findings: &mut Findings) {
     let lanes = u64::from(grid.m) * u64::from(grid.n);
-    let Some(thread) = settings.thread else { return };
-    if settings.warp.is_some() {
+    let Some(thread) = settings.shape.thread else { return };
+    if settings.shape.warp.is_some() {
         if lanes != 32 {
             let message = format!(
                 "{} / {} = {} x {} = {lanes} lanes, a warp has 32",
@@ -411,7 +411,7 @@ fn lanes(settings: &Settings, region: Extent2, grid: Extent2, findings: &mut Fin
                     finding.set(&text, format!("{text} gives 32"));
                 }
             }
-        } else if settings.along == Along::Z && (grid.m, grid.n) != (4, 8) {
+        } else if settings.shape.along == Along::Z && (grid.m, grid.n) != (4, 8) {
             let message = format!(
                 "lanes(along = z) numbers 4 x 8 lanes, {} has {} x {}",
                 settings.text(Key::Warp, ""),
@@ -424,7 +424,7 @@ fn lanes(settings: &Settings, region: Extent2, grid: Extent2, findings: &mut Fin
                 .set(&text, format!("{text} has 4 x 8"))
                 .set("lanes(along = n)", "lanes(along = n) takes any shape");
         }
-    } else if settings.along == Along::Z {
+    } else if settings.shape.along == Along::Z {
         let text = format!("warp({}, {})", 4 * u64::from(thread.m), 8 * u64::from(thread.n));
         findings
             .error(

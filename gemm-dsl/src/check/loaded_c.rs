@@ -9,11 +9,11 @@ use crate::types::Batch;
 
 /// Checks that there is a C, and that its tile has memory while the mainloop runs.
 pub(super) fn check(settings: &Settings, findings: &mut Findings) {
-    if settings.c.is_none() {
+    if settings.output.c.is_none() {
         return;
     }
-    let text = |c| Clause::Load(LoadClause { way: settings.load, c }).to_string();
-    let (stated, plain) = (text(settings.c), text(None));
+    let text = |c| Clause::Load(LoadClause { way: settings.staged.load, c }).to_string();
+    let (stated, plain) = (text(settings.output.c), text(None));
     if !settings.problem.epilogue.uses_c() {
         findings
             .error("load-c", Key::Load, &[Key::Epilogue], format!("{stated}: the epilogue does not read C"))
@@ -21,7 +21,7 @@ pub(super) fn check(settings: &Settings, findings: &mut Findings) {
             .set("epilogue(|acc, c| acc + c)", "epilogue(|acc, c| acc + c) reads it");
         return;
     }
-    if settings.c == Some(LoadC::Registers) {
+    if settings.output.c == Some(LoadC::Registers) {
         return;
     }
     let mut refuse = |rule, depends: &[Key], why: String, fixes: Vec<(String, &str)>| {
@@ -31,22 +31,22 @@ pub(super) fn check(settings: &Settings, findings: &mut Findings) {
         }
         finding.set(&plain, format!("{plain} leaves C to the threads"));
     };
-    if settings.load != Load::Tma {
-        let tma = Clause::Load(LoadClause { way: Load::Tma, c: settings.c }).to_string();
+    if settings.staged.load != Load::Tma {
+        let tma = Clause::Load(LoadClause { way: Load::Tma, c: settings.output.c }).to_string();
         let why = ": the mbarriers that count the bytes of C are those of a pipeline of TMA".into();
         refuse("load-c-way", &[], why, vec![(tma, "copies A and B, too")]);
     }
-    if settings.store != Store::Tma {
+    if settings.output.store != Store::Tma {
         let why = ": C is copied in the boxes of D's tile, which store(tma) has".into();
         refuse("load-c-store", &[Key::Store], why, vec![("store(tma)".into(), "has such boxes")]);
     }
-    if settings.specialize.is_none() {
+    if settings.roles.specialize.is_none() {
         let clause = SpecializeClause { producers: WarpCount::Warps(1), consumers: None, roles: None };
         let why = ": C is copied to the memory of D's tile, which without specialize is that of the K-tiles".into();
         let fix = (Clause::Specialize(clause).to_string(), "has memory for both");
         refuse("load-c-memory", &[Key::Specialize], why, vec![fix]);
-    } else if settings.memory == Some(StageMemory::Ring) {
-        let store = StoreClause { way: settings.store, memory: Some(StageMemory::Own) };
+    } else if settings.output.memory == Some(StageMemory::Ring) {
+        let store = StoreClause { way: settings.output.store, memory: Some(StageMemory::Own) };
         let store = Clause::Store(store);
         let why =
             ": C is copied to the memory of D's tile, and slots of the ring are lent only after the last K-tile".into();

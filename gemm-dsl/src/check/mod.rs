@@ -20,6 +20,7 @@ mod geometry;
 mod lent;
 mod loaded_c;
 mod output;
+mod params;
 mod problem;
 mod registers;
 mod requirements;
@@ -124,7 +125,7 @@ fn judge(schedule: &Schedule, question: Question) -> Verdict {
     let plan = geometry.filter(|_| fine).and_then(|geometry| assemble::plan(&settings, geometry, staging, target));
     // Contracts are checked only if the plan has no other error.
     let mut broken = Findings::default();
-    if let Some(plan) = plan.as_ref().filter(|_| !settings.expect.is_empty()) {
+    if let Some(plan) = plan.as_ref().filter(|_| !settings.limits.expect.is_empty()) {
         contracts::check(&settings, plan, &mut broken);
         broken.list.retain(|finding| !finding.depends.meets(unknown));
     }

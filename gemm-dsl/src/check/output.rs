@@ -33,7 +33,7 @@ pub(super) struct Panels {
 
 impl Lines {
     pub fn of(settings: &Settings, tile: TileClause) -> Lines {
-        let part = match (settings.atom.of_group(), settings.warp, settings.problem.layouts.d) {
+        let part = match (settings.atom.of_group(), settings.shape.warp, settings.problem.layouts.d) {
             (Some(_), Some(warp), Layout::Row) => Some(warp.n),
             // Rows are divided in multiples of 64, which every panel divides.
             _ => None,

@@ -137,7 +137,7 @@ fn propose(finding: &mut Finding, settings: &Settings, change: impl Fn(TypesClau
 /// Proposes types that suit every epilogue.
 fn plain_types(finding: &mut Finding, settings: &Settings) {
     for dtype in [DType::F32, DType::Bf16] {
-        for text in instead::with_type(dtype, settings.atom, settings.tile) {
+        for text in instead::with_type(dtype, settings.atom, settings.shape.tile) {
             finding.last_resort(&text, format!("{text} {} legal", if text.contains(';') { "are" } else { "is" }));
         }
     }

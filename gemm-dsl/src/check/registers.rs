@@ -27,9 +27,9 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
     let kept = words(geometry.thread);
     let threads = settings.threads(geometry);
     let limit =
-        settings.registers.map_or(registers_per_thread(threads, 1), |(_, consumer)| consumer.min(MAX_REGISTERS));
+        settings.roles.registers.map_or(registers_per_thread(threads, 1), |(_, consumer)| consumer.min(MAX_REGISTERS));
     // Too many threads for a block is reported separately.
-    if threads > MAX_THREADS || !instruction(settings, geometry, findings) || settings.spills == Spills::Allow {
+    if threads > MAX_THREADS || !instruction(settings, geometry, findings) || settings.limits.spills == Spills::Allow {
         return;
     }
     let besides = besides(settings.atom);
@@ -59,7 +59,7 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
         let text = format!("thread({m}, {n})");
         finding.set(&text, format!("{text} keeps {}", m * n));
     }
-    if let (Some(_), Some(warp)) = (settings.atom.tensor(), settings.warp) {
+    if let (Some(_), Some(warp)) = (settings.atom.tensor(), settings.shape.warp) {
         for (m, n) in [(2, 1), (1, 2), (2, 2), (4, 2), (4, 4)] {
             let text = format!("warp({}, {})", warp.m / m, warp.n / n);
             finding.set(
@@ -69,7 +69,7 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
         }
     }
     smaller_tiles(settings, geometry, finding);
-    if let Some(specialize) = settings.specialize {
+    if let Some(specialize) = settings.roles.specialize {
         for warps in [4, 2, 1].into_iter().filter(|warps| *warps < settings.producer_warps()) {
             let fewer = Clause::Specialize(SpecializeClause { producers: WarpCount::Warps(warps), ..specialize });
             finding.set(&fewer, format!("{fewer} leaves more to each"));
@@ -89,7 +89,7 @@ fn instruction(settings: &Settings, geometry: &Geometry, findings: &mut Findings
     let needed = columns.min(256) * acc.bytes() / 4 * GROUP_ROWS / WARP_GROUP + besides(settings.atom);
     let threads = settings.threads(geometry);
     let share = |blocks| registers_per_thread(threads, blocks);
-    let blocks = settings.blocks_per_sm.unwrap_or(1);
+    let blocks = settings.limits.blocks_per_sm.unwrap_or(1);
     if needed <= share(blocks) {
         return true;
     }
@@ -111,7 +111,7 @@ fn instruction(settings: &Settings, geometry: &Geometry, findings: &mut Findings
 
 /// Fixes: tiles with fewer accumulators, or with fewer threads of more registers each.
 fn smaller_tiles(settings: &Settings, geometry: &Geometry, finding: &mut Finding) {
-    if let Some(tile) = settings.tile {
+    if let Some(tile) = settings.shape.tile {
         let depth = tile.k.map_or(String::new(), |k| format!(", {k}"));
         // Each ping-pong warp group computes a whole tile.
         let rows =
@@ -146,8 +146,8 @@ fn smaller_tiles(settings: &Settings, geometry: &Geometry, finding: &mut Finding
 
 /// Several blocks share the register file: legal, but ptxas may have to spill.
 pub(super) fn occupancy(settings: &Settings, plan: &Plan, findings: &mut Findings) {
-    let stated = settings.registers.is_some() || settings.spills == Spills::Allow;
-    let Some(blocks) = settings.blocks_per_sm.filter(|_| !stated) else { return };
+    let stated = settings.roles.registers.is_some() || settings.limits.spills == Spills::Allow;
+    let Some(blocks) = settings.limits.blocks_per_sm.filter(|_| !stated) else { return };
     let spills = plan.variants.iter().filter(|variant| blocks > 1 && !plan.fits(variant, blocks));
     let Some(live) = spills.map(|variant| plan.live_registers(variant)).max() else { return };
     let share = plan.registers_per_thread(blocks);

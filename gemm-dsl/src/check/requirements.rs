@@ -44,7 +44,7 @@ pub(super) fn all(settings: &Settings) -> Vec<Requirement> {
         }
     }
     // Multiplication that every target supports. A schedule may use types that only tensor cores have.
-    let by_threads = instead::by_threads(settings.warp);
+    let by_threads = instead::by_threads(settings.shape.warp);
     let other_types = by_threads.iter().map(|text| format!("types(f32); {text}"));
     let plain: Vec<String> = by_threads.iter().cloned().chain(other_types).collect();
     let plain: Vec<&str> = plain.iter().map(String::as_str).collect();
@@ -64,7 +64,7 @@ pub(super) fn all(settings: &Settings) -> Vec<Requirement> {
             need(Key::Atom, "wgmma".into(), Target::SM_90A, &instead);
         }
     }
-    match settings.load {
+    match settings.staged.load {
         Load::Registers => {}
         Load::CpAsync => need(Key::Load, "cp_async".into(), Target::SM_80, &["load(registers)"]),
         Load::Tma => {
@@ -75,20 +75,20 @@ pub(super) fn all(settings: &Settings) -> Vec<Requirement> {
             need(Key::Load, "tma".into(), Target::SM_90, &instead);
         }
     }
-    if settings.pace == Pace::Free {
+    if settings.staged.pace == Pace::Free {
         need(Key::Pace, "pace(free)".into(), Target::SM_80, &["pace(tile)"]);
     }
     if settings.get(Key::Cluster).is_some() {
         need(Key::Cluster, "a cluster".into(), Target::SM_90, &[]);
     }
-    if let Some(SplitK { parts, reduce: Reduce::Cluster }) = settings.split_k {
+    if let Some(SplitK { parts, reduce: Reduce::Cluster }) = settings.scheduler.split_k {
         let serial = format!("split_k({parts}, reduce = serial)");
         need(Key::SplitK, "a cluster".into(), Target::SM_90, &[&serial]);
     }
     if settings.get(Key::Registers).is_some() {
         need(Key::Registers, "setmaxnreg".into(), Target::SM_90A, &[]);
     }
-    if settings.store == Store::Tma && settings.get(Key::Store).is_some() {
+    if settings.output.store == Store::Tma && settings.get(Key::Store).is_some() {
         need(Key::Store, "store(tma)".into(), Target::SM_90, &["store(staged)", "store(direct)"]);
     }
     list

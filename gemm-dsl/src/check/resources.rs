@@ -105,7 +105,7 @@ impl<'a> Needs<'a> {
         if staging.shared_bytes <= limit {
             return;
         }
-        let stages = self.settings.stages;
+        let stages = self.settings.staged.stages;
         let (key, subject) = match self.settings.get(Key::Stages) {
             Some(clause) if stages > 1 => (Key::Stages, clause.to_string()),
             _ => (Key::Tile, self.settings.text(Key::Tile, "")),
@@ -123,7 +123,8 @@ impl<'a> Needs<'a> {
             (bytes, 1) => format!("; a tile of D {bytes}"),
             (bytes, turns) => format!("; {turns} tiles of D {bytes}"),
         };
-        let planes = self.settings.tile.and_then(|tile| tile.k).map_or(1, |depth| self.settings.planes_in_slot(depth));
+        let planes =
+            self.settings.shape.tile.and_then(|tile| tile.k).map_or(1, |depth| self.settings.planes_in_slot(depth));
         let of_planes = if planes > 1 { format!("{planes} planes of ") } else { String::new() };
         let message = format!(
             "{subject} needs {} B of shared memory, {allowed} ({of_planes}A {} + {of_planes}B {}{barriers} per stage{d})",
@@ -141,15 +142,15 @@ impl<'a> Needs<'a> {
         if planes > 1 {
             let now = self.settings.promotion().map_or(0, |promotion| promotion.every);
             for every in limits::EVERY.iter().filter(|every| **every > now) {
-                let rounding = self.settings.promote.and_then(|promote| promote.rounding);
+                let rounding = self.settings.sums.promote.and_then(|promote| promote.rounding);
                 let promote = PromoteClause { every: Some(*every), rounding };
                 let text = Clause::Promote(promote).to_string();
                 finding.set(&text, format!("{text} has one plane of each in a stage"));
             }
         }
-        if staging.d_bytes > 0 && self.settings.specialize.is_some() {
-            let text =
-                Clause::Store(StoreClause { way: self.settings.store, memory: Some(StageMemory::Ring) }).to_string();
+        if staging.d_bytes > 0 && self.settings.roles.specialize.is_some() {
+            let text = Clause::Store(StoreClause { way: self.settings.output.store, memory: Some(StageMemory::Ring) })
+                .to_string();
             finding.set(&text, format!("{text} has the tile of D in slots"));
         }
         if staging.d_bytes > 0 {
@@ -168,7 +169,7 @@ impl<'a> Needs<'a> {
 
     /// Tiles with a smaller depth, then smaller tiles, that may fit.
     fn smaller_tiles(&self, finding: &mut Finding) {
-        let Some(tile) = self.settings.tile else { return };
+        let Some(tile) = self.settings.shape.tile else { return };
         let Some(depth) = tile.k else { return };
         let shallower = (1..12).map(|shift| (tile.m, tile.n, depth >> shift));
         let smaller = (1..8).map(|shift| (tile.m >> shift, tile.n >> shift, depth));
@@ -181,7 +182,9 @@ impl<'a> Needs<'a> {
 
     /// `blocks_per_sm(n)`: n blocks fit into one multiprocessor.
     fn occupancy(&self, target: Target, choice: Choice, findings: &mut Findings) {
-        let Some(blocks) = self.settings.blocks_per_sm.map(u64::from).filter(|&blocks| blocks > 1) else { return };
+        let Some(blocks) = self.settings.limits.blocks_per_sm.map(u64::from).filter(|&blocks| blocks > 1) else {
+            return;
+        };
         let (mut most, mut problem) = (u64::from(target.sm_blocks()), None);
         if blocks > most {
             problem = Some(format!("{target} holds {most} blocks per multiprocessor"));

@@ -13,7 +13,7 @@ use crate::terms::{Extent2, Load};
 
 /// Checks every rule about roles. `geometry` is `None` if it is unknown.
 pub(super) fn check(settings: &Settings, geometry: Option<&Geometry>, findings: &mut Findings) {
-    let Some(clause) = settings.specialize else { return };
+    let Some(clause) = settings.roles.specialize else { return };
     if clause.roles == Some(Roles::Pingpong) {
         pingpong(settings, clause, findings);
     }
@@ -85,7 +85,7 @@ fn pingpong(settings: &Settings, clause: SpecializeClause, findings: &mut Findin
 
 /// Producers copy to shared memory and do not wait for their copies.
 fn copies(settings: &Settings, clause: SpecializeClause, findings: &mut Findings) {
-    if settings.shared.is_none() || settings.load != Load::Registers {
+    if settings.staged.shared.is_none() || settings.staged.load != Load::Registers {
         return;
     }
     let message = format!(
@@ -104,7 +104,7 @@ fn whole_warps(settings: &Settings, geometry: &Geometry, findings: &mut Findings
     if geometry.threads.is_multiple_of(WARP) {
         return true;
     }
-    let (Some(tile), Some(thread)) = (settings.tile, settings.thread) else { return false };
+    let (Some(tile), Some(thread)) = (settings.shape.tile, settings.shape.thread) else { return false };
     let message = format!(
         "{} / {} = {}, not a whole number of warps, which specialize needs",
         settings.text(Key::Tile, ""),
@@ -158,8 +158,10 @@ fn consumers(settings: &Settings, clause: SpecializeClause, geometry: &Geometry,
         message,
     );
     // Warp groups share the tile's rows, 64 at a time.
-    let blocks = settings.tile.map_or(0, |tile| tile.m / GROUP_ROWS);
-    if let (Some((_, columns, _)), Some(tile), Some(_)) = (settings.atom.of_group(), settings.tile, settings.warp) {
+    let blocks = settings.shape.tile.map_or(0, |tile| tile.m / GROUP_ROWS);
+    if let (Some((_, columns, _)), Some(tile), Some(_)) =
+        (settings.atom.of_group(), settings.shape.tile, settings.shape.warp)
+    {
         for group in group_parts(tile, Extent2 { m: GROUP_ROWS, n: columns }) {
             let groups = (tile.m / group.m).saturating_mul(tile.n / group.n);
             if groups.saturating_mul(4) == named {
@@ -200,7 +202,7 @@ fn block_size(settings: &Settings, clause: SpecializeClause, geometry: &Geometry
         let fewer = text(SpecializeClause { consumers: Some(WarpCount::Groups(2)), ..clause });
         finding.set(&fewer, format!("{fewer} has two consumers"));
     }
-    if let Some(thread) = settings.thread {
+    if let Some(thread) = settings.shape.thread {
         for (m, n) in [(1, 2), (2, 1), (2, 2), (2, 4), (4, 2), (4, 4), (8, 8)] {
             let larger = format!("thread({}, {})", u64::from(thread.m) * m, u64::from(thread.n) * n);
             finding.set(&larger, format!("{larger} leaves room for producers"));
@@ -236,7 +238,8 @@ fn budget(settings: &Settings, clause: SpecializeClause, geometry: Option<&Geome
     // The registers of the block's threads at launch, which the groups share.
     let groups = producers.saturating_add(consumers);
     let threads = groups.saturating_mul(WARP_GROUP);
-    let limit = u64::from(registers_per_thread(threads, settings.blocks_per_sm.unwrap_or(1))) * u64::from(groups);
+    let limit =
+        u64::from(registers_per_thread(threads, settings.limits.blocks_per_sm.unwrap_or(1))) * u64::from(groups);
     let sum =
         u64::from(producers) * u64::from(registers.producer) + u64::from(consumers) * u64::from(registers.consumer);
     if sum > limit {

@@ -8,7 +8,7 @@ use crate::clause::{
 };
 use crate::epilogue::Epilogue;
 use crate::keys::KeySet;
-use crate::plan::{Geometry, Promotion};
+use crate::plan::{Geometry, Promotion, Scheduler};
 use crate::schedule::Schedule;
 use crate::table::Key;
 use crate::target::{MAX_ACCESS_BYTES, Target};
@@ -17,6 +17,67 @@ use crate::terms::{
     StageMemory, Store, Wave,
 };
 use crate::types::{Batch, DType, Layout, Layouts, Orientation, Problem, Types};
+
+/// The tile and its division among threads.
+pub(super) struct Shape {
+    pub tile: Option<TileClause>,
+    pub warp: Option<TileClause>,
+    pub thread: Option<Extent2>,
+    pub fragment: Option<Extent2>,
+    pub along: Along,
+}
+
+/// Copies of K-tiles to shared memory.
+pub(super) struct Staged {
+    /// The staged orders of A and B; `None` with `shared(none)`.
+    pub shared: Option<(StagedOrder, StagedOrder)>,
+    pub vector: VectorClause,
+    pub load: Load,
+    pub pack: PackClause,
+    pub stages: u32,
+    pub pace: Pace,
+}
+
+/// The body of the loop over K-tiles.
+pub(super) struct Steps {
+    pub unroll: Option<u32>,
+    pub order: FmaOrder,
+    pub prefetch: Option<u32>,
+    pub reads: Reads,
+    pub operands: Operands,
+}
+
+/// Clauses about sums.
+pub(super) struct SumClauses {
+    pub emulation: Option<Emulation>,
+    pub promote: Option<PromoteClause>,
+    /// Levels of `strassen`.
+    pub levels: Option<u32>,
+}
+
+/// Clauses about the roles of warps.
+pub(super) struct RoleClauses {
+    pub specialize: Option<SpecializeClause>,
+    /// Registers of producers and of consumers.
+    pub registers: Option<(u32, u32)>,
+}
+
+/// Clauses about C and D.
+pub(super) struct Output {
+    /// How C is loaded.
+    pub c: Option<LoadC>,
+    pub store: Store,
+    /// The memory of the staged tile of D.
+    pub memory: Option<StageMemory>,
+    pub edges: Edges,
+}
+
+/// Clauses about resources.
+pub(super) struct Limits {
+    pub blocks_per_sm: Option<u32>,
+    pub spills: Spills,
+    pub expect: Vec<Expectation>,
+}
 
 /// The settings of a schedule, defaults included.
 pub(super) struct Settings<'s> {
@@ -27,49 +88,15 @@ pub(super) struct Settings<'s> {
     /// The problem that kernels compute: the same, or its transpose.
     pub problem: Problem,
     pub target: Option<Target>,
-    pub tile: Option<TileClause>,
-    pub warp: Option<TileClause>,
-    pub thread: Option<Extent2>,
-    pub fragment: Option<Extent2>,
-    pub along: Along,
     pub atom: Atom,
-    pub vector: VectorClause,
-    /// The staged orders of A and B; `None` with `shared(none)`.
-    pub shared: Option<(StagedOrder, StagedOrder)>,
-    pub operands: Operands,
-    pub load: Load,
-    /// How C is loaded.
-    pub c: Option<LoadC>,
-    pub pack: PackClause,
-    pub stages: u32,
-    pub unroll: Option<u32>,
-    pub order: FmaOrder,
-    pub prefetch: Option<u32>,
-    pub reads: Reads,
-    pub pace: Pace,
-    pub blocks_per_sm: Option<u32>,
-    pub spills: Spills,
-    pub raster: Raster,
-    pub persistent: Option<Wave>,
-    pub split_k: Option<SplitK>,
-    pub stream_k: bool,
-    pub emulation: Option<Emulation>,
-    /// The clause `promote`, if it is there.
-    pub promote: Option<PromoteClause>,
-    /// Tiles of D that the blocks of a cluster compute together.
-    pub cluster: Extent2,
-    /// Whether the blocks of a cluster share the loads of A and of B.
-    pub multicast: [bool; 2],
-    /// Levels of `strassen`.
-    pub levels: Option<u32>,
-    pub store: Store,
-    /// The memory of the staged tile of D.
-    pub memory: Option<StageMemory>,
-    pub specialize: Option<SpecializeClause>,
-    /// Registers of producers and of consumers.
-    pub registers: Option<(u32, u32)>,
-    pub edges: Edges,
-    pub expect: Vec<Expectation>,
+    pub shape: Shape,
+    pub staged: Staged,
+    pub steps: Steps,
+    pub scheduler: Scheduler,
+    pub sums: SumClauses,
+    pub roles: RoleClauses,
+    pub output: Output,
+    pub limits: Limits,
 }
 
 impl<'s> Settings<'s> {
@@ -81,41 +108,35 @@ impl<'s> Settings<'s> {
             asked: problem(schedule),
             problem: computed(schedule, problem(schedule)),
             target: None,
-            tile: None,
-            warp: None,
-            thread: None,
-            fragment: None,
-            along: Along::N,
             atom: Atom::default(),
-            vector: VectorClause::default(),
-            shared: Some(default_orders()),
-            operands: Operands::Registers,
-            load: Load::Registers,
-            c: None,
-            pack: PackClause::default(),
-            stages: 1,
-            unroll: None,
-            order: FmaOrder::Row,
-            prefetch: None,
-            reads: Reads::Movable,
-            pace: Pace::Tile,
-            blocks_per_sm: None,
-            spills: Spills::Refuse,
-            raster: Raster { group: RASTER_GROUP, along: Along::N },
-            persistent: None,
-            split_k: None,
-            stream_k: false,
-            emulation: None,
-            promote: None,
-            cluster: Extent2 { m: 1, n: 1 },
-            multicast: [false; 2],
-            levels: None,
-            store: Store::Direct,
-            memory: None,
-            specialize: None,
-            registers: None,
-            edges: Edges::Predicate,
-            expect: Vec::new(),
+            shape: Shape { tile: None, warp: None, thread: None, fragment: None, along: Along::N },
+            staged: Staged {
+                shared: Some(default_orders()),
+                vector: VectorClause::default(),
+                load: Load::Registers,
+                pack: PackClause::default(),
+                stages: 1,
+                pace: Pace::Tile,
+            },
+            steps: Steps {
+                unroll: None,
+                order: FmaOrder::Row,
+                prefetch: None,
+                reads: Reads::Movable,
+                operands: Operands::Registers,
+            },
+            scheduler: Scheduler {
+                raster: Raster { group: RASTER_GROUP, along: Along::N },
+                persistent: None,
+                cluster: Extent2 { m: 1, n: 1 },
+                multicast: [false; 2],
+                split_k: None,
+                stream_k: false,
+            },
+            sums: SumClauses { emulation: None, promote: None, levels: None },
+            roles: RoleClauses { specialize: None, registers: None },
+            output: Output { c: None, store: Store::Direct, memory: None, edges: Edges::Predicate },
+            limits: Limits { blocks_per_sm: None, spills: Spills::Refuse, expect: Vec::new() },
         };
         // Last to first: of duplicate clauses, which are an error anyway, the first one counts.
         for item in schedule.items.iter().rev().filter(|item| !ignored.contains(item.clause.key())) {
@@ -139,9 +160,9 @@ impl<'s> Settings<'s> {
     fn read_as_matrices(&mut self) {
         let columns = if let Some((_, columns, _)) = self.atom.of_group() { Some(columns) } else { None };
         let groups = columns.is_some();
-        let tile = self.tile.unwrap_or(TileClause { m: 0, n: 0, k: None });
+        let tile = self.shape.tile.unwrap_or(TileClause { m: 0, n: 0, k: None });
         let staged = |dtype: DType, fast, extent: u32| {
-            let depth = self.tile.and_then(|tile| tile.k).unwrap_or(0);
+            let depth = self.shape.tile.and_then(|tile| tile.k).unwrap_or(0);
             let bytes = u64::from(if fast == Fast::K { depth } else { extent }) * u64::from(dtype.bytes());
             let fits = |span: &u32| match groups {
                 true => bytes.is_multiple_of(u64::from(*span)),
@@ -151,7 +172,7 @@ impl<'s> Settings<'s> {
             let skew = match [128, 64, 32].into_iter().find(fits) {
                 Some(32) if partly => Skew::Swizzle(WIDEST),
                 Some(span) => Skew::Swizzle(span),
-                None if groups || self.load == Load::Tma => Skew::None,
+                None if groups || self.staged.load == Load::Tma => Skew::None,
                 None => Skew::Pad(MAX_ACCESS_BYTES / dtype.bytes()),
             };
             StagedOrder { fast, skew }
@@ -167,17 +188,17 @@ impl<'s> Settings<'s> {
             Some(_) => return,
             None => (None, None),
         };
-        self.shared = Some((given.0.unwrap_or(a), given.1.unwrap_or(b)));
-        if self.emulation.is_some() {
+        self.staged.shared = Some((given.0.unwrap_or(a), given.1.unwrap_or(b)));
+        if self.sums.emulation.is_some() {
             // Planes are copies.
-            self.pack = PackClause { a: true, b: true };
+            self.staged.pack = PackClause { a: true, b: true };
         }
         if !groups {
             return;
         }
-        self.pack = PackClause { a: true, b: true };
+        self.staged.pack = PackClause { a: true, b: true };
         if self.get(Key::Pace).is_none() {
-            self.pace = Pace::Free;
+            self.staged.pace = Pace::Free;
         }
     }
 
@@ -185,57 +206,59 @@ impl<'s> Settings<'s> {
     /// so only the instructions bound theirs.
     pub fn width_bound(&self) -> u32 {
         let default = if self.atom.by_threads() { 1 } else { MAX_ACCESS_BYTES };
-        self.vector.all.unwrap_or(default)
+        self.staged.vector.all.unwrap_or(default)
     }
 
     fn apply(&mut self, clause: &Clause) {
         match clause {
             Clause::Target(target) => self.target = Some(*target),
-            Clause::Tile(tile) => self.tile = Some(*tile),
-            Clause::Warp(warp) => self.warp = Some(*warp),
-            Clause::Thread(thread) => self.thread = Some(*thread),
-            Clause::Fragment(fragment) => self.fragment = Some(*fragment),
-            Clause::Lanes(along) => self.along = *along,
+            Clause::Tile(tile) => self.shape.tile = Some(*tile),
+            Clause::Warp(warp) => self.shape.warp = Some(*warp),
+            Clause::Thread(thread) => self.shape.thread = Some(*thread),
+            Clause::Fragment(fragment) => self.shape.fragment = Some(*fragment),
+            Clause::Lanes(along) => self.shape.along = *along,
             Clause::Atom(atom) => self.atom = *atom,
-            Clause::Vector(vector) => self.vector = *vector,
-            Clause::Shared(SharedClause::None) => self.shared = None,
+            Clause::Vector(vector) => self.staged.vector = *vector,
+            Clause::Shared(SharedClause::None) => self.staged.shared = None,
             Clause::Shared(SharedClause::Orders { a, b }) => {
                 let (default_a, default_b) = default_orders();
-                self.shared = Some((a.unwrap_or(default_a), b.unwrap_or(default_b)));
+                self.staged.shared = Some((a.unwrap_or(default_a), b.unwrap_or(default_b)));
             }
-            Clause::Operands(operands) => self.operands = *operands,
-            Clause::Load(load) => (self.load, self.c) = (load.way, load.c),
-            Clause::Pack(pack) => self.pack = *pack,
-            Clause::Stages(n) => self.stages = *n,
-            Clause::DoubleBuffer => self.stages = 2,
-            Clause::Unroll(n) => self.unroll = Some(*n),
-            Clause::Order(order) => self.order = *order,
+            Clause::Operands(operands) => self.steps.operands = *operands,
+            Clause::Load(load) => (self.staged.load, self.output.c) = (load.way, load.c),
+            Clause::Pack(pack) => self.staged.pack = *pack,
+            Clause::Stages(n) => self.staged.stages = *n,
+            Clause::DoubleBuffer => self.staged.stages = 2,
+            Clause::Unroll(n) => self.steps.unroll = Some(*n),
+            Clause::Order(order) => self.steps.order = *order,
             Clause::Prefetch(PrefetchClause { steps, reads }) => {
-                self.prefetch = Some(*steps);
-                self.reads = reads.unwrap_or(Reads::Movable);
+                self.steps.prefetch = Some(*steps);
+                self.steps.reads = reads.unwrap_or(Reads::Movable);
             }
-            Clause::Pace(pace) => self.pace = *pace,
-            Clause::BlocksPerSm(n) => self.blocks_per_sm = Some(*n),
-            Clause::Spills(spills) => self.spills = *spills,
+            Clause::Pace(pace) => self.staged.pace = *pace,
+            Clause::BlocksPerSm(n) => self.limits.blocks_per_sm = Some(*n),
+            Clause::Spills(spills) => self.limits.spills = *spills,
             Clause::Raster(raster) => {
                 let along = raster.along.unwrap_or(Along::N);
-                self.raster = Raster { group: raster.group.unwrap_or(RASTER_GROUP), along };
+                self.scheduler.raster = Raster { group: raster.group.unwrap_or(RASTER_GROUP), along };
             }
-            Clause::Persistent(blocks) => self.persistent = Some(blocks.map_or(Wave::Device, Wave::Blocks)),
+            Clause::Persistent(blocks) => self.scheduler.persistent = Some(blocks.map_or(Wave::Device, Wave::Blocks)),
             Clause::SplitK(SplitKClause { parts, reduce }) => {
-                self.split_k = Some(SplitK { parts: *parts, reduce: reduce.unwrap_or(Reduce::Serial) });
+                self.scheduler.split_k = Some(SplitK { parts: *parts, reduce: reduce.unwrap_or(Reduce::Serial) });
             }
-            Clause::StreamK => self.stream_k = true,
-            Clause::Emulate(emulation) => self.emulation = Some(*emulation),
-            Clause::Strassen(levels) => self.levels = Some(*levels),
-            Clause::Promote(promote) => self.promote = Some(*promote),
-            Clause::Cluster(extent) => self.cluster = *extent,
-            Clause::Multicast(clause) => self.multicast = [clause.a, clause.b].map(|fetch| fetch == Fetch::Multicast),
-            Clause::Store(store) => (self.store, self.memory) = (store.way, store.memory),
-            Clause::Specialize(specialize) => self.specialize = Some(*specialize),
-            Clause::Registers(registers) => self.registers = Some((registers.producer, registers.consumer)),
-            Clause::Tail(edges) => self.edges = *edges,
-            Clause::Expect(list) => self.expect = list.clone(),
+            Clause::StreamK => self.scheduler.stream_k = true,
+            Clause::Emulate(emulation) => self.sums.emulation = Some(*emulation),
+            Clause::Strassen(levels) => self.sums.levels = Some(*levels),
+            Clause::Promote(promote) => self.sums.promote = Some(*promote),
+            Clause::Cluster(extent) => self.scheduler.cluster = *extent,
+            Clause::Multicast(clause) => {
+                self.scheduler.multicast = [clause.a, clause.b].map(|fetch| fetch == Fetch::Multicast)
+            }
+            Clause::Store(store) => (self.output.store, self.output.memory) = (store.way, store.memory),
+            Clause::Specialize(specialize) => self.roles.specialize = Some(*specialize),
+            Clause::Registers(registers) => self.roles.registers = Some((registers.producer, registers.consumer)),
+            Clause::Tail(edges) => self.output.edges = *edges,
+            Clause::Expect(list) => self.limits.expect = list.clone(),
             // Part of the problem, or not yet used by a rule.
             _ => {}
         }
@@ -243,7 +266,7 @@ impl<'s> Settings<'s> {
 
     /// The type of an operand's multiplied elements; with `emulate`, the type of its planes.
     pub fn factor(&self, side: Side) -> DType {
-        self.emulation.map_or(self.problem.types.of(side.operand()), Emulation::factor)
+        self.sums.emulation.map_or(self.problem.types.of(side.operand()), Emulation::factor)
     }
 
     /// Whether the instruction reads tiles of an operand in either order, not along k alone.
@@ -268,8 +291,8 @@ impl<'s> Settings<'s> {
         let factor = self.factor(Side::A);
         let coarse = Multiply::of(unit, factor).any(|row| row.coarse);
         let floats = !self.problem.types.acc.is_integer() && self.problem.types.acc.element().bits == 32;
-        let written = self.promote.filter(|_| floats);
-        let by_default = (self.emulation.is_some() || coarse) && floats;
+        let written = self.sums.promote.filter(|_| floats);
+        let by_default = (self.sums.emulation.is_some() || coarse) && floats;
         let every = match written {
             Some(clause) => clause.every?,
             None => by_default.then_some(PROMOTE)?,
@@ -280,24 +303,26 @@ impl<'s> Settings<'s> {
 
     /// Producer warps.
     pub fn producer_warps(&self) -> u32 {
-        self.specialize.map_or(0, |specialize| specialize.producers.warps())
+        self.roles.specialize.map_or(0, |specialize| specialize.producers.warps())
     }
 
     /// Whether the staged tile of D reuses slots of the ring that producers fill.
     pub fn lends(&self) -> bool {
-        self.store != Store::Direct && self.memory == Some(StageMemory::Ring) && self.specialize.is_some()
+        self.output.store != Store::Direct
+            && self.output.memory == Some(StageMemory::Ring)
+            && self.roles.specialize.is_some()
     }
 
     /// Whether TMA copies C to shared memory.
     pub fn loads_c(&self) -> bool {
-        self.c == Some(LoadC::Tma)
+        self.output.c == Some(LoadC::Tma)
     }
 
     /// Warp groups that compute whole tiles in turn: the consumers of a ping-pong schedule; 1 if all consumers share a
     /// tile.
     pub fn turns(&self) -> u32 {
         let pingpong = |clause: &SpecializeClause| clause.roles == Some(Roles::Pingpong);
-        match (self.specialize.filter(pingpong), self.atom.of_group()) {
+        match (self.roles.specialize.filter(pingpong), self.atom.of_group()) {
             // A count that is not whole groups is reported separately.
             (Some(clause), Some(_)) => match clause.consumers.map_or(8, WarpCount::warps) {
                 warps if warps > 0 && warps.is_multiple_of(4) => warps / 4,
@@ -309,12 +334,12 @@ impl<'s> Settings<'s> {
 
     /// Whether blocks are persistent, by `persistent` or by a clause that implies it.
     pub fn is_persistent(&self) -> bool {
-        self.persistent.is_some() || self.implies_wave()
+        self.scheduler.persistent.is_some() || self.implies_wave()
     }
 
     /// Whether blocks are persistent without `persistent`.
     pub fn implies_wave(&self) -> bool {
-        self.stream_k || self.problem.batch == Batch::Grouped
+        self.scheduler.stream_k || self.problem.batch == Batch::Grouped
     }
 
     /// Consumer threads of the block.
@@ -336,21 +361,21 @@ impl<'s> Settings<'s> {
     /// copied once for all its products. Only `wgmma`, which reads shared memory itself, can switch planes within a
     /// slot.
     pub fn planes_in_slot(&self, depth: u32) -> u32 {
-        let direct = self.load == Load::Tma && self.atom.of_group().is_some();
+        let direct = self.staged.load == Load::Tma && self.atom.of_group().is_some();
         let whole = self.promotion().is_some_and(|promotion| promotion.every == depth);
-        self.emulation.filter(|_| direct && whole).map_or(1, Emulation::planes)
+        self.sums.emulation.filter(|_| direct && whole).map_or(1, Emulation::planes)
     }
 
     /// Whether the slots of the ring are signalled by mbarriers.
     pub fn mbarriers(&self) -> bool {
-        self.pace == Pace::Free || self.specialize.is_some() || self.load == Load::Tma
+        self.staged.pace == Pace::Free || self.roles.specialize.is_some() || self.staged.load == Load::Tma
     }
 
     /// The number of blocks that share the loads of an operand: along n for A, along m for B.
     pub fn sharers(&self, side: Side) -> u32 {
-        match (side, self.multicast) {
-            (Side::A, [true, _]) => self.cluster.n,
-            (Side::B, [_, true]) => self.cluster.m,
+        match (side, self.scheduler.multicast) {
+            (Side::A, [true, _]) => self.scheduler.cluster.n,
+            (Side::B, [_, true]) => self.scheduler.cluster.m,
             _ => 1,
         }
     }

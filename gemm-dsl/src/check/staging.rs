@@ -59,15 +59,15 @@ impl Staging {
 
 /// The placement of the schedule's K-tiles; `None` with `shared(none)` or without a depth.
 pub(super) fn derive(settings: &Settings) -> Option<Staging> {
-    of(settings, settings.tile?)
+    of(settings, settings.shape.tile?)
 }
 
 /// The placement of the K-tiles of any tile.
 pub(super) fn of(settings: &Settings, tile: TileClause) -> Option<Staging> {
-    let (order_a, order_b) = settings.shared?;
+    let (order_a, order_b) = settings.staged.shared?;
     let depth = tile.k?;
     let types = settings.problem.types;
-    let align = alignment(order_a).max(alignment(order_b)).max(match settings.load {
+    let align = alignment(order_a).max(alignment(order_b)).max(match settings.staged.load {
         // Suits the panels of D for any swizzle.
         _ if settings.lends() => u64::from(SWIZZLE_PERIOD),
         Load::Tma => u64::from(BOX_ALIGN),
@@ -80,12 +80,12 @@ pub(super) fn of(settings: &Settings, tile: TileClause) -> Option<Staging> {
     let stage_bytes = planes * (a_bytes + b_bytes);
     let b = Placement { offset_bytes: clamp(planes * a_bytes), ..b };
     let barrier_bytes = if settings.mbarriers() { u64::from(MBARRIER_PAIR) } else { 0 };
-    let tile_bytes = if settings.lends() { 0 } else { Lines::of(settings, tile).bytes(types.d, settings.store) };
+    let tile_bytes = if settings.lends() { 0 } else { Lines::of(settings, tile).bytes(types.d, settings.output.store) };
     let (d_bytes, turn_bytes) = match u64::from(settings.turns()) {
         1 => (tile_bytes, 0),
         turns => (tile_bytes.next_multiple_of(u64::from(SWIZZLE_PERIOD)) * turns, u64::from(MBARRIER_BYTES) * turns),
     };
-    let filled_by_others = settings.is_persistent() && settings.multicast.contains(&true);
+    let filled_by_others = settings.is_persistent() && settings.scheduler.multicast.contains(&true);
     let d_apart = d_bytes > 0 && (settings.producer_warps() > 0 || filled_by_others);
     let c_bytes = if settings.loads_c() { u64::from(MBARRIER_BYTES) * u64::from(settings.turns()) } else { 0 };
     let shared_bytes = 0;
@@ -103,7 +103,7 @@ pub(super) fn of(settings: &Settings, tile: TileClause) -> Option<Staging> {
         c_bytes,
         shared_bytes,
     };
-    Some(Staging { shared_bytes: staging.bytes_of(settings.stages), ..staging })
+    Some(Staging { shared_bytes: staging.bytes_of(settings.staged.stages), ..staging })
 }
 
 /// The alignment of a slot's base in bytes: 16 for the widest access; for a swizzle 8 rows of its span, the period of

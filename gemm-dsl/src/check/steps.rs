@@ -18,13 +18,13 @@ const MAX_COPIES: u64 = 8192;
 
 pub(super) fn check(settings: &Settings, findings: &mut Findings) {
     let Some(block) = assemble::block(settings).filter(|block| block.k > 0) else { return };
-    let unroll = settings.unroll.unwrap_or(block.k);
+    let unroll = settings.steps.unroll.unwrap_or(block.k);
     if unroll == 0 {
         return;
     }
     // `wgmma` multiplies whole K-tiles and takes no `unroll`.
     let is_unrolled = settings.atom.of_group().is_none();
-    if is_unrolled && settings.shared.is_some() && !block.k.is_multiple_of(unroll) {
+    if is_unrolled && settings.staged.shared.is_some() && !block.k.is_multiple_of(unroll) {
         let message = format!(
             "unroll({unroll}) does not divide the {} of {}",
             count(block.k, "step"),
@@ -37,7 +37,7 @@ pub(super) fn check(settings: &Settings, findings: &mut Findings) {
             finding.set(format!("unroll({divisor})"), format!("unroll({divisor}) does"));
         }
     }
-    if let Some(prefetch) = settings.prefetch.filter(|n| *n > 1 && *n >= unroll) {
+    if let Some(prefetch) = settings.steps.prefetch.filter(|n| *n > 1 && *n >= unroll) {
         let message =
             format!("prefetch({prefetch}) reaches no farther than the {unroll} unrolled steps: {} ahead", unroll - 1);
         findings.note("prefetch", Key::Prefetch, &[Key::Unroll, Key::Tile, Key::Shared], message);
@@ -46,7 +46,10 @@ pub(super) fn check(settings: &Settings, findings: &mut Findings) {
 }
 
 fn body(settings: &Settings, unroll: u32, findings: &mut Findings) {
-    let (Some(tile), Some(thread), true) = (settings.tile, settings.thread, settings.atom.by_threads()) else { return };
+    let (Some(tile), Some(thread), true) = (settings.shape.tile, settings.shape.thread, settings.atom.by_threads())
+    else {
+        return;
+    };
     let products = u64::from(thread.m) * u64::from(thread.n) * u64::from(unroll);
     let depends = [Key::Thread, Key::Tile, Key::Shared, Key::Atom];
     if products > MAX_BODY {
@@ -72,7 +75,7 @@ fn body(settings: &Settings, unroll: u32, findings: &mut Findings) {
             finding.set(format!("thread({m}, {n})"), format!("write thread({m}, {n}), for example"));
         }
     }
-    let (Some(_), Some(depth)) = (settings.shared, tile.k) else { return };
+    let (Some(_), Some(depth)) = (settings.staged.shared, tile.k) else { return };
     if thread.m == 0 || thread.n == 0 {
         return;
     }

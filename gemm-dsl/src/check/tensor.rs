@@ -52,7 +52,7 @@ fn mma(settings: &Settings, shape: (u32, u32, u32), findings: &mut Findings) -> 
         for text in texts {
             finding.set(&text, format!("{text} exists"));
         }
-        for text in instead::by_threads(settings.warp) {
+        for text in instead::by_threads(settings.shape.warp) {
             finding.last_resort(&text, format!("threads multiply {dtype}: {text}"));
         }
     }
@@ -81,12 +81,12 @@ fn wgmma(settings: &Settings, shape: (u32, u32, u32), findings: &mut Findings) -
     // The nearest shapes first; the tile stays if they divide it.
     let mut columns: Vec<u32> = WGMMA_COLUMNS.filter(|n| Columns::Many(16).has(*n)).collect();
     columns.sort_by_key(|n| (n.abs_diff(shape.1), std::cmp::Reverse(*n)));
-    let divides = |n: &u32| settings.tile.is_none_or(|tile| tile.n.is_multiple_of(*n));
+    let divides = |n: &u32| settings.shape.tile.is_none_or(|tile| tile.n.is_multiple_of(*n));
     for columns in columns.iter().filter(|n| divides(n)) {
         let text = format!("atom(wgmma(64, {columns}, {depth}))");
         finding.set(&text, format!("{text} exists"));
     }
-    if let Some(tile) = settings.tile {
+    if let Some(tile) = settings.shape.tile {
         let k = tile.k.map(|k| k.next_multiple_of(depth));
         let of = |columns: &u32| {
             [tile.n.next_multiple_of(*columns), *columns].map(|n| (*columns, TileClause { n, k, ..tile }))
@@ -101,7 +101,7 @@ fn wgmma(settings: &Settings, shape: (u32, u32, u32), findings: &mut Findings) -
             finding.set(&text, format!("{text} exist"));
         }
     }
-    for text in instead::by_threads(settings.warp) {
+    for text in instead::by_threads(settings.shape.warp) {
         finding.last_resort(&text, format!("threads multiply {dtype}: {text}"));
     }
     false
@@ -109,7 +109,7 @@ fn wgmma(settings: &Settings, shape: (u32, u32, u32), findings: &mut Findings) -
 
 /// The staged depth must be a multiple of the instruction's depth.
 fn whole_depth(settings: &Settings, depth: u32, findings: &mut Findings) -> bool {
-    let Some(tile) = settings.tile else { return true };
+    let Some(tile) = settings.shape.tile else { return true };
     let Some(k) = tile.k.filter(|k| depth > 0 && !k.is_multiple_of(depth)) else { return true };
     let message = format!(
         "the depth {k} of {} is not a multiple of {depth}, which {} multiplies at once",
@@ -127,11 +127,11 @@ fn whole_depth(settings: &Settings, depth: u32, findings: &mut Findings) -> bool
 
 /// The requirements of `ldmatrix` on the tiles that it reads: rows of whole 16-byte pieces, at multiples of 16 bytes.
 fn from_rows(settings: &Settings, findings: &mut Findings) {
-    let Some((a, b)) = settings.shared else {
+    let Some((a, b)) = settings.staged.shared else {
         return nothing_staged(settings, findings);
     };
     along_k(settings, findings);
-    let Some(tile) = settings.tile else { return };
+    let Some(tile) = settings.shape.tile else { return };
     let [of_a, of_b] = [Side::A, Side::B].map(|side| settings.factor(side));
     for (name, order, extent, dtype) in [("A", a, tile.m, of_a), ("B", b, tile.n, of_b)] {
         let row = if order.fast == Fast::K { tile.k.unwrap_or(0) } else { extent };
@@ -151,7 +151,7 @@ fn from_rows(settings: &Settings, findings: &mut Findings) {
 
 /// Tensor cores transpose tiles of 16-bit elements alone; others must be contiguous along k. True if they are.
 fn along_k(settings: &Settings, findings: &mut Findings) -> bool {
-    let Some((a, b)) = settings.shared else { return true };
+    let Some((a, b)) = settings.staged.shared else { return true };
     let across = |(side, order): &(Side, StagedOrder)| order.fast == Fast::Mn && !settings.reads_any_order(*side);
     let Some((side, _)) = [(Side::A, a), (Side::B, b)].into_iter().find(across) else { return true };
     let (atom, dtype) = (settings.text(Key::Atom, ""), settings.factor(side));
@@ -173,7 +173,7 @@ fn nothing_staged(settings: &Settings, findings: &mut Findings) {
 
 /// The requirements of `wgmma` on the tiles that it reads from shared memory.
 fn from_shared(settings: &Settings, columns: Option<u32>, whole_depth: bool, findings: &mut Findings) {
-    if settings.load != Load::Tma {
+    if settings.staged.load != Load::Tma {
         let load = settings.text(Key::Load, "load(registers)");
         let message = format!(
             "{} reads what TMA has copied, and {load} writes shared memory by threads, which tensor cores see only after \
@@ -186,7 +186,7 @@ fn from_shared(settings: &Settings, columns: Option<u32>, whole_depth: bool, fin
             .set("load(tma); stages(3)", "load(tma); stages(3) copy for it")
             .set("load(tma); stages(2)", "load(tma); stages(2) copy for it");
     }
-    let Some((a, b)) = settings.shared else {
+    let Some((a, b)) = settings.staged.shared else {
         return nothing_staged(settings, findings);
     };
     if !along_k(settings, findings) {
@@ -205,7 +205,7 @@ fn from_shared(settings: &Settings, columns: Option<u32>, whole_depth: bool, fin
         let along_k = StagedOrder { fast: Fast::K, skew: Skew::Swizzle(128) };
         let shared = Clause::Shared(SharedClause::Orders { a: Some(a), b: Some(along_k) });
         finding.set(&shared, format!("{shared} has rows along k"));
-        if let (Some((_, n, _)), Some(tile)) = (settings.atom.of_group(), settings.tile) {
+        if let (Some((_, n, _)), Some(tile)) = (settings.atom.of_group(), settings.shape.tile) {
             for columns in [n.next_multiple_of(16), 2 * n, 16].into_iter().filter(|n| WGMMA_COLUMNS.contains(n)) {
                 let wider = Clause::Atom(settings.atom.with_columns(columns));
                 finding.set(&wider, format!("{wider} reads {} B", columns * settings.factor(Side::B).bytes()));
@@ -223,7 +223,7 @@ fn from_shared(settings: &Settings, columns: Option<u32>, whole_depth: bool, fin
         finding.remove("shared", "leave shared out: tiles are then swizzled as wide as their rows allow");
         // The same orders, as far as rows have a swizzle.
         let rows =
-            settings.tile.map(|tile| [tile.m, bytes / settings.factor(Side::B).bytes()].map(|own| (own, tile.k)));
+            settings.shape.tile.map(|tile| [tile.m, bytes / settings.factor(Side::B).bytes()].map(|own| (own, tile.k)));
         let swizzled = |order: StagedOrder, side: Side, (own, depth): (u32, Option<u32>)| {
             let row = if order.fast == Fast::K { depth? } else { own } * settings.factor(side).bytes();
             let span = [128, 64, 32].into_iter().find(|span| row.is_multiple_of(*span))?;
@@ -239,7 +239,7 @@ fn from_shared(settings: &Settings, columns: Option<u32>, whole_depth: bool, fin
     if let (Fast::Mn, Skew::Swizzle(span)) = (b.fast, b.skew)
         && span > 0
         && !bytes.is_multiple_of(span)
-        && settings.tile.is_none_or(|tile| columns != Some(tile.n))
+        && settings.shape.tile.is_none_or(|tile| columns != Some(tile.n))
     {
         let message = format!("{atom} reads {bytes} B of a row of B's tile, and swizzle({span}) permutes {span} B");
         let finding = findings.error("atom-panel", Key::Shared, &depends, message);
@@ -257,7 +257,7 @@ fn multiplies(unit: Unit, settings: &Settings, findings: &mut Findings) -> bool 
     let types = settings.problem.types;
     let of_unit = |dtype: &DType| Multiply::of(unit, *dtype).next().is_some();
     // The atom multiplies the types of planes.
-    if settings.emulation.is_some() {
+    if settings.sums.emulation.is_some() {
         return true;
     }
     let Some(other) = [types.a, types.b].into_iter().find(|dtype| !of_unit(dtype)) else {
@@ -274,8 +274,8 @@ fn multiplies(unit: Unit, settings: &Settings, findings: &mut Findings) -> bool 
         }
     }
     let types = [DType::Tf32, DType::Bf16, DType::F16, DType::I8].into_iter();
-    let types = types.flat_map(|dtype| instead::with_type(dtype, settings.atom, settings.tile));
-    for text in types.chain(instead::by_threads(settings.warp)) {
+    let types = types.flat_map(|dtype| instead::with_type(dtype, settings.atom, settings.shape.tile));
+    for text in types.chain(instead::by_threads(settings.shape.warp)) {
         finding.set(&text, format!("write {text}, for example"));
     }
     false
@@ -293,7 +293,7 @@ fn emulated(settings: &Settings) -> Vec<String> {
         if atom == Clause::Atom(settings.atom) { String::new() } else { format!("; {atom}") }
     };
     let mut changes = vec![String::new()];
-    if let Some(tile) = settings.tile {
+    if let Some(tile) = settings.shape.tile {
         let deeper = [tile.k.unwrap_or(0), 16, 32, 64].map(|k| TileClause { k: Some(k), ..tile });
         let smaller =
             [(128, 128), (64, 64)].map(|(m, n)| TileClause { m: tile.m.min(m), n: tile.n.min(n), k: Some(32) });
@@ -318,7 +318,7 @@ fn pairs(unit: Unit, settings: &Settings, findings: &mut Findings) -> bool {
         let message = format!("{} does not multiply {} by {}", unit.name(), types.a, types.b);
         let finding = findings.error("atom-types", Key::Atom, &[Key::Types], message);
         for dtype in [types.a, types.b] {
-            for text in instead::with_type(dtype, settings.atom, settings.tile) {
+            for text in instead::with_type(dtype, settings.atom, settings.shape.tile) {
                 finding.set(&text, format!("{text} {} legal", if text.contains(';') { "are" } else { "is" }));
             }
         }

@@ -18,12 +18,12 @@ const DEPENDS: [Key; 5] = [Key::Tile, Key::Shared, Key::Layout, Key::Types, Key:
 /// Checks every rule about `load(tma)` and `store(tma)`.
 pub(super) fn check(settings: &Settings, inputs: Option<&[Input; 2]>, findings: &mut Findings) {
     stored(settings, findings);
-    if settings.load != Load::Tma {
+    if settings.staged.load != Load::Tma {
         return;
     }
     producers(settings, findings);
     let transposes = |input: &Input| {
-        let packed = if input.side == Side::A { settings.pack.a } else { settings.pack.b };
+        let packed = if input.side == Side::A { settings.staged.pack.a } else { settings.staged.pack.b };
         !packed && order_of(settings, input.side).is_some_and(|order| order.fast != input.global_fast)
     };
     let both = inputs.filter(|inputs| inputs.iter().all(transposes));
@@ -70,7 +70,7 @@ fn rows(settings: &Settings, input: &Input, order: StagedOrder, findings: &mut F
 
 /// A tile of D must consist of boxes of whole 16-byte pieces.
 fn stored(settings: &Settings, findings: &mut Findings) {
-    let Some(tile) = settings.tile.filter(|_| settings.store == Store::Tma) else { return };
+    let Some(tile) = settings.shape.tile.filter(|_| settings.output.store == Store::Tma) else { return };
     let (lines, dtype) = (Lines::of(settings, tile), settings.problem.types.d);
     if lines.panels(dtype).is_some() {
         return;
@@ -93,7 +93,7 @@ fn stored(settings: &Settings, findings: &mut Findings) {
 
 /// One thread starts all copies, and the rest of its warp is idle.
 fn producers(settings: &Settings, findings: &mut Findings) {
-    let Some(clause) = settings.specialize else { return };
+    let Some(clause) = settings.roles.specialize else { return };
     if matches!(clause.producers, WarpCount::Warps(1) | WarpCount::Groups(1)) {
         return;
     }
@@ -115,13 +115,13 @@ fn letter(side: Side) -> &'static str {
 }
 
 fn order_of(settings: &Settings, side: Side) -> Option<StagedOrder> {
-    let (a, b) = settings.shared?;
+    let (a, b) = settings.staged.shared?;
     Some(if side == Side::A { a } else { b })
 }
 
 /// The `shared` clause with another order for one operand.
 fn shared(settings: &Settings, side: Side, order: StagedOrder) -> Option<String> {
-    let (a, b) = settings.shared?;
+    let (a, b) = settings.staged.shared?;
     let (a, b) = if side == Side::A { (order, b) } else { (a, order) };
     Some(Clause::Shared(SharedClause::Orders { a: Some(a), b: Some(b) }).to_string())
 }
@@ -137,7 +137,7 @@ fn words(side: Side, fast: Fast) -> (&'static str, &'static str) {
 
 /// A box keeps the order of the matrix in memory.
 fn transposed(settings: &Settings, input: &Input, both: Option<&[Input; 2]>, findings: &mut Findings) {
-    let Some((a, b)) = settings.shared else { return };
+    let Some((a, b)) = settings.staged.shared else { return };
     let order = if input.side == Side::A { a } else { b };
     let (_, along) = words(input.side, input.global_fast);
     let (written, _) = words(input.side, order.fast);
@@ -165,8 +165,8 @@ fn transposed(settings: &Settings, input: &Input, both: Option<&[Input; 2]>, fin
         }
     }
     let pack = match input.side {
-        Side::A => PackClause { a: true, ..settings.pack },
-        Side::B => PackClause { b: true, ..settings.pack },
+        Side::A => PackClause { a: true, ..settings.staged.pack },
+        Side::B => PackClause { b: true, ..settings.staged.pack },
     };
     let pack = Clause::Pack(pack);
     finding.set(pack.to_string(), format!("{pack} transposes it first"));
@@ -208,7 +208,7 @@ fn span_of_row(input: &Input, order: StagedOrder) -> Option<u32> {
 
 /// The tile with another extent along the contiguous dimension of one operand.
 fn with_row(settings: &Settings, input: &Input, order: StagedOrder, elements: u32) -> Option<TileClause> {
-    let tile = settings.tile?;
+    let tile = settings.shape.tile?;
     Some(match (order.fast, input.side) {
         (Fast::K, _) => TileClause { k: Some(elements), ..tile },
         (Fast::Mn, Side::A) => TileClause { m: elements, ..tile },

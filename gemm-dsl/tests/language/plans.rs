@@ -78,10 +78,13 @@ fn a_transposed_plan_is_the_plan_of_the_transposed_problem() {
     assert_eq!(transposed.problem.asked(), plan(&format!("{asked} {how}")).problem);
     let orientation = transposed.problem.orientation;
     assert_eq!(transposed.problem, Problem { orientation, ..direct.problem.clone() });
-    let names: Vec<_> = transposed.params.iter().map(|param| transposed.problem.asked_param(param)).collect();
-    assert_eq!(names, direct.params);
-    let same = Plan { problem: direct.problem.clone(), clauses: direct.clauses.clone(), ..transposed };
-    assert_eq!(Plan { params: direct.params.clone(), ..same }, direct);
+    let mut same = Plan { problem: direct.problem.clone(), clauses: direct.clauses.clone(), ..transposed };
+    for (of_transposed, of_direct) in same.variants.iter_mut().zip(&direct.variants) {
+        let named: Vec<_> = of_transposed.params.iter().map(|param| transposed.problem.asked_param(param)).collect();
+        assert_eq!(named, of_direct.params);
+        of_transposed.params = named;
+    }
+    assert_eq!(same, direct);
 }
 
 #[test]
@@ -89,11 +92,11 @@ fn a_plan_is_data() -> Result<(), serde_json::Error> {
     let json = serde_json::to_value(plan("tile(128, 128, 8); thread(8, 8); vector(4); double_buffer"))?;
     assert_eq!(json["target"], "sm_75");
     assert_eq!(json["geometry"]["threads"], 256);
-    assert_eq!(json["shared_bytes"], 16384);
+    assert_eq!(json["resources"]["shared_bytes"], 16384);
     assert_eq!(json["problem"]["types"]["acc"], "f32");
     assert_eq!(json["problem"]["epilogue"], "|acc| acc");
     assert_eq!(json["variants"][0]["entry"], "gemm_v4");
-    assert_eq!(json["params"][0]["matrix"], "a");
+    assert_eq!(json["variants"][0]["params"][0]["matrix"], "a");
     Ok(())
 }
 
@@ -117,7 +120,14 @@ fn widths_follow_the_contiguous_runs() {
     let widths = |text: &str| {
         let plan = plan(text);
         let widest = &plan.variants[0];
-        (widest.a.width, widest.a.store_width, widest.b.width, widest.b.store_width, widest.d_width, plan.a.read_width)
+        (
+            widest.a.width,
+            widest.a.store_width,
+            widest.b.width,
+            widest.b.store_width,
+            widest.d_width,
+            plan.ring.a.read_width,
+        )
     };
     assert_eq!(widths("tile(128, 128, 8); thread(8, 8); vector(4)"), (4, 4, 4, 4, 4, 4));
     assert_eq!(widths("tile(128, 128, 8); thread(8, 8); vector(2)"), (2, 2, 2, 2, 2, 2));
@@ -170,7 +180,7 @@ fn parameters_follow_the_order_of_the_abi() {
     let vectors = [Vector(0), Vector(1)];
     let leading = [Ld(A), Ld(B), Ld(C), Ld(D)];
     let expected = [&matrices[..], &vectors, &[M, N, K], &leading, &[Scalar(0), Scalar(1)]].concat();
-    assert_eq!(plan.params, expected);
+    assert_eq!(plan.variants[0].params, expected);
     let epilogue = &plan.problem.epilogue;
     assert_eq!(epilogue.scalars, ["alpha", "beta"]);
     assert_eq!(epilogue.vectors.iter().map(|vector| vector.name.as_str()).collect::<Vec<_>>(), ["u", "v"]);
@@ -182,12 +192,12 @@ fn a_plan_with_roles_shows_both() {
     let text = "tile(128, 128, 8); thread(8, 8); vector(4); load(cp_async); stages(3)";
     let (one, two) = (plan(text), plan(&format!("{text}; specialize(producers = 1 warp)")));
     assert_eq!(
-        (one.producer_warps, one.threads(), one.copying_threads(), one.barrier_offset(&one.variants[0])),
+        (one.roles.producer_warps, one.threads(), one.copying_threads(), one.barrier_offset(&one.variants[0])),
         (0, 256, 256, None)
     );
-    assert_eq!((two.producer_warps, two.threads(), two.copying_threads()), (1, 288, 32));
-    assert_eq!((two.geometry, two.barrier_offset(&two.variants[0])), (one.geometry, Some(one.shared_bytes)));
-    assert_eq!(two.shared_bytes, one.shared_bytes + 3 * 16);
+    assert_eq!((two.roles.producer_warps, two.threads(), two.copying_threads()), (1, 288, 32));
+    assert_eq!((two.geometry, two.barrier_offset(&two.variants[0])), (one.geometry, Some(one.resources.shared_bytes)));
+    assert_eq!(two.resources.shared_bytes, one.resources.shared_bytes + 3 * 16);
     assert_eq!((one.variants[0].a.passes, two.variants[0].a.passes), (1, 8));
     assert_eq!(
         (one.clauses.specialize.as_str(), two.clauses.specialize.as_str()),
@@ -214,7 +224,7 @@ fn roles_are_written_in_several_ways() {
         for more in ["", "pace(free)", "double_buffer", "split_k(2)", "batch(strided)", "tail(none)"] {
             let schedule = schedule.clone().text(more);
             let plan = schedule.plan(None).unwrap_or_else(|errors| panic!("{errors}"));
-            assert_eq!((plan.producer_warps, plan.geometry.threads), (warps, 256));
+            assert_eq!((plan.roles.producer_warps, plan.geometry.threads), (warps, 256));
         }
     }
 }
@@ -230,7 +240,7 @@ fn a_plan_of_warp_groups_shows_what_the_atom_implies() {
     // One warp group holds 64 x 256 accumulators, 128 per thread.
     assert_eq!((whole.geometry.thread.m * whole.geometry.thread.n, whole.geometry.regions.m), (128, 8));
     // K of A fits one panel of 128 bytes; 256 columns of B are four.
-    let panels = [&whole.a, &whole.b].map(|operand| operand.placement.unwrap().panels());
+    let panels = [&whole.ring.a, &whole.ring.b].map(|operand| operand.placement.unwrap().panels());
     assert_eq!((panels, whole.variants[0].a.chunks, whole.variants[0].b.chunks), ([1, 4], 1, 4));
     assert_eq!(
         (whole.clauses.shared.as_str(), whole.clauses.pack.as_str(), whole.clauses.pace.as_str()),
@@ -248,7 +258,7 @@ fn a_plan_of_warp_groups_shows_what_the_atom_implies() {
     let columns = |columns: u32, shared: &str| {
         let clauses = format!("tile(128, {columns}, 64); atom(wgmma(64, {columns}, 16)); load(tma); {shared}");
         let plan = plan(&format!("types(bf16); {clauses}"));
-        let b = plan.b.placement.unwrap();
+        let b = plan.ring.b.placement.unwrap();
         (b.swizzle, b.panels(), b.slot_bytes)
     };
     for (n, span, panels, bytes) in
@@ -260,7 +270,7 @@ fn a_plan_of_warp_groups_shows_what_the_atom_implies() {
     // Other tiles and depths of the same atom.
     for (tile, threads) in [("tile(64, 64, 16)", 128), ("tile(192, 128, 32)", 384), ("tile(512, 64, 64)", 1024)] {
         let plan = plan(&format!("types(bf16); {tile}; atom(wgmma(64, 64, 16)); load(tma)"));
-        assert_eq!((plan.geometry.threads, plan.unroll, plan.prefetch), (threads, plan.block.k, 0));
+        assert_eq!((plan.geometry.threads, plan.body.unroll, plan.body.prefetch), (threads, plan.block.k, 0));
     }
 }
 

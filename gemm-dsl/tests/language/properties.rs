@@ -265,27 +265,27 @@ fn holds_together(plan: &Plan) {
     assert_eq!((g.grid.m * g.thread.m, g.grid.n * g.thread.n), (g.region.m, g.region.n));
     assert_eq!((g.stride.m * g.repeat.m, g.stride.n * g.repeat.n), (g.region.m, g.region.n));
     assert_eq!((g.fragment.m * g.repeat.m, g.fragment.n * g.repeat.n), (g.thread.m, g.thread.n));
-    assert!(plan.unroll >= 1 && plan.prefetch < plan.unroll.max(2));
-    assert!(plan.shared_bytes <= plan.target.max_shared_bytes());
-    let slots = if plan.a.placement.is_some() { plan.stages * plan.stage_bytes } else { 0 };
+    assert!(plan.body.unroll >= 1 && plan.body.prefetch < plan.body.unroll.max(2));
+    assert!(plan.resources.shared_bytes <= plan.target.max_shared_bytes());
+    let slots = if plan.ring.a.placement.is_some() { plan.ring.stages * plan.ring.stage_bytes } else { 0 };
     let widest = &plan.variants[0];
-    let more = widest.staged.is_some() || plan.exchange.is_some_and(|exchange| exchange.bytes > slots);
+    let more = widest.staged.is_some() || plan.sums.exchange.is_some_and(|exchange| exchange.bytes > slots);
     let barriers = plan.barrier_offset(widest).map_or(0, |offset| {
         assert!(offset == slots || (offset > slots && more));
-        16 * plan.stages
+        16 * plan.ring.stages
     });
     // The tile of D reuses the slots' memory or follows it; exchanged sums may need more than the slots.
-    assert!(plan.shared_bytes == slots + barriers || more);
-    assert!(plan.shared_bytes >= slots + barriers);
-    assert_eq!(plan.threads(), g.threads + 32 * plan.producer_warps);
+    assert!(plan.resources.shared_bytes == slots + barriers || more);
+    assert!(plan.resources.shared_bytes >= slots + barriers);
+    assert_eq!(plan.threads(), g.threads + 32 * plan.roles.producer_warps);
     assert!(plan.threads() <= 1024);
-    if plan.producer_warps > 0 {
+    if plan.roles.producer_warps > 0 {
         assert!(g.threads.is_multiple_of(32) && plan.barrier_offset(&plan.variants[0]).is_some());
-        assert_eq!(plan.copying_threads(), 32 * plan.producer_warps);
+        assert_eq!(plan.copying_threads(), 32 * plan.roles.producer_warps);
     } else {
         assert_eq!(plan.copying_threads(), g.threads);
     }
-    for operand in [&plan.a, &plan.b] {
+    for operand in [&plan.ring.a, &plan.ring.b] {
         let Some(placement) = operand.placement else { continue };
         let bytes = operand.dtype.bytes();
         // Warp groups read rows in panels as wide as the swizzle. The last panel of rows along m or n may be partly
@@ -295,28 +295,30 @@ fn holds_together(plan: &Plan) {
         let partly = matches!(plan.atom, Atom::Wgmma(..)) && placement.fast == Fast::Mn;
         assert!(panels == 1 || (plan.atom != Atom::Fma && (whole || partly)));
         assert!(placement.slot_bytes >= panels * placement.pitch * placement.slow_extent * bytes);
-        assert!(placement.offset_bytes + placement.slot_bytes <= plan.stage_bytes);
-        assert!(placement.offset_bytes.is_multiple_of(16) && plan.stage_bytes.is_multiple_of(16));
+        assert!(placement.offset_bytes + placement.slot_bytes <= plan.ring.stage_bytes);
+        assert!(placement.offset_bytes.is_multiple_of(16) && plan.ring.stage_bytes.is_multiple_of(16));
         assert!(placement.pitch.is_multiple_of(operand.read_width));
         if placement.fast == Fast::K {
-            assert!(plan.unroll.is_multiple_of(operand.read_width) && operand.depth.is_multiple_of(plan.unroll));
+            assert!(
+                plan.body.unroll.is_multiple_of(operand.read_width) && operand.depth.is_multiple_of(plan.body.unroll)
+            );
         }
     }
     let last = plan.variants.last().unwrap();
     // TMA reads packed operands, which are always aligned.
-    let packed = last.load == Load::Tma && plan.pack.len() == 2;
+    let packed = last.load == Load::Tma && plan.ring.pack.len() == 2;
     assert!(packed || (last.a.width, last.b.width) == (1, 1));
     assert_eq!((last.c_width, last.d_width), (1, 1));
     for variant in &plan.variants {
-        for (operand, copy) in [(&plan.a, &variant.a), (&plan.b, &variant.b)] {
+        for (operand, copy) in [(&plan.ring.a, &variant.a), (&plan.ring.b, &variant.b)] {
             assert!(copy.width.is_power_of_two() && copy.width * operand.dtype.bytes() <= 16);
             let panels = operand.placement.map_or(1, |placement| placement.panels());
             if let (Some(placement), Load::Tma) = (operand.placement, variant.load) {
                 let rows = placement.slow_extent * panels / copy.chunks;
                 assert!(rows <= 256 && placement.pitch <= 256 && rows * copy.chunks == placement.slow_extent * panels);
-                assert!(placement.offset_bytes.is_multiple_of(128) && plan.stage_bytes.is_multiple_of(128));
+                assert!(placement.offset_bytes.is_multiple_of(128) && plan.ring.stage_bytes.is_multiple_of(128));
                 // The packing kernel transposes.
-                assert!(placement.fast == operand.global_fast || plan.pack.contains(&operand.side));
+                assert!(placement.fast == operand.global_fast || plan.ring.pack.contains(&operand.side));
                 assert!((panels - 1) * placement.pitch < placement.fast_extent);
                 assert!(panels * placement.pitch >= placement.fast_extent);
             } else if operand.placement.is_some() {

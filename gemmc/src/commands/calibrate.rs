@@ -66,7 +66,7 @@ impl Kind {
         match row.plan.atom {
             Atom::Fma => Kind::Threads,
             Atom::Mma(..) => Kind::Warps,
-            Atom::Wgmma(..) if row.plan.emulate.is_some() => Kind::Planes,
+            Atom::Wgmma(..) if row.plan.sums.emulate.is_some() => Kind::Planes,
             Atom::Wgmma(..) => Kind::WarpGroups,
         }
     }

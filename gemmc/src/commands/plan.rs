@@ -21,14 +21,14 @@ pub(crate) fn run(args: &Compile) -> Result<Reply, Failure> {
         });
     };
     let (mut text, mut json) = (plan.to_string(), serde_json::to_value(plan).unwrap_or(Value::Null));
-    if !plan.expect.is_empty() {
+    if !plan.resources.expect.is_empty() {
         // Some contracts are about machine code, which is not part of the plan.
         let contracts = loaded.kernel()?.contracts();
         text.push_str("\ncontracts\n");
         contracts.iter().for_each(|contract| text.push_str(&format!("  {contract}\n")));
         json["contracts"] = contracts.iter().map(contract).collect();
     }
-    if plan.strassen.is_some() {
+    if plan.sums.strassen.is_some() {
         let kernel = loaded.kernel()?;
         let (launches, bytes) = strassen(&kernel);
         text.push_str(&format!(

@@ -20,7 +20,7 @@ pub(crate) enum Source {
 /// # Errors
 /// A kernel that is not legal.
 pub(crate) fn kernels(schedule: &Schedule, plan: &Plan) -> Result<Vec<(Piece, Source)>, Diagnostics> {
-    let Some(levels) = plan.strassen else { return Ok(Vec::new()) };
+    let Some(levels) = plan.sums.strassen else { return Ok(Vec::new()) };
     let (parts, note) = (Sums::of_quadrants(schedule, plan), format!("strassen(levels = {levels})"));
     let own = plan.problem.asked();
     let mut kernels = Vec::new();

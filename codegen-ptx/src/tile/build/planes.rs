@@ -31,32 +31,32 @@ impl Builder<'_> {
                 })
             };
             match self.together() {
-                true => (0..plan.planes_in_slot).filter_map(plane).collect(),
+                true => (0..plan.ring.planes_in_slot).filter_map(plane).collect(),
                 false => whole.into_iter().collect(),
             }
         };
-        [("As", &plan.a), ("Bs", &plan.b)].into_iter().flat_map(of_operand).collect()
+        [("As", &plan.ring.a), ("Bs", &plan.ring.b)].into_iter().flat_map(of_operand).collect()
     }
 
     /// Whether a slot has all planes of a K-tile.
     pub(super) fn together(&self) -> bool {
-        self.plan.planes_in_slot > 1
+        self.plan.ring.planes_in_slot > 1
     }
 
     /// The buffer of an operand, or of one of its planes.
     pub(super) fn buffer_of(&self, side: Side, plane: u32) -> usize {
-        let first = if side == Side::A { 0 } else { self.plan.planes_in_slot };
+        let first = if side == Side::A { 0 } else { self.plan.ring.planes_in_slot };
         (first + plane) as usize
     }
 
     /// Operands that are copied first, in the order of the buffers that they are copied into afterwards.
     pub(super) fn packs(&self) -> Vec<Pack> {
         let plan = self.plan;
-        let copied = self.variant.load == Load::Tma || plan.emulate.is_some();
-        let packed = |operand: &&OperandPlan| copied && plan.pack.contains(&operand.side);
+        let copied = self.variant.load == Load::Tma || plan.sums.emulate.is_some();
+        let packed = |operand: &&OperandPlan| copied && plan.ring.pack.contains(&operand.side);
         let pack = |operand: &OperandPlan| {
             let fast = operand.placement.map_or(operand.global_fast, |placement| placement.fast);
-            let as_it_is = plan.emulate.is_none() && fast == operand.global_fast;
+            let as_it_is = plan.sums.emulate.is_none() && fast == operand.global_fast;
             let (run, rows) = if as_it_is { PACK_ROWS } else { (PACK_TILE, PACK_TILE) };
             let (extent, depth) = if fast == Fast::K { (rows, run) } else { (run, rows) };
             Pack {
@@ -65,11 +65,11 @@ impl Builder<'_> {
                 depth,
                 fast,
                 threads: PACK_THREADS,
-                planes: plan.emulate.map(|Emulate { by }| Planes { dtype: by.factor(), count: by.planes() }),
+                planes: plan.sums.emulate.map(|Emulate { by }| Planes { dtype: by.factor(), count: by.planes() }),
                 note: note(&plan.clauses.pack),
             }
         };
-        [&plan.a, &plan.b].into_iter().filter(packed).map(pack).collect()
+        [&plan.ring.a, &plan.ring.b].into_iter().filter(packed).map(pack).collect()
     }
 
     /// The accumulators of a tile, and those of one chunk of k if chunks are promoted.
@@ -77,24 +77,24 @@ impl Builder<'_> {
         let clauses = &self.plan.clauses;
         let set = |name: &str, clause| Accumulator { name: name.into(), map: map(self.plan), note: note(clause) };
         let sums = set("acc", &clauses.thread);
-        let part = self.plan.promote.map(|_| set("part", &clauses.promote));
+        let part = self.plan.sums.promote.map(|_| set("part", &clauses.promote));
         let rest = self.rest().map(|_| set("rest", &clauses.promote));
         [Some(sums), part, rest].into_iter().flatten().collect()
     }
 
     /// The set that products are added to.
     pub(super) fn summed(&self) -> usize {
-        usize::from(self.plan.promote.is_some())
+        usize::from(self.plan.sums.promote.is_some())
     }
 
     /// The set that holds the rounding errors of promotions, if there is one.
     pub(super) fn rest(&self) -> Option<usize> {
-        self.plan.promote.filter(|promotion| promotion.compensated).map(|_| 2)
+        self.plan.sums.promote.filter(|promotion| promotion.compensated).map(|_| 2)
     }
 
     /// Adds the accumulators of a chunk to those of the tile, once no products are in flight.
     pub(super) fn promote(&self, in_flight: bool) -> Option<Statement> {
-        self.plan.promote?;
+        self.plan.sums.promote?;
         let clause = &self.plan.clauses.promote;
         let mut body: Vec<Statement> = self.retire(0).into_iter().filter(|_| in_flight).collect();
         body.push(at(Op::Promote { from: self.summed(), into: 0, rest: self.rest() }, clause));
@@ -103,7 +103,7 @@ impl Builder<'_> {
 
     /// Whether every K-tile is a chunk: it is as deep, and there is one pair of planes or all of them.
     pub(super) fn promotes_every_tile(&self) -> bool {
-        let apart = self.plan.emulate.is_some() && !self.together();
-        !apart && self.plan.promote.is_some_and(|promotion| promotion.every == self.plan.block.k)
+        let apart = self.plan.sums.emulate.is_some() && !self.together();
+        !apart && self.plan.sums.promote.is_some_and(|promotion| promotion.every == self.plan.block.k)
     }
 }

@@ -24,12 +24,12 @@ impl Builder<'_> {
     pub(super) fn consumer(&self) -> Vec<Statement> {
         let clauses = &self.plan.clauses;
         let mut body = vec![at(Op::Wait { ring: 0 }, &clauses.stages)];
-        if self.plan.pace == Pace::Tile {
+        if self.plan.ring.pace == Pace::Tile {
             body.push(at(Op::Meet { barrier: 0 }, &clauses.pace));
         }
         // With a spare slot, the producer fills one while products read two. If accumulators are promoted after each K-tile,
         // its products must be complete.
-        let reserve = self.plan.stages > 2 && !self.promotes_every_tile();
+        let reserve = self.plan.ring.stages > 2 && !self.promotes_every_tile();
         let kept = if self.multiplies_asynchronously() && reserve { 1 } else { 0 };
         body.extend(self.steps());
         body.extend(self.retire(kept));
@@ -66,6 +66,6 @@ impl Builder<'_> {
     }
 
     fn in_turn(&self, op: Op) -> Option<Statement> {
-        (self.plan.turns > 1).then(|| at(op, &self.plan.clauses.specialize))
+        (self.plan.roles.turns > 1).then(|| at(op, &self.plan.clauses.specialize))
     }
 }
