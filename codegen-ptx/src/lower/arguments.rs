@@ -109,7 +109,7 @@ impl Lowering<'_> {
         if index < self.program.params.len() {
             return Ok(Expr::Reg(self.b.param(index, None), UNBOUNDED));
         }
-        let record = self.record.clone().ok_or_else(|| broken("a field is read outside a product"))?;
+        let record = self.role.record.clone().ok_or_else(|| broken("a field is read outside a product"))?;
         Ok(Expr::Reg(self.b.field(index, &record), UNBOUNDED))
     }
 

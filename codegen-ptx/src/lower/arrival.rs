@@ -33,7 +33,7 @@ impl Lowering<'_> {
         tile::walk(body, &mut |statement| waits |= matches!(statement.op, Op::AwaitC));
         let Some(arrival) = self.program.arrival.as_ref().filter(|_| waits) else { return };
         self.b.origin(&arrival.note, "parity of the first tile of C");
-        self.parity_of_c = Some(self.b.variable(Expr::Const(0), 1));
+        self.pipeline.parity_of_c = Some(self.b.variable(Expr::Const(0), 1));
     }
 
     /// Starts the copies of C's tile to the stage.
@@ -43,7 +43,7 @@ impl Lowering<'_> {
         let map = self.wide_arg(&Param::Map(Operand::C))?;
         let map = self.b.set_reg(map);
         self.b.origin(note, "one thread starts the copies");
-        let leader = self.tid.clone().lt(1u32);
+        let leader = self.role.tid.clone().lt(1u32);
         let leader = match reads {
             None => leader,
             Some(reads) => leader.and(Expr::Reg(reads, 1)),
@@ -66,7 +66,8 @@ impl Lowering<'_> {
 
     /// Waits until C is in the stage.
     pub(super) fn await_c(&mut self, note: &Note) -> Lowered<()> {
-        let parity = self.parity_of_c.clone().ok_or_else(|| broken("C is awaited by a role that does not carry it"))?;
+        let parity =
+            self.pipeline.parity_of_c.clone().ok_or_else(|| broken("C is awaited by a role that does not carry it"))?;
         let reads = self.reads_c(note);
         self.b.origin(note, "wait until C has arrived");
         let address = self.barrier_of_c()?;
@@ -91,7 +92,7 @@ impl Lowering<'_> {
     fn barrier_of_c(&mut self) -> Lowered<Address> {
         let arrival = self.program.arrival.as_ref().ok_or_else(|| broken("the program has no arrival of c"))?;
         let base = Expr::SharedBase + arrival.offset_bytes;
-        let base = match &self.groups {
+        let base = match &self.role.groups {
             None => base,
             Some(groups) => base + groups.own.clone(),
         };

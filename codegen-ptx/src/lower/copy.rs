@@ -60,6 +60,36 @@ struct Pass {
     active: Option<Reg>,
 }
 
+/// The matrix that a buffer's K-tiles are copied from.
+struct GlobalSide {
+    /// Its contiguous dimension.
+    fast: Fast,
+    /// Address of the matrix, or of its first plane.
+    base: Expr,
+    /// Bytes from one plane to the next, if there are several.
+    plane_bytes: Option<Expr>,
+    /// Addresses of the passes that start at them, advanced from K-tile to K-tile.
+    pointers: Vec<Expr>,
+    /// Bytes of one row of the outer dimension.
+    row_bytes: Expr,
+    /// Rows between consecutive passes, if constant, and the same in bytes.
+    step_rows: u32,
+    row_step: Expr,
+    /// Bytes from one K-tile to the next.
+    advance: Expr,
+}
+
+/// The registers between global and shared memory.
+struct Staging {
+    /// Those of all passes, in order.
+    registers: Vec<Reg>,
+    /// Elements per register: those of a word if narrow ones are loaded together. Words are stored without being split,
+    /// so nothing waits for the load before the store.
+    elements: u32,
+    /// Registers for single elements, if the others hold words.
+    single: Vec<Reg>,
+}
+
 /// The state of one buffer's copies.
 pub(super) struct Copies {
     /// The buffer, and its index in the program.
@@ -69,32 +99,13 @@ pub(super) struct Copies {
     pub is_async: bool,
     chunks: Chunks,
     tile: Buffer,
-    global_fast: Fast,
     /// Bytes of an element.
     bytes: u32,
-    /// Address of the matrix, or of its first plane.
-    matrix: Expr,
-    /// Bytes from one plane to the next, if there are several.
-    plane_bytes: Option<Expr>,
+    source: GlobalSide,
     passes: Vec<Pass>,
     /// Addresses in slot 0, prepared for every access of the passes that start at them.
     shared: Vec<SharedAddress>,
-    /// Global addresses, advanced from K-tile to K-tile.
-    pointers: Vec<Expr>,
-    /// Bytes of one row of the outer dimension.
-    row_bytes: Expr,
-    /// Rows between consecutive passes, if constant, and the same in bytes.
-    step_rows: u32,
-    row_step: Expr,
-    /// Bytes from one K-tile to the next.
-    advance: Expr,
-    /// Elements between global and shared memory, pass by pass.
-    staging: Vec<Reg>,
-    /// Elements per register: those of a word if narrow ones are loaded together. Words are stored without being split,
-    /// so nothing waits for the load before the store.
-    per_register: u32,
-    /// Registers for single elements, if the others hold words.
-    single: Vec<Reg>,
+    staging: Staging,
 }
 
 impl Lowering<'_> {
@@ -107,7 +118,7 @@ impl Lowering<'_> {
         let note = self.program.block_note.clone();
         self.b.origin_at(Site::PartToCopy, &note, &format!("address of this thread's part of {}", letter(side)));
         let Source { base, row_bytes, fast: global_fast, plane_bytes } = self.source(work_tile, side)?;
-        let chunks = Chunks::of(&tile, global_fast, widths, self.threads);
+        let chunks = Chunks::of(&tile, global_fast, widths, self.role.threads);
         let own = work_tile.own(side).0.clone();
         let own_bytes = match global_fast {
             Fast::K => own.wide() * row_bytes.clone(),
@@ -136,29 +147,28 @@ impl Lowering<'_> {
             (false, 1) => (self.b.fresh_many(elements, count), Vec::new()),
             (false, _) => (self.b.fresh_many(words, count), self.b.fresh_many(elements, chunks.width as usize)),
         };
-        let step_rows = (self.threads / chunks.per_row).max(1);
+        let step_rows = (self.role.threads / chunks.per_row).max(1);
         let row_step = if chunks.passes > 1 { self.b.set(row_bytes.clone() * step_rows) } else { Expr::Const(0) };
-        let (passes, pointers, shared) = (Vec::new(), Vec::new(), Vec::new());
         let mut copies = Copies {
             buffer,
             side,
             is_async: by.is_async(),
             chunks,
             tile,
-            global_fast,
             bytes,
-            matrix: base,
-            plane_bytes,
-            passes,
-            shared,
-            pointers,
-            row_bytes,
-            step_rows,
-            row_step,
-            advance,
-            staging,
-            per_register,
-            single,
+            source: GlobalSide {
+                fast: global_fast,
+                base,
+                plane_bytes,
+                pointers: Vec::new(),
+                row_bytes,
+                step_rows,
+                row_step,
+                advance,
+            },
+            passes: Vec::new(),
+            shared: Vec::new(),
+            staging: Staging { registers: staging, elements: per_register, single },
         };
         for pass in 0..chunks.passes {
             self.add_pass(&mut copies, pass, &tile_base);
@@ -169,10 +179,10 @@ impl Lowering<'_> {
     /// Adds pass number `pass`: its coordinates, its pointer and its shared address.
     fn add_pass(&mut self, copies: &mut Copies, pass: u32, tile_base: &Expr) {
         let Chunks { width, per_row, count, passes, .. } = copies.chunks;
-        let (threads, bytes) = (self.threads, copies.bytes);
+        let (threads, bytes) = (self.role.threads, copies.bytes);
         let first = pass * threads;
         let active = (first + threads > count).then(|| {
-            let has_chunk = self.tid.clone().lt(count - first);
+            let has_chunk = self.role.tid.clone().lt(count - first);
             self.b.set_reg(has_chunk)
         });
         // (rows, elements) from the first pass to this one, if constant.
@@ -192,9 +202,9 @@ impl Lowering<'_> {
         }
         let (chunk, outer, inner) = self.coordinates(copies.chunks, pass);
         let address =
-            tile_base.clone() + outer.clone().wide() * copies.row_bytes.clone() + (inner.clone() * bytes).wide();
+            tile_base.clone() + outer.clone().wide() * copies.source.row_bytes.clone() + (inner.clone() * bytes).wide();
         let pointer = self.b.variable_wide(address);
-        copies.pointers.push(pointer);
+        copies.source.pointers.push(pointer);
         let in_slot = match copies.same_order() {
             // Adjacent chunks differ only in their index.
             true if per_row * width == copies.tile.pitch => chunk * width,
@@ -214,7 +224,13 @@ impl Lowering<'_> {
         let Buffer { offset_bytes, swizzle, .. } = copies.tile;
         copies.shared.push(SharedAddress::new(&mut self.b, offset_bytes, in_slot * bytes, swizzle, distances));
         let shared = copies.shared.len() - 1;
-        copies.passes.push(Pass { pointer: copies.pointers.len() - 1, delta: (0, 0), shared, shared_delta: 0, active });
+        copies.passes.push(Pass {
+            pointer: copies.source.pointers.len() - 1,
+            delta: (0, 0),
+            shared,
+            shared_delta: 0,
+            active,
+        });
     }
 
     /// Copies the K-tiles that the pointers point at, `ahead` elements after the position where `rem` of k is left,
@@ -272,12 +288,12 @@ impl Lowering<'_> {
     /// Advances an operand's pointers to the next K-tile.
     pub(super) fn advance(&mut self, copies: &Copies, note: &Note) {
         self.b.origin_at(Site::NextKTile, note, &format!("{}: advance to the next K-tile", letter(copies.side)));
-        self.move_by(copies, &copies.advance);
+        self.move_by(copies, &copies.source.advance);
     }
 
     /// Moves an operand's pointers.
     pub(super) fn move_by(&mut self, copies: &Copies, distance: &Expr) {
-        for pointer in &copies.pointers {
+        for pointer in &copies.source.pointers {
             self.b.assign(pointer, pointer.clone() + distance.clone());
         }
     }
@@ -285,7 +301,7 @@ impl Lowering<'_> {
     /// The index of a pass's chunk, computed from the thread's index, and its position in the tile: the coordinate
     /// along the strided dimension of global memory, and that of its first element along the contiguous one.
     fn coordinates(&mut self, chunks: Chunks, pass: u32) -> (Expr, Expr, Expr) {
-        let chunk = self.b.set(self.tid.clone() + pass * self.threads);
+        let chunk = self.b.set(self.role.tid.clone() + pass * self.role.threads);
         let outer = self.b.set(chunk.clone() / chunks.per_row);
         let inner = self.b.set((chunk.clone() % chunks.per_row) * chunks.width);
         (chunk, outer, inner)
@@ -299,10 +315,10 @@ impl Lowering<'_> {
         for pass in &copies.passes {
             let (rows, elements) = pass.delta;
             if at.1 != pass.pointer || rows < at.2 {
-                at = (copies.pointers[pass.pointer].clone(), pass.pointer, 0);
+                at = (copies.source.pointers[pass.pointer].clone(), pass.pointer, 0);
             }
             while at.2 < rows {
-                at = (self.b.set(at.0 + copies.row_step.clone()), at.1, at.2 + copies.step_rows);
+                at = (self.b.set(at.0 + copies.source.row_step.clone()), at.1, at.2 + copies.source.step_rows);
             }
             out.push((at.0.clone(), i64::from(elements * copies.bytes)));
         }
@@ -384,7 +400,7 @@ impl Lowering<'_> {
 impl Lowering<'_> {
     /// Registers of some staged elements of pass `pass`; an element of a word gets one of its own.
     fn staged_elements(&mut self, copies: &Copies, pass: usize, elements: Range<u32>) -> Vec<Reg> {
-        let (chunk, per) = (copies.chunk(pass), copies.per_register);
+        let (chunk, per) = (copies.chunk(pass), copies.staging.elements);
         if elements.len() as u32 >= per {
             return chunk[(elements.start / per) as usize..(elements.end / per) as usize].to_vec();
         }
@@ -394,7 +410,7 @@ impl Lowering<'_> {
             (2, _) => Math::Second,
             (_, byte) => Math::Byte(byte),
         };
-        let registers: Vec<Reg> = elements.clone().map(|at| copies.single[at as usize]).collect();
+        let registers: Vec<Reg> = elements.clone().map(|at| copies.staging.single[at as usize]).collect();
         for (at, element) in elements.zip(&registers) {
             self.b.math(of_word(at), *element, vec![Value::Reg(word)]);
         }
@@ -405,8 +421,8 @@ impl Lowering<'_> {
 impl Copies {
     /// Registers of pass `pass`.
     fn chunk(&self, pass: usize) -> &[Reg] {
-        let width = (self.chunks.width / self.per_register) as usize;
-        &self.staging[pass * width..(pass + 1) * width]
+        let width = (self.chunks.width / self.staging.elements) as usize;
+        &self.staging.registers[pass * width..(pass + 1) * width]
     }
 
     /// The operand.
@@ -416,20 +432,20 @@ impl Copies {
 
     /// Bytes from one plane of the operand to the next, if there are several.
     pub(super) fn plane_bytes(&self) -> Option<&Expr> {
-        self.plane_bytes.as_ref()
+        self.source.plane_bytes.as_ref()
     }
 
     /// Bytes that an address advances by for this distance along k.
     pub(super) fn along_k(&self, k: Expr) -> Expr {
-        match self.global_fast {
+        match self.source.fast {
             Fast::K => k.wide() * self.bytes,
-            Fast::Mn => k.wide() * self.row_bytes.clone(),
+            Fast::Mn => k.wide() * self.source.row_bytes.clone(),
         }
     }
 
     /// True if the same dimension is contiguous in global and in shared memory.
     fn same_order(&self) -> bool {
-        self.tile.fast == self.global_fast
+        self.tile.fast == self.source.fast
     }
 
     /// Byte distance in shared memory of `rows` along the outer and `elements` along the inner dimension.

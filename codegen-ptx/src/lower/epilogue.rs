@@ -183,7 +183,7 @@ impl Lowering<'_> {
 
     /// The accumulators in the epilogue's type, in the order of their map.
     fn sums(&mut self, acc: usize, note: &Note) -> Vec<Reg> {
-        let held = self.acc[acc].clone();
+        let held = self.products.acc[acc].clone();
         if self.types.sums == self.types.acc {
             return held;
         }
@@ -459,11 +459,11 @@ impl Lowering<'_> {
 
     /// Registers for `n` elements of C: of one line, or of number `set` of several lines that are loaded together.
     fn pool_c(&mut self, n: usize, set: usize) -> Vec<Reg> {
-        while self.c_pool.len() < n * (set + 1) {
+        while self.values.of_c.len() < n * (set + 1) {
             let reg = self.b.fresh(self.families.c);
-            self.c_pool.push(reg);
+            self.values.of_c.push(reg);
         }
-        self.c_pool[n * set..n * (set + 1)].to_vec()
+        self.values.of_c[n * set..n * (set + 1)].to_vec()
     }
 
     /// Computes and stores one line: `operands` returns row, column and C of each element.
@@ -484,7 +484,7 @@ impl Lowering<'_> {
             Target::Stage { width } => (*width, None),
         };
         for e in (0..inner.count()).step_by(width as usize) {
-            self.values_used = 0;
+            self.values.used = 0;
             self.b.origin_at(Site::ValueOfD, &held.note, "value of D");
             let mut src = Vec::new();
             for e in e..e + width {

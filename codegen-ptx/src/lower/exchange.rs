@@ -44,7 +44,7 @@ impl<'a> Lowering<'a> {
         for vector in vectors(map, |at| self.along_lines(at), width) {
             let ((line, element), registers) = vector;
             let address = Address { base, offset: i64::from(offset_bytes + (line * pitch + element) * bytes) };
-            let src = registers.into_iter().map(|register| self.acc[acc][register as usize]).collect();
+            let src = registers.into_iter().map(|register| self.products.acc[acc][register as usize]).collect();
             self.b.push(Op::Store { memory: Memory::Shared, src, address, guard: None });
         }
         Ok(())
@@ -56,14 +56,14 @@ impl<'a> Lowering<'a> {
         let (program, note) = (self.program, &exchange.note);
         self.b.origin(note, "this block has left its sums");
         self.b.push(Op::ClusterArrive);
-        self.threads = exchange.map.threads();
-        self.map = Some(&exchange.map);
-        self.groups = None;
+        self.role.threads = exchange.map.threads();
+        self.role.map = Some(&exchange.map);
+        self.role.groups = None;
         let all = program.threads();
-        self.tid = Expr::Tid(all);
-        if self.threads < all {
+        self.role.tid = Expr::Tid(all);
+        if self.role.threads < all {
             // The minimum also states the bound; the other threads read nothing.
-            self.tid = self.tid.clone().min((self.threads - 1).into());
+            self.role.tid = self.role.tid.clone().min((self.role.threads - 1).into());
         }
         // Computed while the block waits for the others.
         let units: Units = self.units();
@@ -73,9 +73,9 @@ impl<'a> Lowering<'a> {
         let (line, element) = self.along_lines(work_tile.thread()?);
         self.b.origin(note, "its place in the sums of a block");
         let line = self.b.set(first + line);
-        let adds = (self.threads < all).then(|| {
+        let adds = (self.role.threads < all).then(|| {
             self.b.origin(note, "does this thread add up sums?");
-            self.b.set_reg(Expr::Tid(all).lt(self.threads))
+            self.b.set_reg(Expr::Tid(all).lt(self.role.threads))
         });
         self.b.origin(note, "all blocks of the cluster have left their sums");
         self.b.push(Op::ClusterWait);

@@ -149,12 +149,12 @@ impl Lowering<'_> {
 
     /// A register for an intermediate value, reused from one group of elements to the next.
     fn value_register(&mut self) -> Reg {
-        if self.values_used == self.value_pool.len() {
+        if self.values.used == self.values.pool.len() {
             let reg = self.b.fresh(self.families.value);
-            self.value_pool.push(reg);
+            self.values.pool.push(reg);
         }
-        self.values_used += 1;
-        self.value_pool[self.values_used - 1]
+        self.values.used += 1;
+        self.values.pool[self.values.used - 1]
     }
 }
 

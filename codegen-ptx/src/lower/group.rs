@@ -34,25 +34,25 @@ impl<'a> Lowering<'a> {
         (acc, columns): (usize, u32),
         steps: &Range<u32>,
     ) -> Lowered<()> {
-        let described = match self.described.take() {
+        let described = match self.products.described.take() {
             Some(described) => described,
             None => self.descriptors(pipeline, fetches, (acc, columns))?,
         };
         let [(a, fast_a), (b, fast_b)] = described;
         let depth = WGMMA_DEPTH_BYTES / self.program.element(Side::A).bytes();
-        let multiplied = self.multiplied_columns.unwrap_or(columns);
+        let multiplied = self.products.columns.unwrap_or(columns);
         let shape = GroupShape {
             columns: multiplied,
             depth,
             factors: [Side::A, Side::B].map(|side| self.program.element(side)),
             transposed: [fast_a == Fast::Mn, fast_b == Fast::Mn],
         };
-        let held = self.acc[acc].clone();
+        let held = self.products.acc[acc].clone();
         self.b.origin(note, "the accumulators are written by tensor cores from here on");
         let add = self.b.set_reg(Expr::Const(0).lt(1u32));
-        let started = self.started[acc].clone();
+        let started = self.products.started[acc].clone();
         // Products of the next planes follow directly, and nothing else has used the accumulators since.
-        let follows = self.multiplying.replace(acc) == Some(acc);
+        let follows = self.products.multiplying.replace(acc) == Some(acc);
         let add_first = match &started {
             Some(started) if !follows => self.b.set_reg(started.clone().ge(1u32)),
             _ => add,
@@ -75,7 +75,7 @@ impl<'a> Lowering<'a> {
                 }
             }
         }
-        if !self.more_products {
+        if !self.products.more_follow {
             self.b.origin(note, "one group of products per K-tile");
             self.b.push(KernelOp::CommitProducts);
         }
@@ -83,7 +83,7 @@ impl<'a> Lowering<'a> {
             self.b.origin(note, "the next products are added to these");
             self.b.assign(&started, Expr::Const(1));
         }
-        self.has_products[acc] = true;
+        self.products.has_products[acc] = true;
         Ok(())
     }
 
@@ -91,12 +91,12 @@ impl<'a> Lowering<'a> {
     /// list or warp groups take turns. In other kernels ptxas moves them there itself. Here it would leave 10 to 15
     /// dependent instructions between the wait and the first product of each K-tile.
     pub(super) fn describe_ahead(&mut self, pipeline: &Pipeline<'a>, next: Option<&'a Statement>) -> Lowered<()> {
-        let left = self.groups.is_some() || self.program.problem.batch == Batch::Grouped;
+        let left = self.role.groups.is_some() || self.program.problem.batch == Batch::Grouped;
         let Some(Statement { op: Op::Steps { fetches, multiply, .. }, .. }) = next.filter(|_| left) else {
             return Ok(());
         };
         if let Instruction::Wgmma { columns, .. } = multiply.by {
-            self.described = Some(self.descriptors(pipeline, fetches, (multiply.acc, columns))?);
+            self.products.described = Some(self.descriptors(pipeline, fetches, (multiply.acc, columns))?);
         }
         Ok(())
     }
@@ -115,7 +115,7 @@ impl<'a> Lowering<'a> {
         (acc, columns): (usize, u32),
     ) -> Lowered<[(Expr, Fast); 2]> {
         let (part, groups) = self.warp_groups(acc, columns)?;
-        let group = || self.tid.clone() / WARP_GROUP;
+        let group = || self.role.tid.clone() / WARP_GROUP;
         // Neighbouring warp groups are neighbours along n.
         let of_a = match (groups.m, groups.n) {
             (1, _) => None,

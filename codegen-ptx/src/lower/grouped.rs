@@ -71,7 +71,7 @@ impl<'a> Lowering<'a> {
             self.b.assign(&unit, first);
         }
         let step = program.grain().map(|_| self.alternating_steps(&note));
-        let left_to_own = self.groups.is_some().then(|| self.start_walking()).transpose()?;
+        let left_to_own = self.role.groups.is_some().then(|| self.start_walking()).transpose()?;
 
         self.b.open();
         self.b.open();
@@ -85,7 +85,7 @@ impl<'a> Lowering<'a> {
         self.args.m = self.extent_of(&Param::M, &record)?;
         self.args.n = self.extent_of(&Param::N, &record)?;
         self.args.k = self.extent_of(&Param::K, &record)?;
-        self.record = Some(record.clone());
+        self.role.record = Some(record.clone());
         let units = self.units();
         self.b.origin(&note, "number of the tile in the product");
         let tile = self.b.set(unit.clone() - first.clone());
@@ -97,7 +97,7 @@ impl<'a> Lowering<'a> {
         let tile = self.b.close();
         self.b.origin(&note, "is there a tile?");
         self.b.branch(some, tile, Vec::new());
-        self.record = None;
+        self.role.record = None;
         match &streamed {
             None => {
                 self.b.origin(&note, "advance to this block's next tile");

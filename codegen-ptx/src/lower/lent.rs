@@ -65,14 +65,14 @@ fn tail(body: &[Statement]) -> Option<&[Statement]> {
 impl<'a> Lowering<'a> {
     /// Starts to return the slots of a role's tiles late, if it computes one tile after another by itself.
     pub(super) fn start_returning(&mut self, body: &'a [Statement]) {
-        self.returning = None;
-        if self.program.scheduler.persistent.is_none() || self.groups.is_some() {
+        self.pipeline.returning = None;
+        if self.program.scheduler.persistent.is_none() || self.role.groups.is_some() {
             return;
         }
         let Some(tail) = tail(body) else { return };
         self.b.origin(&tail[0].note, "no tile of D has been stored yet");
         let any = self.b.variable(Expr::Const(0), 1);
-        self.returning = Some(Returning { tail, any });
+        self.pipeline.returning = Some(Returning { tail, any });
     }
 
     /// Lowers a tile, with the statements that return the slots of the previous tile.
@@ -95,7 +95,7 @@ impl<'a> Lowering<'a> {
 
     /// Waits for the last tile.
     pub(super) fn end_returning(&mut self) {
-        if let Some(Returning { tail, .. }) = self.returning.take() {
+        if let Some(Returning { tail, .. }) = self.pipeline.returning.take() {
             self.settle(&tail[0].note);
         }
     }
@@ -103,15 +103,15 @@ impl<'a> Lowering<'a> {
     /// Takes the next free slots, and signals to the consumer that it owns them.
     pub(super) fn lend(&mut self, ring: usize, note: &Note) -> Lowered<()> {
         let (decl, lent) = self.slots_of_stage(ring)?;
-        let place = self.carried[ring].as_ref().and_then(|carried| carried.write.clone());
+        let place = self.pipeline.carried[ring].as_ref().and_then(|carried| carried.write.clone());
         let Some((slot, cursor)) = place else { return Err(broken("slots are lent by a role that fills none")) };
         // As for copies by TMA: the thread that arrives stays with its warp.
         let (warp, guard) = match self.program.by_tma(ring) {
             false => (None, None),
             true => {
                 self.b.origin(note, "one thread lends the slots");
-                let warp = (self.threads > WARP).then(|| self.b.set_reg(self.tid.clone().lt(WARP)));
-                let leader = self.b.set_reg(self.tid.clone().lt(1u32));
+                let warp = (self.role.threads > WARP).then(|| self.b.set_reg(self.role.tid.clone().lt(WARP)));
+                let leader = self.b.set_reg(self.role.tid.clone().lt(1u32));
                 (warp, Some(Guard { pred: leader, expect: true }))
             }
         };
@@ -141,7 +141,7 @@ impl<'a> Lowering<'a> {
         self.b.origin(note, "the slots for the tile of D");
         let later = (1..lent.slots).map(|index| (cursor.slot() + index) % decl.depth * decl.slot_bytes);
         let later: Vec<Expr> = later.map(|offset| self.b.set(offset)).collect();
-        self.borrowed = std::iter::once(slot).chain(later).collect();
+        self.pipeline.borrowed = std::iter::once(slot).chain(later).collect();
         let ahead = self.cursor(decl, 0, 0).ok_or_else(|| broken("only slots with mbarriers are lent"))?;
         self.set_cursor(&ahead, &cursor);
         self.b.origin_at(Site::LastSlotLent, note, "the last slot is lent, and so are those before it");
@@ -170,14 +170,14 @@ impl<'a> Lowering<'a> {
             self.arrive_empty(decl, &cursor, None);
             self.next_slot(decl, &slot, &cursor, note);
         }
-        self.borrowed.clear();
+        self.pipeline.borrowed.clear();
         Ok(())
     }
 
     /// The byte offset of a panel of the stage from the first slot of its ring.
     pub(super) fn panel_in_slots(&mut self, panel: Expr) -> Lowered<Expr> {
         let Some(lent) = self.program.lent() else { return Err(broken("the stage of d is in no slots")) };
-        let (Some(first), Some(panels)) = (self.borrowed.first(), self.borrowed.get(1..)) else {
+        let (Some(first), Some(panels)) = (self.pipeline.borrowed.first(), self.pipeline.borrowed.get(1..)) else {
             return Err(broken("no slots are borrowed"));
         };
         let index = panel.clone() / lent.panels;
@@ -196,7 +196,7 @@ impl<'a> Lowering<'a> {
     }
 
     fn read_place(&self, ring: usize) -> Lowered<(Expr, Cursor)> {
-        let place = self.carried[ring].as_ref().and_then(|carried| carried.read.clone());
+        let place = self.pipeline.carried[ring].as_ref().and_then(|carried| carried.read.clone());
         place.ok_or_else(|| broken("slots are borrowed by a role that reads none"))
     }
 

@@ -38,7 +38,7 @@ mod shared;
 mod slot;
 mod source;
 mod stage;
-
+mod state;
 mod steps;
 mod stream;
 mod stream_k;
@@ -54,14 +54,13 @@ use crate::Violation;
 use crate::kernel::build::Builder;
 use crate::kernel::{self, Expr, Kernel, Locality, Origin, Reg};
 use crate::origin::Site;
-use crate::tile::{Accumulator, Division, Map, Note, Op, Program, ReadC, Role, Stager, Statement, verify};
+use crate::tile::{Accumulator, Division, Note, Op, Program, ReadC, Role, Stager, Statement, verify};
 use arguments::Args;
 use expression::Dropping;
 use registers::{Families, Types};
-use ring::Carried;
 use scheduler::Units;
+use state::{Pipeline, Products, RoleState, Values};
 use stream_k::Segment;
-use turns::Groups;
 
 /// The result of a lowering step, or the statement that cannot be lowered.
 type Lowered<T> = Result<T, Violation>;
@@ -109,30 +108,12 @@ pub fn lower(program: &Program) -> Lowered<Kernel> {
         program,
         types,
         families,
-        acc,
         args,
         dropping: Dropping::of(&program.problem.epilogue),
-        threads: program.threads(),
-        tid: Expr::Tid(program.threads()),
-        map: None,
-        groups: None,
-        record: None,
-        carried: Vec::new(),
-        borrowed: Vec::new(),
-        parity_of_c: None,
-        notified: Vec::new(),
-        started: vec![None; program.accumulators.len()],
-        has_products: vec![false; program.accumulators.len()],
-        multiplying: None,
-        more_products: false,
-        multiplied_columns: None,
-        returning: None,
-        described: None,
-        matrix_pool: Default::default(),
-        fragment_pool: Default::default(),
-        value_pool: Vec::new(),
-        values_used: 0,
-        c_pool: Vec::new(),
+        role: RoleState::of(program),
+        pipeline: Pipeline::default(),
+        products: Products::new(acc),
+        values: Values::default(),
     };
     lowering.program()
 }
@@ -146,58 +127,18 @@ fn misplaced(statement: &Statement) -> Violation {
     broken("this statement is not allowed here").within(format_args!("{}", crate::tile::print::name(&statement.op)))
 }
 
-/// The state of lowering one program.
+/// The state of lowering one program: what every statement may use, and what each part keeps from one to the next.
 struct Lowering<'a> {
     b: Builder,
     program: &'a Program,
     types: Types,
     families: Families,
-    /// Accumulators of each set, in the order of its map.
-    acc: Vec<Vec<Reg>>,
     args: Args,
     dropping: Dropping,
-    /// Threads of the current role that compute a tile together, and a thread's index among them.
-    threads: u32,
-    tid: Expr,
-    /// The map of the role's accumulators, if it has any.
-    map: Option<&'a Map>,
-    /// The groups of the current role, if they take turns.
-    groups: Option<Groups>,
-    /// The record of the current product, where there is a list of them.
-    record: Option<Expr>,
-    /// The role's position in each ring with mbarriers, if its blocks are persistent: the phases continue from tile to
-    /// tile.
-    carried: Vec<Option<Carried>>,
-    /// The positions of the slots that hold the stage of D, in its order, relative to the first slot of their ring.
-    borrowed: Vec<Expr>,
-    /// Parity of the phase to wait for next at the mbarrier of C.
-    parity_of_c: Option<Expr>,
-    /// Where other blocks copy to the slots that the role reads: the ranks of the blocks that this thread signals when
-    /// a slot is free.
-    notified: Vec<Reg>,
-    /// wgmma `scale-d` per accumulator set: 0 for a tile's first product, then 1.
-    started: Vec<Option<Expr>>,
-    /// Sets that have products wherever the statement being lowered runs; of others it depends on k.
-    has_products: Vec<bool>,
-    /// The accumulators to which the previous statement has started to add products.
-    multiplying: Option<usize>,
-    /// Whether the next statement also multiplies.
-    more_products: bool,
-    /// Columns of the tile that the current loop multiplies; `None`: all.
-    multiplied_columns: Option<u32>,
-    /// How the role returns the slots of a tile of D after the next tile has begun.
-    returning: Option<lent::Returning<'a>>,
-    /// Descriptors of A and B for the products of the next statement.
-    described: Option<[(Expr, Fast); 2]>,
-    /// Registers of the matrices of A and B, by set.
-    matrix_pool: [Vec<Vec<Reg>>; 2],
-    /// Registers of the fragments of A and B, as read and as converted.
-    fragment_pool: [[Vec<Reg>; 2]; 2],
-    /// Registers for intermediate values, and the number in use.
-    value_pool: Vec<Reg>,
-    values_used: usize,
-    /// Registers for elements of C.
-    c_pool: Vec<Reg>,
+    role: RoleState<'a>,
+    pipeline: Pipeline<'a>,
+    products: Products,
+    values: Values,
 }
 
 /// The work tile: its position in D, its range of k, and the thread's position in it, in elements.
@@ -293,22 +234,22 @@ impl<'a> Lowering<'a> {
     }
 
     fn role(&mut self, role: &'a Role) -> Lowered<()> {
-        self.threads = role.per_tile();
-        self.tid = match role.threads.start {
+        self.role.threads = role.per_tile();
+        self.role.tid = match role.threads.start {
             0 => Expr::Tid(role.threads.end),
             start => {
                 self.b.origin_at(Site::ThreadOfRole, &role.note, "index of the thread in its role");
                 self.b.variable(Expr::Tid(role.threads.end) - start, u64::from(role.len()) - 1)
             }
         };
-        self.groups = (role.turns > 1).then(|| self.enter_groups(role));
+        self.role.groups = (role.turns > 1).then(|| self.enter_groups(role));
         if let Some(count) = role.registers {
             self.b.origin(&role.registers_note, &format!("registers of a thread of `{}`", role.name));
             let launched = registers_per_thread(self.program.threads(), self.program.blocks_per_sm);
             self.b.push(kernel::Op::SetRegisters { count, more: count > launched });
         }
-        self.map = verify::accumulators_of(role).first().map(|acc| &self.program.accumulators[*acc].map);
-        self.notified = Vec::new();
+        self.role.map = verify::accumulators_of(role).first().map(|acc| &self.program.accumulators[*acc].map);
+        self.role.notified = Vec::new();
         self.find_notified();
         for statement in &role.body {
             match &statement.op {
@@ -325,13 +266,13 @@ impl<'a> Lowering<'a> {
 
     fn tiles(&mut self, body: &'a [Statement]) -> Lowered<()> {
         let scheduler = &self.program.scheduler;
-        self.carried = (0..self.program.rings.len()).map(|ring| self.carry(ring, body)).collect();
+        self.pipeline.carried = (0..self.program.rings.len()).map(|ring| self.carry(ring, body)).collect();
         self.carry_c(body);
         self.start_returning(body);
         if self.program.problem.batch == Batch::Grouped {
             return self.grouped_tiles(body);
         }
-        if self.groups.is_some() {
+        if self.role.groups.is_some() {
             return self.tiles_in_turn(body);
         }
         let units = self.units();
@@ -358,7 +299,7 @@ impl<'a> Lowering<'a> {
 
     /// Lowers the statements of one tile of D.
     fn tile(&mut self, work_tile: &WorkTile, units: &Units, body: &'a [Statement]) -> Lowered<()> {
-        match self.returning.clone().and_then(|returning| returning.split(body)) {
+        match self.pipeline.returning.clone().and_then(|returning| returning.split(body)) {
             Some(parts) => self.tile_after_return(work_tile, units, parts),
             None => self.statements(work_tile, units, body),
         }
@@ -435,15 +376,15 @@ impl<'a> Lowering<'a> {
     fn promote(&mut self, from: usize, into: usize, rest: Option<usize>, note: &Note) {
         self.b.origin(note, "add one set of accumulators to the other");
         let index = from;
-        let started = self.started[index].clone();
+        let started = self.products.started[index].clone();
         // Without products since the last promotion, sets that the next ones overwrite hold those of before.
-        let unsure = started.clone().filter(|_| !self.has_products[index]);
+        let unsure = started.clone().filter(|_| !self.products.has_products[index]);
         let some = unsure.map(|started| self.b.set_reg(started.ge(1u32)));
         if some.is_some() {
             self.b.open();
         }
-        let rest = rest.map(|rest| self.acc[rest].clone());
-        let (from, into) = (self.acc[from].clone(), self.acc[into].clone());
+        let rest = rest.map(|rest| self.products.acc[rest].clone());
+        let (from, into) = (self.products.acc[from].clone(), self.products.acc[into].clone());
         match rest {
             None => {
                 for (from, into) in from.iter().zip(&into) {
@@ -462,7 +403,7 @@ impl<'a> Lowering<'a> {
             Some(started) => self.b.assign(&started, Expr::Const(0)),
             None => self.b.push(kernel::Op::Clear { dst: from }),
         }
-        self.has_products[index] = false;
+        self.products.has_products[index] = false;
         if let Some(some) = some {
             let then = self.b.close();
             self.b.branch(some, then, Vec::new());
@@ -487,7 +428,7 @@ impl<'a> Lowering<'a> {
 
     /// Adds the rounding errors of finite sums. The rounding error of an infinite sum, or of NaN, is NaN.
     fn add_rest(&mut self, rest: usize, into: usize, note: &Note) {
-        let (rest, into) = (self.acc[rest].clone(), self.acc[into].clone());
+        let (rest, into) = (self.products.acc[rest].clone(), self.products.acc[into].clone());
         self.b.origin(note, "add the rounding errors of finite sums");
         for (rest, into) in rest.iter().zip(&into) {
             let [difference, error] = [(); 2].map(|()| self.b.fresh(self.families.acc));
@@ -503,12 +444,14 @@ impl<'a> Lowering<'a> {
     /// Sets accumulators to zero. If warp groups multiply into them chunk by chunk, it resets `scale-d` instead, so
     /// that the accumulators need not be set to zero after each chunk.
     fn clear(&mut self, acc: usize) {
-        let dst = self.acc[acc].clone();
+        let dst = self.products.acc[acc].clone();
         self.b.push(kernel::Op::Clear { dst });
-        self.has_products[acc] = false;
-        match self.started[acc].clone() {
+        self.products.has_products[acc] = false;
+        match self.products.started[acc].clone() {
             Some(started) => self.b.assign(&started, Expr::Const(0)),
-            None if self.program.overwrites(acc) => self.started[acc] = Some(self.b.variable(Expr::Const(0), 1)),
+            None if self.program.overwrites(acc) => {
+                self.products.started[acc] = Some(self.b.variable(Expr::Const(0), 1))
+            }
             None => {}
         }
     }

@@ -24,7 +24,8 @@ impl OuterProducts {
         match multiply.by {
             Instruction::Fma { order } => {
                 // Fragments are ordered by rows and by columns, whatever the order of the accumulators.
-                let (held, map) = (&lowering.acc[multiply.acc], &lowering.program.accumulators[multiply.acc].map);
+                let (held, map) =
+                    (&lowering.products.acc[multiply.acc], &lowering.program.accumulators[multiply.acc].map);
                 let acc = map.row_major().iter().map(|register| held.get(*register as usize).copied()).collect();
                 let acc = Option::<Vec<Reg>>::ok_or(acc, broken("a map has more registers than there are"))?;
                 Ok(OuterProducts { acc, order, note: note.clone() })

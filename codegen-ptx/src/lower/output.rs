@@ -74,7 +74,7 @@ impl Lowering<'_> {
             let panel = self.b.set(element.clone() / pitch);
             panel * (lines.count * pitch * bytes) + line * (pitch * bytes) + (element % pitch) * bytes
         };
-        Ok(match &self.groups {
+        Ok(match &self.role.groups {
             None => offset,
             Some(groups) => offset + groups.stage.clone(),
         })
@@ -156,7 +156,7 @@ impl Lowering<'_> {
         let map = self.wide_arg(&Param::Map(Operand::D))?;
         let map = self.b.set_reg(map);
         self.b.origin(note, "one thread starts the copies");
-        let leader: Reg = self.b.set_reg(self.tid.clone().lt(1u32));
+        let leader: Reg = self.b.set_reg(self.role.tid.clone().lt(1u32));
         let guard = Some(Guard { pred: leader, expect: true });
         self.b.origin(note, "copy the tile to D");
         self.each_box_of_stage(work_tile, rows, |from, at| Op::StoreBox { from, map, at, guard })?;
@@ -178,7 +178,7 @@ impl Lowering<'_> {
         let [(line, _), (element, _)] = self.tile_in_d(work_tile);
         let product = (self.program.problem.batch == Batch::Strided).then(|| work_tile.product.clone());
         let first = Expr::SharedBase + start;
-        let first = match &self.groups {
+        let first = match &self.role.groups {
             None => first,
             Some(groups) => first + groups.stage.clone(),
         };
@@ -213,7 +213,7 @@ impl Lowering<'_> {
         at_edge: bool,
         note: &Note,
     ) -> Lowered<()> {
-        let (lines, threads) = (self.program.lines(), self.threads);
+        let (lines, threads) = (self.program.lines(), self.role.threads);
         let chunks = lines.elements / chunk * lines.count;
         let passes = chunks.div_ceil(threads);
         let at_once = (1..=MOST_AT_ONCE).rev().find(|n| passes.is_multiple_of(*n)).unwrap_or(1);
@@ -225,7 +225,7 @@ impl Lowering<'_> {
             return self.write_column(&part, (turns, at_once), note);
         }
         self.b.origin_at(Site::FirstPart, note, "the first part that this thread copies");
-        let tid = self.b.set(self.tid.clone());
+        let tid = self.b.set(self.role.tid.clone());
         let first = if turns > 1 { self.b.variable(tid, u64::from((passes + at_once) * threads)) } else { tid };
         let left = (turns > 1).then(|| self.b.variable(Expr::Const(u64::from(turns)), u64::from(turns) + 1));
         self.b.open();
@@ -271,10 +271,10 @@ impl Lowering<'_> {
         let Part { chunk, plane: Plane { base, ld_bytes, .. }, .. } = part;
         let (lines, bytes) = (self.program.lines(), self.program.problem.types.d.bytes());
         let per_line = lines.elements / chunk;
-        let (apart, pitch) = (self.threads / per_line, self.the_stage()?.pitch);
+        let (apart, pitch) = (self.role.threads / per_line, self.the_stage()?.pitch);
         self.b.origin_at(Site::FirstPart, note, "the first part that this thread copies");
-        let line = self.b.set(self.tid.clone() / per_line);
-        let element = self.b.set((self.tid.clone() % per_line) * *chunk);
+        let line = self.b.set(self.role.tid.clone() / per_line);
+        let element = self.b.set((self.role.tid.clone() % per_line) * *chunk);
         let (from, offset) = (self.stage_base(line.clone(), (element.clone(), 0))?, i64::from(self.stage_start()?));
         let to = base.clone() + line.clone().wide() * ld_bytes.clone() + element.clone().wide() * bytes;
         self.b.origin(note, "bytes of D from one of its parts to the next");

@@ -50,26 +50,26 @@ impl<'a> Lowering<'a> {
             Division::Stream => return self.reduce_streamed(work_tile, units, acc, body, note),
             Division::Parts(parts) => parts,
         };
-        let threads = self.threads;
+        let threads = self.role.threads;
         self.b.origin_at(Site::FlagOfPart, note, "this thread's flag and its partial sums");
         let workspace = self.wide_arg(&Param::Workspace)?;
         let flags_of = threads * FLAG_BYTES;
-        let flag_of = work_tile.tile.clone().wide() * flags_of + (self.tid.clone() * FLAG_BYTES).wide();
+        let flag_of = work_tile.tile.clone().wide() * flags_of + (self.role.tid.clone() * FLAG_BYTES).wide();
         let flag = self.b.set(workspace.clone() + flag_of);
         let flag = Address { base: self.b.set_reg(flag), offset: 0 };
         let all_flags = units.all_tiles.clone().wide() * flags_of + (WORKSPACE_ALIGN - 1);
         let flags = (all_flags / WORKSPACE_ALIGN) * WORKSPACE_ALIGN;
         let bytes = self.types.acc.bytes();
-        let slot_bytes = self.acc[acc].len() as u32 * threads * bytes;
+        let slot_bytes = self.products.acc[acc].len() as u32 * threads * bytes;
         let reduction = Reduction {
-            acc: self.acc[acc].clone(),
+            acc: self.products.acc[acc].clone(),
             parts,
             slot_bytes,
             body,
             note,
             workspace: self.workspace_access()?,
         };
-        let first = workspace + flags + (self.tid.clone() * bytes).wide();
+        let first = workspace + flags + (self.role.tid.clone() * bytes).wide();
         match how {
             Reduce::Serial => {
                 let slot = self.b.set(first + work_tile.tile.clone().wide() * slot_bytes);
@@ -186,7 +186,7 @@ impl<'a> Lowering<'a> {
     }
 
     fn partial(&mut self, slot: &Expr, element: usize) -> Address {
-        let offset = element as i64 * i64::from(self.threads * self.types.acc.bytes());
+        let offset = element as i64 * i64::from(self.role.threads * self.types.acc.bytes());
         Address { base: self.b.set_reg(slot.clone()), offset }
     }
 

@@ -135,7 +135,7 @@ impl Lowering<'_> {
     pub(super) fn find_notified(&mut self) {
         let program = self.program;
         let (told, Extent2 { m, n }) = (program.told(), program.scheduler.cluster);
-        let reads = self.map.is_some().then(|| self.place_in_cluster(&Expr::Block)).flatten();
+        let reads = self.role.map.is_some().then(|| self.place_in_cluster(&Expr::Block)).flatten();
         let Some((row, col)) = reads.filter(|_| told > 1) else { return };
         let [along_n, along_m] = [Side::A, Side::B].map(|side| program.shares(side));
         let rank = |index: Expr| match (along_n, along_m) {
@@ -154,9 +154,9 @@ impl Lowering<'_> {
             false => "blocks that copy to the slots of this one",
         };
         self.b.origin(&program.scheduler.cluster_note, which);
-        self.notified = match by_group {
+        self.role.notified = match by_group {
             true => {
-                let index = self.b.set(self.tid.clone() % WARP_GROUP);
+                let index = self.b.set(self.role.tid.clone() % WARP_GROUP);
                 vec![self.b.set_reg(rank(index))]
             }
             false => (0..told).map(|index| self.b.set_reg(rank(index.into()))).collect(),
@@ -229,7 +229,7 @@ impl Lowering<'_> {
         let guard = match (self.program.read_by_descriptor(index), some) {
             (false, some) => some,
             (true, some) => {
-                let first = (self.tid.clone() % WARP_GROUP).lt(self.program.told());
+                let first = (self.role.tid.clone() % WARP_GROUP).lt(self.program.told());
                 let first = match some {
                     Some(some) => first.and(Expr::Reg(some, 1)),
                     None => first,
@@ -242,10 +242,10 @@ impl Lowering<'_> {
             // An arrival can overtake this thread's queued reads, and TMA would then overwrite the data that they read.
             self.b.push(Op::FenceCopies);
         }
-        if self.notified.is_empty() {
+        if self.role.notified.is_empty() {
             self.b.push(Op::Arrive { address, when: Arrival::Now, guard });
         }
-        for block in self.notified.clone() {
+        for block in self.role.notified.clone() {
             self.b.push(Op::ArriveAt { block, address, guard });
         }
     }

@@ -207,13 +207,13 @@ impl Lowering<'_> {
 
     /// First row and column of the thread in the block's tile; `None` in a role without accumulators.
     fn thread_coordinates(&mut self) -> Option<(Expr, Expr)> {
-        let map = self.map?;
+        let map = self.role.map?;
         let program = self.program;
         let exchanged = program.exchange.iter().map(|exchange| (&exchange.map, &exchange.note));
         let maps = program.accumulators.iter().map(|acc| (&acc.map, &acc.note)).chain(exchanged);
         let note = maps.into_iter().find(|(of, _)| *of == map).map_or("", |(_, note)| note);
         self.b.origin(note, "index of this thread");
-        let tid = self.b.set(self.tid.clone());
+        let tid = self.b.set(self.role.tid.clone());
         let (warp, lane) = if map.warp.is_empty() {
             (Expr::Const(0), tid)
         } else {
@@ -229,8 +229,8 @@ impl Lowering<'_> {
 
     /// First row and column of the thread's warp in the block's tile.
     pub(super) fn warp_coordinates(&mut self) -> Lowered<(Expr, Expr)> {
-        let map = self.map.ok_or_else(|| broken("a role without accumulators has no part of the tile"))?;
-        let warp = self.b.set(self.tid.clone() / WARP);
+        let map = self.role.map.ok_or_else(|| broken("a role without accumulators has no part of the tile"))?;
+        let warp = self.b.set(self.role.tid.clone() / WARP);
         let along = |step: fn(&Digit) -> u32| value(&map.warp, &warp, step);
         let (row, col) = (along(|digit| digit.m), along(|digit| digit.n));
         Ok((self.b.set(row), self.b.set(col)))

@@ -71,7 +71,7 @@ impl<'a> Lowering<'a> {
             self.unscoped(statement);
         }
         let other = self.b.close();
-        self.has_products.fill(false);
+        self.products.has_products.fill(false);
         self.b.origin_at(Site::AnythingToSum, note, "is there anything to sum over?");
         self.b.branch(some, then, other);
         Ok(())
@@ -105,10 +105,10 @@ impl<'a> Lowering<'a> {
 
     /// Lowers the statements for a tile of at most `columns` columns.
     fn narrowed(&mut self, work_tile: &WorkTile, body: &'a [Statement], columns: u32) -> Lowered<()> {
-        self.multiplied_columns = Some(columns);
+        self.products.columns = Some(columns);
         let mut pipeline = self.prepare(work_tile, body)?;
         self.stage(work_tile, &mut pipeline, body)?;
-        self.multiplied_columns = None;
+        self.products.columns = None;
         Ok(())
     }
 
@@ -169,7 +169,7 @@ impl<'a> Lowering<'a> {
             .rings
             .iter()
             .zip(boxes.into_iter().zip(walked))
-            .zip(self.carried.clone())
+            .zip(self.pipeline.carried.clone())
             .map(|((ring, (boxes, walked)), carried)| match carried {
                 None => RingState {
                     ring,
@@ -248,10 +248,10 @@ impl<'a> Lowering<'a> {
             // to the next.
             let products = products_of(&run[0]);
             if products.is_none() || previous != products {
-                self.multiplying = None;
+                self.products.multiplying = None;
             }
             previous = products;
-            self.more_products = products.is_some() && rest.first().and_then(products_of) == products;
+            self.products.more_follow = products.is_some() && rest.first().and_then(products_of) == products;
             if let Some(ring) = filled {
                 self.fill_by_tma(pipeline, ring, run)?;
                 continue;
@@ -320,7 +320,7 @@ impl<'a> Lowering<'a> {
         pipeline.in_loop = true;
         self.b.origin(note, "over the K-tiles");
         self.b.open();
-        self.has_products.fill(false);
+        self.products.has_products.fill(false);
         self.stage(work_tile, pipeline, body)?;
         self.b.origin(note, "K left after this tile");
         let rem = pipeline.rem.clone();
@@ -353,9 +353,9 @@ impl<'a> Lowering<'a> {
         let goes_on = self.b.set(Expr::Not(Box::new(whole)).and(more));
         let ends = self.b.set_reg(Expr::Not(Box::new(goes_on)));
         self.b.open();
-        let before = self.has_products.clone();
+        let before = self.products.has_products.clone();
         self.stage(work_tile, pipeline, body)?;
-        self.has_products.iter_mut().zip(before).for_each(|(has, had)| *has &= had);
+        self.products.has_products.iter_mut().zip(before).for_each(|(has, had)| *has &= had);
         self.b.assign(&so_far, Expr::Const(0));
         let then = self.b.close();
         self.b.branch(ends, then, Vec::new());

@@ -20,7 +20,7 @@ use crate::tile::{Hold, Instruction, Op, Source, Span, Statement};
 impl<'a> Lowering<'a> {
     /// Positions of the thread's elements along an operand's own dimension.
     pub(super) fn positions(&self, side: Side) -> Lowered<Vec<u32>> {
-        let map = self.map.ok_or_else(|| broken("a role that multiplies has no accumulators"))?;
+        let map = self.role.map.ok_or_else(|| broken("a role that multiplies has no accumulators"))?;
         Ok(match side {
             Side::A => map.rows(),
             Side::B => map.cols(),
@@ -31,7 +31,7 @@ impl<'a> Lowering<'a> {
     pub(super) fn rotating(&mut self, side: Side, from: u32, n: u32, converted: bool) -> Vec<Reg> {
         let index = index(side);
         let family = if converted { self.families.converted[index] } else { self.families.fragment[index] };
-        let pool = &mut self.fragment_pool[index][usize::from(converted)];
+        let pool = &mut self.products.fragment_pool[index][usize::from(converted)];
         while pool.len() < (from + n) as usize {
             let reg = self.b.fresh(family);
             pool.push(reg);

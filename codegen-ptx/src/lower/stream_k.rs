@@ -220,7 +220,7 @@ impl<'a> Lowering<'a> {
     ) -> Lowered<()> {
         let segment = work_tile.segment.as_ref().ok_or_else(|| broken("a tile that is not streamed"))?;
         let Segment { of, first, last } = segment;
-        let acc = self.acc[acc].clone();
+        let acc = self.products.acc[acc].clone();
         let workspace = self.workspace_access()?;
         self.b.origin(note, "does a later block finish this tile?");
         let unfinished = self.b.set_reg(last.clone().lt(of.k_tiles.clone()));
@@ -315,16 +315,16 @@ impl<'a> Lowering<'a> {
 
     /// This thread's flag and its first partial sum among those of a block.
     fn contribution(&mut self, of: &Streamed, block: Expr, sums: u32, note: &Note) -> Lowered<(Address, Expr)> {
-        let (threads, bytes) = (self.threads, self.types.acc.bytes());
+        let (threads, bytes) = (self.role.threads, self.types.acc.bytes());
         self.b.origin_at(Site::FlagOfBlock, note, "this thread's flag and sums there");
         let workspace = self.wide_arg(&Param::Workspace)?;
         let flags_of = threads * FLAG_BYTES;
-        let flag = block.clone().wide() * flags_of + (self.tid.clone() * FLAG_BYTES).wide();
+        let flag = block.clone().wide() * flags_of + (self.role.tid.clone() * FLAG_BYTES).wide();
         let flag = self.b.set(workspace.clone() + flag);
         let flag = Address { base: self.b.set_reg(flag), offset: 0 };
         let flags = of.blocks.clone().wide() * flags_of + (WORKSPACE_ALIGN - 1);
         let flags = (flags / WORKSPACE_ALIGN) * WORKSPACE_ALIGN;
-        let slot = block.wide() * (sums * threads * bytes) + (self.tid.clone() * bytes).wide();
+        let slot = block.wide() * (sums * threads * bytes) + (self.role.tid.clone() * bytes).wide();
         Ok((flag, self.b.set(workspace + flags + slot)))
     }
 }

@@ -47,7 +47,7 @@ impl<'a> Lowering<'a> {
             return Ok(None);
         }
         self.b.origin(&ring.note, "one thread starts the copies");
-        let leader = self.b.set_reg(self.tid.clone().lt(1u32));
+        let leader = self.b.set_reg(self.role.tid.clone().lt(1u32));
         self.b.origin(&self.program.block_note, "first k of the next K-tile");
         let k = self.b.variable(work_tile.k0.clone(), u64::from(u32::MAX));
         let place =
@@ -146,7 +146,7 @@ impl<'a> Lowering<'a> {
     /// One of the last boxes of each panel, which the first blocks of those that share start: `own` is this block's rank.
     fn one_more(&mut self, tile: &Buffer, rows: u32, (own, of, sharers): (&Expr, BoxShare, u32)) -> OneMore {
         let row_bytes = tile.panel_row() * self.program.element(tile.side).bytes();
-        let starts = self.b.set_reg(self.tid.clone().lt(1u32).and(own.clone().lt(of.extra)));
+        let starts = self.b.set_reg(self.role.tid.clone().lt(1u32).and(own.clone().lt(of.extra)));
         let first = (own.clone().min(Expr::from(of.extra - 1)) + sharers * of.per_panel) * rows;
         let first = self.b.set(first);
         let bytes = self.b.set(first.clone() * row_bytes);
@@ -239,7 +239,7 @@ impl<'a> Lowering<'a> {
 
     /// Whether this warp contains the thread that starts the copies, and `exists` holds; `None` if that is certain.
     fn starting_warp(&mut self, exists: Option<Reg>) -> Option<Reg> {
-        let first = (self.threads > WARP).then(|| self.tid.clone().lt(WARP));
+        let first = (self.role.threads > WARP).then(|| self.role.tid.clone().lt(WARP));
         match (first, exists) {
             (None, exists) => exists,
             (Some(first), None) => Some(self.b.set_reg(first)),

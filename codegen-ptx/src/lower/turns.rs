@@ -47,8 +47,8 @@ impl<'a> Lowering<'a> {
     pub(super) fn enter_groups(&mut self, role: &Role) -> Groups {
         let (program, count, threads) = (self.program, role.turns, role.per_tile());
         self.b.origin(&role.note, "group of the thread, and its index in it");
-        let index = self.b.set(self.tid.clone() / threads);
-        self.tid = self.b.set(self.tid.clone() % threads);
+        let index = self.b.set(self.role.tid.clone() / threads);
+        self.role.tid = self.b.set(self.role.tid.clone() % threads);
         let (own, next) = (index.clone() * Turn::BYTES, ((index.clone() + 1u32) % count) * Turn::BYTES);
         let (own, next) = (self.b.set(own), self.b.set(next));
         self.b.origin(&role.note, "parities to wait for: the first group has every turn already");
@@ -124,7 +124,7 @@ impl<'a> Lowering<'a> {
         self.b.assign(left, left.clone() - 1u32);
         let k = self.depth();
         let k_tiles = self.passed_in_tile(&k);
-        let passed = self.groups.as_ref().map_or(Vec::new(), |groups| groups.passed.clone());
+        let passed = self.role.groups.as_ref().map_or(Vec::new(), |groups| groups.passed.clone());
         let more = self.program.rings.iter().zip(passed).zip(k_tiles);
         self.pass_over(more.map(|((ring, passed), k_tiles)| (passed + k_tiles) % (2 * ring.depth)).collect());
         let other = self.b.close();
@@ -135,7 +135,7 @@ impl<'a> Lowering<'a> {
 
     /// The number of groups, and the index of this thread's group.
     pub(super) fn groups_of_role(&self) -> Lowered<(u32, Expr)> {
-        let groups = self.groups.as_ref().ok_or_else(|| broken("the threads of the role take no turns"))?;
+        let groups = self.role.groups.as_ref().ok_or_else(|| broken("the threads of the role take no turns"))?;
         Ok((groups.count, groups.index.clone()))
     }
 
@@ -149,21 +149,21 @@ impl<'a> Lowering<'a> {
 
     /// Records how many K-tiles of each ring precede the first tile of the group.
     pub(super) fn start_passing(&mut self, k_tiles: Vec<Expr>) {
-        let most = self.groups.as_ref().map_or(0, |groups| u64::from(groups.count - 1));
+        let most = self.role.groups.as_ref().map_or(0, |groups| u64::from(groups.count - 1));
         let rings = self.program.rings.iter().zip(k_tiles);
         let passed = rings.map(|(ring, k_tiles)| {
             self.b.origin(&ring.note, "K-tiles before those of this group");
             self.b.variable(k_tiles, most * u64::from(2 * ring.depth - 1))
         });
         let passed = passed.collect();
-        if let Some(groups) = &mut self.groups {
+        if let Some(groups) = &mut self.role.groups {
             groups.passed = passed;
         }
     }
 
     /// Records how many K-tiles of each ring precede the next tile of the group.
     pub(super) fn pass_over(&mut self, k_tiles: Vec<Expr>) {
-        let passed = self.groups.as_ref().map_or(Vec::new(), |groups| groups.passed.clone());
+        let passed = self.role.groups.as_ref().map_or(Vec::new(), |groups| groups.passed.clone());
         for (passed, k_tiles) in passed.iter().zip(k_tiles) {
             self.b.assign(passed, k_tiles);
         }
@@ -171,8 +171,8 @@ impl<'a> Lowering<'a> {
 
     /// Skips the K-tiles of the other groups in a ring.
     pub(super) fn skip(&mut self, ring: usize, note: &Note) -> Lowered<()> {
-        let passed = self.groups.as_ref().and_then(|groups| groups.passed.get(ring).cloned());
-        let place = self.carried[ring].as_ref().and_then(|carried| carried.read.clone());
+        let passed = self.role.groups.as_ref().and_then(|groups| groups.passed.get(ring).cloned());
+        let place = self.pipeline.carried[ring].as_ref().and_then(|carried| carried.read.clone());
         let (Some(passed), Some(place)) = (passed, place) else {
             return Err(broken("only groups that take turns pass over K-tiles, in a ring that they read"));
         };
@@ -183,7 +183,8 @@ impl<'a> Lowering<'a> {
 
     /// Waits at an ordered barrier until the previous group has passed it on.
     pub(super) fn take(&mut self, turn: usize, note: &Note) {
-        let Some((own, parity)) = self.groups.as_ref().map(|groups| (groups.own.clone(), groups.parity[turn].clone()))
+        let Some((own, parity)) =
+            self.role.groups.as_ref().map(|groups| (groups.own.clone(), groups.parity[turn].clone()))
         else {
             return;
         };
@@ -198,7 +199,7 @@ impl<'a> Lowering<'a> {
     /// could complete two more phases before the other threads test theirs, which would then have the parity of a
     /// future phase.
     pub(super) fn pass(&mut self, turn: usize, note: &Note) {
-        let Some(next) = self.groups.as_ref().map(|groups| groups.next.clone()) else { return };
+        let Some(next) = self.role.groups.as_ref().map(|groups| groups.next.clone()) else { return };
         let turn = &self.program.turns[turn];
         self.b.origin(note, &format!("pass on `{}`", turn.name));
         let base = self.b.set_reg(Expr::SharedBase + turn.offset_bytes + next);
@@ -208,7 +209,8 @@ impl<'a> Lowering<'a> {
     /// A named barrier. Groups from `group` on each have their own.
     pub(super) fn meet_in_group(&mut self, number: u32, threads: u32, group: u32) {
         let barrier = Op::NamedBarrier { number: number + group, threads };
-        let (count, (start, end)) = self.groups.as_ref().map_or((1, (0, 0)), |groups| (groups.count, groups.threads));
+        let (count, (start, end)) =
+            self.role.groups.as_ref().map_or((1, (0, 0)), |groups| (groups.count, groups.threads));
         if group + 1 == count {
             return self.b.push(barrier);
         }

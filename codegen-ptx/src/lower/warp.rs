@@ -65,7 +65,7 @@ impl<'a> Lowering<'a> {
 
     /// Rows or columns that are read at once, and the start of each such block of a warp. A block is contiguous.
     fn matrix_blocks(&self, side: Side, depth: u32) -> Lowered<(u32, Vec<u32>)> {
-        let map = self.map.ok_or_else(|| broken("a role that multiplies has no accumulators"))?;
+        let map = self.role.map.ok_or_else(|| broken("a role that multiplies has no accumulators"))?;
         let ((rows, columns), most) = (map.pieces(), MOST / (depth / self.matrix_row(side)));
         let (pieces, atom) = if side == Side::A { (rows, MMA.m) } else { (columns, MMA.n) };
         let together = |count: &u32| {
@@ -106,14 +106,14 @@ impl<'a> Lowering<'a> {
             &format!("the row of a matrix of {} that this lane points at", letter(side)),
         );
         let (warp_row, warp_col) = self.warp_coordinates()?;
-        let lane = self.b.set(self.tid.clone() % WARP);
+        let lane = self.b.set(self.role.tid.clone() % WARP);
         let row = lane.clone() % MATRIX;
         let middle = (lane.clone() / MATRIX) % 2u32;
         let high = lane / (2 * MATRIX);
         // Matrices in the order in which `mma` takes them: of A along m first, of B along k first.
         let (first, own, k) = match side {
             _ if depth == along_k => {
-                let own = self.b.set((self.tid.clone() % WARP) / MATRIX);
+                let own = self.b.set((self.role.tid.clone() % WARP) / MATRIX);
                 let own = own % (rows / MATRIX);
                 (if side == Side::A { warp_row } else { warp_col }, own, Expr::Const(0))
             }
@@ -178,7 +178,7 @@ impl<'a> Lowering<'a> {
             let factors = [Side::A, Side::B].map(|side| self.program.element(side));
             let (rows, columns) = map.pieces();
             let held = (SUMS / self.types.per_register()) as usize;
-            for (tile, sums) in self.acc[acc].clone().chunks(held).enumerate() {
+            for (tile, sums) in self.products.acc[acc].clone().chunks(held).enumerate() {
                 let (m, n) = map.position(tile as u32 * SUMS);
                 let piece = rows.binary_search(&m).ok().zip(columns.binary_search(&n).ok());
                 let (row, column) = piece.ok_or_else(|| broken("a product is outside its own map"))?;
@@ -196,7 +196,7 @@ impl<'a> Lowering<'a> {
         let set = if of.ahead > 0 { (step / of.depth % 2) as usize } else { 0 };
         let count = of.blocks.len() * of.at_once();
         let family = self.families.matrix[index(of.side)];
-        let pool = &mut self.matrix_pool[index(of.side)];
+        let pool = &mut self.products.matrix_pool[index(of.side)];
         while pool.len() <= set {
             pool.push(self.b.fresh_many(family, count));
         }

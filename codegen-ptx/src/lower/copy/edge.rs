@@ -37,7 +37,7 @@ impl Lowering<'_> {
     /// The number of leading elements of the chunk at these coordinates that are inside the matrix.
     fn inside_count(&mut self, work_tile: &WorkTile, copies: &Copies, at: (Expr, Expr), rem_k: &Expr) -> Expr {
         let own = work_tile.own(copies.side).1.clone();
-        let (rem_outer, rem_inner) = match copies.global_fast {
+        let (rem_outer, rem_inner) = match copies.source.fast {
             Fast::K => (own, rem_k.clone()),
             Fast::Mn => (rem_k.clone(), own),
         };
@@ -72,7 +72,7 @@ impl Lowering<'_> {
                 inside = self.b.set(Expr::Reg(active, 1).select(inside, 0u32));
             }
             self.b.origin_at(Site::ZeroElement, &tail, &format!("copy {}: zero outside", letter(copies.side)));
-            let elements = if copies.single.is_empty() { copies.chunk(i) } else { &copies.single };
+            let elements = if copies.staging.single.is_empty() { copies.chunk(i) } else { &copies.staging.single };
             self.b.push(Op::Clear { dst: elements.to_vec() });
             for (e, dst) in elements.iter().enumerate() {
                 self.b.origin_at(
@@ -90,8 +90,10 @@ impl Lowering<'_> {
                 let offset = offset + i64::from(e as u32 * bytes);
                 self.b.load_global(vec![*dst], &pointer, offset, guard, (access, Locality::Unknown));
             }
-            let together = if copies.per_register == 2 { Math::Pair } else { Math::Four };
-            for (word, elements) in copies.chunk(i).iter().zip(copies.single.chunks(copies.per_register as usize)) {
+            let together = if copies.staging.elements == 2 { Math::Pair } else { Math::Four };
+            for (word, elements) in
+                copies.chunk(i).iter().zip(copies.staging.single.chunks(copies.staging.elements as usize))
+            {
                 self.b.math(together, *word, elements.iter().map(|reg| Value::Reg(*reg)).collect());
             }
         }
@@ -115,7 +117,7 @@ impl Lowering<'_> {
         for ((pass, (pointer, offset)), at) in copies.passes.iter().zip(pointers).zip(coordinates) {
             let inside = self.inside_count(work_tile, copies, at, rem_k);
             // An empty copy still needs a valid address. That of the matrix is sufficiently aligned.
-            let somewhere = inside.clone().ge(1u32).select(pointer, copies.matrix.clone());
+            let somewhere = inside.clone().ge(1u32).select(pointer, copies.source.base.clone());
             let pointer = self.b.set(somewhere);
             self.copy_async(copies, pass, slot, (&pointer, offset), Some(&inside), access)?;
         }
@@ -125,6 +127,6 @@ impl Lowering<'_> {
     /// Clears the staged elements past the end of k, for sizes that are multiples of the tile.
     pub(super) fn clear_staging(&mut self, copies: &Copies, note: &Note) {
         self.b.origin(note, &format!("copy {}: nothing is left", letter(copies.side)));
-        self.b.push(Op::Clear { dst: copies.staging.clone() });
+        self.b.push(Op::Clear { dst: copies.staging.registers.clone() });
     }
 }

@@ -163,7 +163,7 @@ impl Lowering<'_> {
         vectors: &[Vec<Reg>],
         of_c: impl Fn(usize, usize) -> Option<Reg>,
     ) -> Lowered<()> {
-        self.values_used = 0;
+        self.values.used = 0;
         self.b.origin_at(Site::ValueOfD, &held.note, "value of D");
         let per_rows: Vec<bool> = self.program.problem.epilogue.vectors.iter().map(|v| per_row(v.axis)).collect();
         let mut words = Vec::new();
@@ -196,7 +196,7 @@ impl Lowering<'_> {
         let (stage, note) = (self.the_stage()?.clone(), self.epilogue_note());
         self.b.origin_at(Site::LineOfMatrix, &note, "the line of a matrix of D that this lane points at");
         let (warp_row, warp_col) = self.warp_coordinates()?;
-        let lane = self.b.set(self.tid.clone() % WARP);
+        let lane = self.b.set(self.role.tid.clone() % WARP);
         let (line, below) = (lane.clone() % MATRIX, (lane.clone() / MATRIX) % 2u32);
         let right = lane / (2 * MATRIX);
         let all = stage.blocks(&cols.positions, self.program.problem.layouts.d);

@@ -21,7 +21,7 @@ impl Lowering<'_> {
     ) -> Lowered<()> {
         let map = self.program.accumulators[acc].map.clone();
         let (rows, cols) = self.axes(work_tile, &map)?;
-        let regs = Self::by_rows(&self.acc[acc], &map, (&rows, &cols))?;
+        let regs = Self::by_rows(&self.products.acc[acc], &map, (&rows, &cols))?;
         let held = Held { regs, columns: cols.count(), note: note.clone() };
         let layout = self.program.problem.layouts.a;
         let plane = self.plane(work_tile, Operand::A, (&rows, &cols), layout, width, note)?;
