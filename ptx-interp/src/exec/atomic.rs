@@ -9,6 +9,7 @@ use ptx_gemm_ptx::types::Type;
 
 use super::locate::{AccessKind, LaneAccess, Location, addresses, defined_address, locate};
 use super::memory::read;
+use super::order::How;
 use super::{order, scalar, undefined, watch};
 use crate::env::{BlockMemory, Env};
 use crate::flags::Change;
@@ -44,7 +45,7 @@ pub(super) fn atomic<const WATCH: bool>(
         let lane_access = LaneAccess { space: access.space, address, bytes: span, lane, kind: AccessKind::Write };
         let location = locate(block, env, &lane_access)?;
         if WATCH {
-            watch::accessed(warp, block, env, &lane_access, location, pc, access.strong, None)?;
+            watch::accessed(warp, block, env, &lane_access, location, How { pc, strong: access.strong, stored: None })?;
             tally.add(block, location, &lane_access);
         }
         // Destinations may be among the operands.

@@ -11,8 +11,8 @@ use arrayvec::ArrayVec;
 use self::values::Values;
 use super::landing::Layout;
 use super::locate::{AccessKind, LaneAccess, out_of_global, out_of_shared};
-use super::order::race;
 use super::proxy::{self, Starter};
+use super::unordered::{MemoryAccess, race};
 use super::{addresses, landing, order, tensormap, undefined, watch};
 use crate::address::StateSpace;
 use crate::agents::{Fenced, Movement, Pending, Region};
@@ -240,9 +240,14 @@ impl Start<'_, '_> {
                 }
             };
             let ordered = block.shadow.hand_over(&block.clocks, barrier as usize, 8, actor, false, seen);
-            env.enforce(
-                ordered.map_err(|conflict| race(block, env, conflict, AccessKind::Read, barrier as usize, 8, actor)),
-            )?;
+            env.enforce(ordered.map_err(|conflict| {
+                race(
+                    block,
+                    env,
+                    conflict,
+                    MemoryAccess { kind: AccessKind::Read, offset: barrier as usize, bytes: 8, actor },
+                )
+            }))?;
             if let Some(past) = past {
                 let address = block.shared.address(barrier as usize);
                 proxy::initialised(block, env, starter, past, address)?;
@@ -365,7 +370,9 @@ impl Start<'_, '_> {
             }
         };
         let ordered = block.shadow.hand_over(&block.clocks, offset, bytes, actor, kind == AccessKind::Write, seen);
-        env.enforce(ordered.map_err(|conflict| race(block, env, conflict, kind, offset, copied as usize, actor)))?;
+        env.enforce(ordered.map_err(|conflict| {
+            race(block, env, conflict, MemoryAccess { kind, offset, bytes: copied as usize, actor })
+        }))?;
         pasts.sort_by_key(|past| (past.pc, past.warp, past.clock, past.did));
         proxy::fenced(block, env, starter, &pasts, kind, block.shared.address(offset))
     }

@@ -3,11 +3,12 @@
 use arrayvec::ArrayVec;
 
 use super::Stop;
+use super::meet::{At, Flow};
 use crate::env::{BlockMemory, Env};
 use crate::op::{P, R32, Slot};
 use crate::row::{LANES, lanes};
 use crate::violation::{Checked, Fault, ViolationKind};
-use crate::warp::{Group, Parked, Spin, Warp};
+use crate::warp::{Group, Next, Parked, Spin, Warp};
 
 /// After this many polls without anything else, a group yields to others.
 const PATIENCE: u32 = 16;
@@ -50,9 +51,75 @@ pub(super) fn polls_long_enough(warp: &mut Warp, steps: u64) -> bool {
     true
 }
 
-/// Divides the active lanes into groups, one for each target that a branch to one of several targets takes.
+/// Chooses the group that runs next, or says why none does.
+pub(super) fn next_group<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env) -> Option<Stop> {
+    match warp.choose() {
+        Next::Run => {}
+        Next::Spin => {
+            warp.polls.began = warp.steps;
+            return Some(Stop::Poll(warp.polls.spin.take().unwrap_or(Spin::Beyond)));
+        }
+        Next::Done => return Some(Stop::Done),
+        Next::Stuck => return Some(Stop::Fault(stuck(warp, env))),
+    }
+    warp.polls.began = warp.steps;
+    if !warp.synchronised.is_empty() {
+        if WATCH {
+            order_synchronised(warp, block);
+        }
+        warp.synchronised.clear();
+    }
+    None
+}
+
+/// Branches. Of two groups, the one with the lowest position runs first.
+#[inline(always)]
+pub(super) fn branch(warp: &mut Warp, target: u32, At { pc, mask, active }: At, steps: u64) -> Flow {
+    if target <= pc && polls_long_enough(warp, steps) {
+        // Continues at the branch's target, so that the state can be compared between turns.
+        warp.groups.extend(other(pc + 1, mask & !active));
+        return Flow::Park(Group { pc: target, mask: active, parked: Parked::Spun });
+    }
+    let taken = Group { pc: target, mask: active, parked: Parked::No };
+    if active == mask {
+        return Flow::Jump { to: taken, others: u32::MAX };
+    }
+    let rest = Group { pc: pc + 1, mask: mask & !active, parked: Parked::No };
+    let (to, second) = if target <= pc { (taken, rest) } else { (rest, taken) };
+    warp.groups.push(second);
+    Flow::Jump { to, others: second.pc }
+}
+
+/// Branches to one of several targets. The group with the lowest position runs first.
 #[inline(never)]
-pub(super) fn ways<const WATCH: bool>(
+pub(super) fn branch_indexed<const WATCH: bool>(
+    warp: &mut Warp,
+    env: &Env,
+    (index, list): (R32, u32),
+    uniform: bool,
+    At { pc, mask, active }: At,
+    steps: u64,
+) -> Checked<Flow> {
+    let list = env.code.targets[list as usize].as_slice();
+    let ways = ways::<WATCH>(warp, env, (index, list), uniform, active)?;
+    let rest = other(pc + 1, mask & !active);
+    let mut to = Group { pc: pc + 1, mask: 0, parked: Parked::Spun };
+    to.pc = ways.iter().chain(&rest).map(|way| way.pc).min().unwrap_or(to.pc);
+    let mut others = u32::MAX;
+    for way in ways.iter().chain(&rest) {
+        if way.pc == to.pc {
+            to.mask |= way.mask;
+        } else {
+            others = others.min(way.pc);
+            warp.groups.push(*way);
+        }
+    }
+    let spun = to.pc <= pc && polls_long_enough(warp, steps);
+    Ok(if spun { Flow::Park(to) } else { Flow::Jump { to, others } })
+}
+
+/// Divides the active lanes into groups, one for each target that a branch to one of several targets takes.
+fn ways<const WATCH: bool>(
     warp: &Warp,
     env: &Env,
     (index, targets): (R32, &[u32]),

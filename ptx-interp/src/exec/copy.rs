@@ -3,7 +3,8 @@
 
 use super::locate::{AccessKind, LaneAccess, Location, addresses, defined_address, locate, misaligned};
 use super::memory::read;
-use super::order::{self, race};
+use super::order::{self, How};
+use super::unordered::{MemoryAccess, race};
 use super::{proxy, undefined, watch};
 use crate::copies::Pending;
 use crate::env::{BlockMemory, Env};
@@ -69,7 +70,7 @@ pub(super) fn start<const WATCH: bool>(
                 for part in (0..wanted).step_by(whole as usize) {
                     let one = LaneAccess { address: from[lane] + part, bytes: whole, ..lane_access };
                     let location = locate(block, env, &one)?;
-                    order::accessed(warp, block, env, &one, location, pc, None, None)?;
+                    order::accessed(warp, block, env, &one, location, How::weak(pc))?;
                 }
             }
             let (value, known) = read::<WATCH>(warp, block, env, location, 0, 1, lane);
@@ -92,9 +93,9 @@ pub(super) fn start<const WATCH: bool>(
             let actor = order::actor(warp, block, lane, pc, None);
             proxy::undisturbed(block, env, (offset, bytes), AccessKind::Write, actor)?;
             let started = block.shadow.start(&block.clocks, offset, bytes, actor);
-            env.enforce(
-                started.map_err(|conflict| race(block, env, conflict, AccessKind::Write, offset, bytes, actor)),
-            )?;
+            env.enforce(started.map_err(|conflict| {
+                race(block, env, conflict, MemoryAccess { kind: AccessKind::Write, offset, bytes, actor })
+            }))?;
         }
     }
     block.copies[warp.index as usize].start(active, offsets, data, written, copy.bytes);

@@ -5,7 +5,7 @@
 //! the order of the two, but a program that works only as long as the bits are equal is easily broken.
 
 use super::locate::AccessKind;
-use super::unordered::{global_fault, race};
+use super::unordered::{MemoryAccess, global_fault, race};
 use crate::env::{BlockMemory, Env};
 use crate::global::Mapped;
 use crate::global::shadow::{Detail, GlobalShadow, Row};
@@ -95,10 +95,17 @@ pub(super) fn shared(
         same.is_some()
     });
     if let Err(conflict) = judged {
-        return env.enforce(Err(race(block, env, conflict, AccessKind::Write, offset, bytes, actor)));
+        return env.enforce(Err(race(
+            block,
+            env,
+            conflict,
+            MemoryAccess { kind: AccessKind::Write, offset, bytes, actor },
+        )));
     }
     let Some(other) = found else { return Ok(()) };
-    let fault = |block: &BlockMemory| race(block, env, Conflict::Equal(other), AccessKind::Write, offset, bytes, actor);
+    let fault = |block: &BlockMemory| {
+        race(block, env, Conflict::Equal(other), MemoryAccess { kind: AccessKind::Write, offset, bytes, actor })
+    };
     told(block, env, (&other, actor), &fault)
 }
 
@@ -133,7 +140,13 @@ pub(super) fn global(
         let actor = Actor { thread: row.actor.thread + lane as u16, ..row.actor };
         let (offset, bytes) = ((row.offsets)(lane), row.bytes);
         let fault = |block: &BlockMemory| {
-            global_fault(block, env, mapped, Conflict::Equal(other), AccessKind::Write, offset, bytes, actor)
+            global_fault(
+                block,
+                env,
+                mapped,
+                Conflict::Equal(other),
+                MemoryAccess { kind: AccessKind::Write, offset, bytes, actor },
+            )
         };
         told(block, env, (&other, actor), &fault)?;
     }

@@ -4,7 +4,8 @@
 use ptx_gemm_ptx::asynchronous::{Arrival, Pending, Transaction};
 
 use super::locate::{AccessKind, LaneAccess, Location, addresses, defined_address, locate};
-use super::order::{actor, race, visit};
+use super::order::{actor, visit};
+use super::unordered::{MemoryAccess, race};
 use super::{copy, landing, proxy, undefined};
 use crate::env::{BlockMemory, Env};
 use crate::flags::Scope;
@@ -54,37 +55,20 @@ pub(super) fn execute<const WATCH: bool>(
             let message = format!("{{thread}} {} an mbarrier that is not in shared memory", op.action.words());
             return Err(Fault::new(ViolationKind::BarrierMisuse, 1 << lane, message));
         };
-        let misused = |misuse: Misuse| {
-            let (words, address) = (op.action.words(), addresses[lane]);
-            let message = format!("{{thread}} {words} the mbarrier at {address:#x}, {}", misuse.words());
-            let mut fault = Fault::new(ViolationKind::BarrierMisuse, 1 << lane, message);
-            fault.address = Some(address);
-            fault
-        };
         let own = block.shared.rank_of(offset) == block.shared.rank();
         if !own {
             remote(warp, block, env, op, At { lane, offset, pc })?;
         }
-        if let Some(scope) = releases
-            && (own || scope >= Scope::Cluster)
-        {
-            // What the lanes of a warp know in common is published once.
-            let first = published_to.replace(offset) != Some(offset);
-            if let Ok(barrier) = block.mbarriers.at(offset) {
-                let published = if own { barrier.published() } else { barrier.published_by_peers() };
-                if first {
-                    published.join(&together);
-                }
-                block.clocks.add_alone(index, lane, published);
-            }
-        }
-        if WATCH
-            && let Action::Arrive { ordering: Ordering::Relaxed, .. } = op.action
-            && let Some(fenced) = block.clocks.fenced(index, lane, if own { Scope::Cta } else { Scope::Cluster })
-            && let Ok(barrier) = block.mbarriers.at(offset)
-        {
-            let published = if own { barrier.published() } else { barrier.published_by_peers() };
-            published.join(fenced);
+        if WATCH {
+            publish(
+                block,
+                &op.action,
+                (index, lane),
+                offset,
+                own,
+                published_to.replace(offset) != Some(offset),
+                &together,
+            );
         }
         if WATCH && matches!(op.action, Action::Arrive { .. }) {
             match (arrived.iter_mut().find(|(at, ..)| *at == offset), block.mbarriers.get(offset)) {
@@ -96,7 +80,8 @@ pub(super) fn execute<const WATCH: bool>(
         let acted = act::<WATCH>(warp, block, env, &op.action, At { lane, offset, pc });
         let acted = match acted {
             Err(misuse) if block.landing_fault.is_some() || env.watches(ViolationKind::BarrierMisuse) => {
-                return Err(block.landing_fault.take().unwrap_or_else(|| misused(misuse)));
+                let own = || misused(op, addresses[lane], 1 << lane, misuse);
+                return Err(block.landing_fault.take().unwrap_or_else(own));
             }
             // The arrival is dropped, and the phase that other threads wait for does not complete.
             Err(_) => {
@@ -124,16 +109,7 @@ pub(super) fn execute<const WATCH: bool>(
             ordered(warp, block, env, &op.action, offset, (lane, active), pc)?;
         }
     }
-    for (offset, phase, lanes) in arrived {
-        let misuse = block.mbarriers.get(offset).and_then(|barrier| barrier.astride(phase));
-        if let Some(misuse) = misuse.filter(|_| env.watches(ViolationKind::BarrierMisuse)) {
-            let (words, address) = (op.action.words(), block.shared.address(offset));
-            let message = format!("{{thread}} {words} the mbarrier at {address:#x}, {}", misuse.words());
-            let mut fault = Fault::new(ViolationKind::BarrierMisuse, lanes, message);
-            fault.address = Some(address);
-            return Err(fault);
-        }
-    }
+    in_one_phase(block, env, op, &arrived)?;
     // One instruction reads an mbarrier once: lanes that wait for the same phase get the same answer.
     waited.retain(|&((offset, awaited), done, lanes)| {
         let complete = !refused.contains(&(offset, awaited));
@@ -147,29 +123,84 @@ pub(super) fn execute<const WATCH: bool>(
         block.note(index, active, pc, true);
         block.clocks.tick(index);
     }
-    if WATCH && let Action::Wait { ordering, .. } = op.action {
-        for ((offset, _), _, lanes) in waited {
-            let Some(barrier) = block.mbarriers.get(offset) else { continue };
-            let (known, of_peers) = barrier.known();
-            let Ordering::Synchronises(scope) = ordering else {
-                block.clocks.wait_relaxed(index, lanes, known, of_peers);
-                continue;
-            };
-            block.clocks.learn(index, lanes, lanes == warp.live, known);
-            if scope >= Scope::Cluster && !of_peers.is_empty() {
-                block.clocks.learn(index, lanes, lanes == warp.live, of_peers);
-            }
-            block.note(index, lanes, pc, false);
-        }
-    }
     if WATCH {
         match op.action {
             Action::Arrive { state, .. } => warp.taint.clear(warp.taint.at(state), active),
-            Action::Wait { done, .. } => warp.taint.clear(warp.taint.at_pred(done), active),
+            Action::Wait { done, ordering, .. } => {
+                for ((offset, _), _, lanes) in waited {
+                    learn(warp, block, ordering, offset, lanes, pc);
+                }
+                warp.taint.clear(warp.taint.at_pred(done), active);
+            }
             _ => {}
         }
     }
     Ok(())
+}
+
+/// Checks that the arrivals of lanes at an mbarrier all count for the phase that the first of them found.
+fn in_one_phase(block: &BlockMemory, env: &Env, op: &MbarrierOp, arrived: &[(usize, u64, u32)]) -> Checked {
+    for &(offset, phase, lanes) in arrived {
+        let misuse = block.mbarriers.get(offset).and_then(|barrier| barrier.astride(phase));
+        if let Some(misuse) = misuse.filter(|_| env.watches(ViolationKind::BarrierMisuse)) {
+            return Err(misused(op, block.shared.address(offset), lanes, misuse));
+        }
+    }
+    Ok(())
+}
+
+fn misused(op: &MbarrierOp, address: u64, lanes: u32, misuse: Misuse) -> Box<Fault> {
+    let message = format!("{{thread}} {} the mbarrier at {address:#x}, {}", op.action.words(), misuse.words());
+    let mut fault = Fault::new(ViolationKind::BarrierMisuse, lanes, message);
+    fault.address = Some(address);
+    fault
+}
+
+/// A lane that arrives publishes what it knows, if the arrival releases, or what a fence before it covers. What the lanes of
+/// a warp know in common (`together`) is published once, by the `first` of them.
+fn publish(
+    block: &mut BlockMemory,
+    action: &Action,
+    (warp, lane): (usize, usize),
+    offset: usize,
+    own: bool,
+    first: bool,
+    together: &Knowledge,
+) {
+    let Action::Arrive { ordering, .. } = action else { return };
+    let Ok(barrier) = block.mbarriers.at(offset) else { return };
+    let published = if own { barrier.published() } else { barrier.published_by_peers() };
+    match ordering {
+        Ordering::Synchronises(scope) if own || *scope >= Scope::Cluster => {
+            if first {
+                published.join(together);
+            }
+            block.clocks.add_alone(warp, lane, published);
+        }
+        Ordering::Synchronises(_) => {}
+        Ordering::Relaxed => {
+            let scope = if own { Scope::Cta } else { Scope::Cluster };
+            if let Some(fenced) = block.clocks.fenced(warp, lane, scope) {
+                published.join(fenced);
+            }
+        }
+    }
+}
+
+/// Lanes have waited for a phase: they know what the arrivals published.
+fn learn(warp: &Warp, block: &mut BlockMemory, ordering: Ordering, offset: usize, lanes: u32, pc: u32) {
+    let index = warp.index as usize;
+    let Some(barrier) = block.mbarriers.get(offset) else { return };
+    let (known, of_peers) = barrier.known();
+    let Ordering::Synchronises(scope) = ordering else {
+        block.clocks.wait_relaxed(index, lanes, known, of_peers);
+        return;
+    };
+    block.clocks.learn(index, lanes, lanes == warp.live, known);
+    if scope >= Scope::Cluster && !of_peers.is_empty() {
+        block.clocks.learn(index, lanes, lanes == warp.live, of_peers);
+    }
+    block.note(index, lanes, pc, false);
 }
 
 /// Checks a lane's access to an mbarrier of another block.
@@ -394,7 +425,7 @@ fn ordered(
     if kind == AccessKind::Write {
         proxy::undisturbed(block, env, (offset, 8), kind, actor)?;
     }
-    env.enforce(checked.map_err(|conflict| race(block, env, conflict, kind, offset, 8, actor)))
+    env.enforce(checked.map_err(|conflict| race(block, env, conflict, MemoryAccess { kind, offset, bytes: 8, actor })))
 }
 
 fn defined_source(warp: &Warp, env: &Env, action: &Action, active: u32) -> Checked {

@@ -4,6 +4,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use super::equal::Stored;
 use super::locate::{AccessKind, LaneAccess, Location, addresses, defined_address, locate};
+use super::order::How;
 use super::rows::{self, Spread};
 use super::{Lanes, order, undefined, watch};
 use crate::env::{BlockMemory, Env};
@@ -98,7 +99,7 @@ fn load_lanes<const WATCH: bool>(
         let lane_access = LaneAccess { space: access.space, address, bytes: span, lane, kind: AccessKind::Read };
         let location = locate(block, env, &lane_access)?;
         if WATCH {
-            watch::accessed(warp, block, env, &lane_access, location, pc, access.strong, None)?;
+            watch::accessed(warp, block, env, &lane_access, location, How { pc, strong: access.strong, stored: None })?;
             tally.add(block, location, &lane_access);
         }
         let stale = if WATCH && env.strict { order::observe(warp, block, env, (location, lane), access) } else { None };
@@ -192,7 +193,7 @@ fn store_lanes<const WATCH: bool>(
             }
             let stored = Stored { warp, access, active, place: &|lane| addresses[lane] };
             let stored = Some(&stored).filter(|_| access.strong.is_none());
-            watch::accessed(warp, block, env, &lane_access, location, pc, access.strong, stored)?;
+            watch::accessed(warp, block, env, &lane_access, location, How { pc, strong: access.strong, stored })?;
             tally.add(block, location, &lane_access);
             if env.strict && access.strong.is_some() {
                 let before = read::<WATCH>(warp, block, env, location, 0, bytes, lane).0;

@@ -2,16 +2,18 @@
 
 use std::sync::{MutexGuard, PoisonError};
 
+use ptx_gemm_ptx::instruction::FenceOrder;
+
 use super::equal::{self, Stored};
 use super::locate::{AccessKind, LaneAccess, Location};
 use super::proxy::{self, Starter};
-use super::unordered::global_race;
-pub(super) use super::unordered::race;
+use super::unordered::{MemoryAccess, global_race, race};
 use crate::env::{BlockMemory, Env};
 use crate::flags::{Change, Flags, Writer};
 use crate::global::shadow::{Agent, Detail, GlobalShadow, Row};
 use crate::op::{Access as Decoded, Strong};
 use crate::row::{LANES, lanes};
+use crate::scope::Scope;
 use crate::shadow::{Access, Actor, Did};
 use crate::violation::{Checked, Fault, ViolationKind, bytes as in_words, triple};
 use crate::visits::Visit;
@@ -64,18 +66,39 @@ fn mbarrier_accessed(
     fault
 }
 
+/// How an instruction accesses memory.
+#[derive(Clone, Copy)]
+pub(super) struct How<'a> {
+    pub(super) pc: u32,
+    pub(super) strong: Option<Strong>,
+    /// What it writes, if it is a weak store.
+    pub(super) stored: Option<&'a Stored<'a>>,
+}
+
+impl How<'_> {
+    /// A weak access for which stores of equal bits do not matter.
+    pub(super) fn weak(pc: u32) -> Self {
+        How { pc, strong: None, stored: None }
+    }
+}
+
+/// The accesses of some lanes of a warp by one instruction.
+#[derive(Clone, Copy)]
+pub(super) struct RowAccess<'a> {
+    pub(super) kind: AccessKind,
+    pub(super) active: u32,
+    /// Bytes that each lane accesses.
+    pub(super) bytes: usize,
+    pub(super) how: How<'a>,
+}
+
 /// Checks accesses of lanes to shared memory.
-#[allow(clippy::too_many_arguments)] // an access has this many properties
 pub(super) fn shared_row(
     warp: &Warp,
     block: &mut BlockMemory,
     env: &Env,
-    kind: AccessKind,
+    &RowAccess { kind, active, bytes, how: How { pc, stored, .. } }: &RowAccess<'_>,
     offsets: &[u32; LANES],
-    active: u32,
-    bytes: usize,
-    pc: u32,
-    stored: Option<&Stored<'_>>,
 ) -> Checked {
     let mut left = active;
     while left != 0 {
@@ -92,7 +115,9 @@ pub(super) fn shared_row(
         match (ordered, stored) {
             (Ok(()), _) => {}
             (Err(_), Some(stored)) => equal::shared(stored, block, env, (offset, bytes), actor)?,
-            (Err(conflict), None) => env.enforce(Err(race(block, env, conflict, kind, offset, bytes, actor)))?,
+            (Err(conflict), None) => {
+                env.enforce(Err(race(block, env, conflict, MemoryAccess { kind, offset, bytes, actor })))?
+            }
         }
         match kind {
             AccessKind::Read if env.code.bulks.is_empty() => {
@@ -147,18 +172,12 @@ fn after_kernels(
 }
 
 /// Checks accesses of lanes to one allocation.
-#[allow(clippy::too_many_arguments)] // an access has this many properties
 pub(super) fn global_row(
     warp: &Warp,
     block: &mut BlockMemory,
     env: &Env,
-    kind: AccessKind,
+    &RowAccess { kind, active, bytes, how: How { pc, strong, stored } }: &RowAccess<'_>,
     offsets: &dyn Fn(usize) -> usize,
-    active: u32,
-    bytes: usize,
-    pc: u32,
-    strong: Option<Strong>,
-    stored: Option<&Stored<'_>>,
 ) -> Checked {
     let mapped = env.global.at(block.last);
     after_kernels(block, env, kind, (warp.index as usize, active), &|lane| mapped.buffer.address(offsets(lane)))?;
@@ -176,7 +195,13 @@ pub(super) fn global_row(
     };
     if let Err((lane, conflict)) = touched {
         let actor = actor(warp, block, lane, pc, strong);
-        env.enforce(Err(global_race(block, env, mapped, conflict, kind, offsets(lane), bytes, actor)))?;
+        env.enforce(Err(global_race(
+            block,
+            env,
+            mapped,
+            conflict,
+            MemoryAccess { kind, offset: offsets(lane), bytes, actor },
+        )))?;
     }
     if kind == AccessKind::Write && strong.is_none() && env.detail == Detail::Exact {
         let mut flags = flags(env);
@@ -215,7 +240,7 @@ pub(super) fn copied(
         let (active, agent) = (1 << starter.lane, Some(agent));
         let row = Row { did: did(kind), actor: first, agent, active, offsets: &|_| offset, bytes };
         if let Err((_, conflict)) = shadow.touch(&mapped.buffer, &block.clocks, &row, None) {
-            env.enforce(Err(global_race(block, env, mapped, conflict, kind, offset, bytes, actor)))?;
+            env.enforce(Err(global_race(block, env, mapped, conflict, MemoryAccess { kind, offset, bytes, actor })))?;
         }
         if kind == AccessKind::Write && actor.strong.is_none() && env.detail == Detail::Exact {
             forget(&mut flags(env), block.last, offset, bytes);
@@ -239,9 +264,13 @@ pub(super) fn read_now(
     let row = Row { did: Did::Read, actor: first, agent: None, active: 1 << starter.lane, offsets: &|_| offset, bytes };
     match shadow.touch(&mapped.buffer, &block.clocks, &row, None) {
         Ok(()) => Ok(()),
-        Err((_, conflict)) => {
-            env.enforce(Err(global_race(block, env, mapped, conflict, AccessKind::Read, offset, bytes, actor)))
-        }
+        Err((_, conflict)) => env.enforce(Err(global_race(
+            block,
+            env,
+            mapped,
+            conflict,
+            MemoryAccess { kind: AccessKind::Read, offset, bytes, actor },
+        ))),
     }
 }
 
@@ -295,8 +324,24 @@ pub(super) fn completed(block: &mut BlockMemory, env: &Env, (address, bytes): (u
     GlobalShadow::parts(from, from + bytes as usize).for_each(|part| shadow.complete(&block.clocks, part, actor));
 }
 
-/// Lanes of a warp execute a `fence.sc`.
-pub(super) fn fence_in_sequence(warp: &Warp, block: &mut BlockMemory, env: &Env, active: u32) {
+/// Lanes of a warp execute a fence.
+pub(super) fn fence(
+    warp: &Warp,
+    block: &mut BlockMemory,
+    env: &Env,
+    active: u32,
+    (order, scope): (FenceOrder, Scope),
+    pc: u32,
+) {
+    block.note(warp.index as usize, active, pc, true);
+    block.complete_reads(env, warp.index as usize, active);
+    block.clocks.fence(warp.index as usize, active, order, scope);
+    if order == FenceOrder::Sc {
+        fence_in_sequence(warp, block, env, active);
+    }
+}
+
+fn fence_in_sequence(warp: &Warp, block: &mut BlockMemory, env: &Env, active: u32) {
     let number = block.clocks.block();
     let mut global = flags(env);
     for lane in lanes(active) {
@@ -316,18 +361,17 @@ pub(super) fn forget(flags: &mut Flags, allocation: usize, offset: usize, bytes:
 }
 
 /// Checks one lane's access to memory.
-#[allow(clippy::too_many_arguments)] // an access has this many properties
 pub(super) fn accessed(
     warp: &Warp,
     block: &mut BlockMemory,
     env: &Env,
     lane_access: &LaneAccess,
     location: Location,
-    pc: u32,
-    strong: Option<Strong>,
-    stored: Option<&Stored<'_>>,
+    how: How<'_>,
 ) -> Checked {
+    let How { pc, strong, .. } = how;
     let bytes = lane_access.bytes as usize;
+    let row = RowAccess { kind: lane_access.kind, active: 1 << lane_access.lane, bytes, how };
     if let Location::Shared(offset) = location {
         visit(block, env, offset, actor(warp, block, lane_access.lane, pc, strong), lane_access.kind.word())?;
     }
@@ -340,25 +384,16 @@ pub(super) fn accessed(
                 AccessKind::Read => block.shadow.read(&block.clocks, offset, bytes, actor),
                 AccessKind::Write => block.shadow.write(&block.clocks, offset, bytes, actor),
             };
-            env.enforce(ordered.map_err(|conflict| race(block, env, conflict, lane_access.kind, offset, bytes, actor)))
+            env.enforce(ordered.map_err(|conflict| {
+                race(block, env, conflict, MemoryAccess { kind: lane_access.kind, offset, bytes, actor })
+            }))
         }
         Location::Shared(offset) => {
             let mut offsets = [0; LANES];
             offsets[lane_access.lane] = offset as u32;
-            shared_row(warp, block, env, lane_access.kind, &offsets, 1 << lane_access.lane, bytes, pc, stored)
+            shared_row(warp, block, env, &row, &offsets)
         }
-        Location::Global(_, offset) => global_row(
-            warp,
-            block,
-            env,
-            lane_access.kind,
-            &|_| offset,
-            1 << lane_access.lane,
-            bytes,
-            pc,
-            strong,
-            stored,
-        ),
+        Location::Global(_, offset) => global_row(warp, block, env, &row, &|_| offset),
         _ => Ok(()),
     }
 }

@@ -160,7 +160,7 @@ pub(super) fn fenced(
                 )
             };
             let other = past_access(block, past, other);
-            report(block, env, severity, rule, starter, &other, address, message)?;
+            report(block, env, (severity, rule), starter, &other, address, message)?;
         }
     }
     Ok(())
@@ -190,7 +190,7 @@ pub(super) fn initialised(block: &mut BlockMemory, env: &Env, starter: Starter, 
         };
         let severity = if other == starter.thread { env.proxy_init_own } else { env.proxy_init };
         let other = past_access(block, past, other);
-        report(block, env, severity, ViolationKind::ProxyInit, starter, &other, address, message)?;
+        report(block, env, (severity, ViolationKind::ProxyInit), starter, &other, address, message)?;
     }
     Ok(())
 }
@@ -227,16 +227,14 @@ pub(super) fn global_fenced(
     };
     let late = block.clocks.fenced_since(Ordered::Global, (of, other, writer.clock), starter.thread);
     let severity = if late { env.fenced_late } else { Severity::Deny };
-    report(block, env, severity, ViolationKind::Proxy, starter, writer, address, message)
+    report(block, env, (severity, ViolationKind::Proxy), starter, writer, address, message)
 }
 
 /// Reports a broken rule with its severity.
-#[allow(clippy::too_many_arguments)] // a report contains all of this
 pub(super) fn report(
     block: &mut BlockMemory,
     env: &Env,
-    severity: Severity,
-    kind: ViolationKind,
+    (severity, kind): (Severity, ViolationKind),
     starter: Starter,
     other: &Access,
     address: u64,

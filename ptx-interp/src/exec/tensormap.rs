@@ -12,6 +12,7 @@ use std::sync::PoisonError;
 use ptx_gemm_ptx::instruction::FenceOrder;
 
 use super::locate::{AccessKind, LaneAccess, Location, addresses, defined_address, locate};
+use super::order::How;
 use super::proxy::{self, Starter, line};
 use super::{order, undefined, watch};
 use crate::env::{BlockMemory, Env};
@@ -100,7 +101,7 @@ fn access(
         let access = LaneAccess { space: map.space, address, bytes: HALF as u64, lane, kind };
         let location = locate(block, env, &access)?;
         if env.watch == Watch::On {
-            watch::accessed(warp, block, env, &access, location, pc, None, None)?;
+            watch::accessed(warp, block, env, &access, location, How::weak(pc))?;
         }
         match location {
             Location::Global(mapped, offset) => mapped.buffer.read(mapped.buffer.address(offset), bytes),
@@ -229,7 +230,7 @@ pub(super) fn used(block: &mut BlockMemory, env: &Env, starter: Starter, address
                 line(env, writer.actor.pc)
             )
         };
-        proxy::report(block, env, Severity::Deny, ViolationKind::Proxy, starter, &writer, address, message)?;
+        proxy::report(block, env, (Severity::Deny, ViolationKind::Proxy), starter, &writer, address, message)?;
     }
     Ok(())
 }

@@ -12,67 +12,57 @@ use crate::row::LANES;
 use crate::shadow::{Access, Actor, Conflict, Did};
 use crate::violation::{Fault, ViolationKind, bytes as in_words};
 
+/// An access to a piece of memory.
+#[derive(Clone, Copy)]
+pub(super) struct MemoryAccess {
+    pub(super) kind: AccessKind,
+    pub(super) offset: usize,
+    pub(super) bytes: usize,
+    pub(super) actor: Actor,
+}
+
 /// Reports two accesses to shared memory without an order.
 #[cold]
-pub(super) fn race(
-    block: &BlockMemory,
-    env: &Env,
-    conflict: Conflict,
-    kind: AccessKind,
-    offset: usize,
-    bytes: usize,
-    actor: Actor,
-) -> Box<Fault> {
-    let address = block.shared.address(offset);
-    unordered(block, env, conflict, kind, &format!("shared address {address:#x}"), address, bytes, actor)
+pub(super) fn race(block: &BlockMemory, env: &Env, conflict: Conflict, touch: MemoryAccess) -> Box<Fault> {
+    let address = block.shared.address(touch.offset);
+    unordered(block, env, conflict, touch, &format!("shared address {address:#x}"), address)
 }
 
 /// Reports two accesses to global memory without an order.
 #[cold]
-#[allow(clippy::too_many_arguments)] // an access has this many properties
 pub(super) fn global_race(
     block: &BlockMemory,
     env: &Env,
     mapped: &Mapped,
     conflict: Conflict,
-    kind: AccessKind,
-    offset: usize,
-    bytes: usize,
-    actor: Actor,
+    touch: MemoryAccess,
 ) -> Box<Fault> {
     env.raced.store(env.watches(ViolationKind::Race), Relaxed);
-    global_fault(block, env, mapped, conflict, kind, offset, bytes, actor)
+    global_fault(block, env, mapped, conflict, touch)
 }
 
 /// The report of a conflict in global memory.
-#[allow(clippy::too_many_arguments)] // an access has this many properties
 pub(super) fn global_fault(
     block: &BlockMemory,
     env: &Env,
     mapped: &Mapped,
     conflict: Conflict,
-    kind: AccessKind,
-    offset: usize,
-    bytes: usize,
-    actor: Actor,
+    touch: MemoryAccess,
 ) -> Box<Fault> {
-    let (address, label) = mapped.address_and_label(offset);
+    let (address, label) = mapped.address_and_label(touch.offset);
     let at = format!("{address:#x}, byte {} of `{label}`", address - mapped.buffer.start);
-    let mut fault = unordered(block, env, conflict, kind, &at, address, bytes, actor);
+    let mut fault = unordered(block, env, conflict, touch, &at, address);
     fault.label = Some(label.to_string());
     fault
 }
 
-#[allow(clippy::too_many_arguments)] // an access has this many properties
 fn unordered(
     block: &BlockMemory,
     env: &Env,
     conflict: Conflict,
-    kind: AccessKind,
+    MemoryAccess { kind, bytes, actor, .. }: MemoryAccess,
     at: &str,
     address: u64,
-    bytes: usize,
-    actor: Actor,
 ) -> Box<Fault> {
     let (other, why) = match conflict {
         Conflict::Unordered(other) => (other, "and nothing orders the two"),

@@ -5,12 +5,12 @@ use arrayvec::ArrayVec;
 
 use super::equal::Stored;
 use super::locate::{AccessKind, LaneAccess, Location};
-use super::order;
+use super::order::{self, How, RowAccess};
 use super::rows::Spread;
 use crate::cost::Direction;
 use crate::env::{BlockMemory, Env};
 use crate::global::Mapped;
-use crate::op::{Access, Strong};
+use crate::op::Access;
 use crate::row::{LANES, lanes};
 use crate::violation::{Checked, Fault, ViolationKind, bytes as in_words, triple};
 use crate::warp::Warp;
@@ -27,6 +27,7 @@ pub(super) fn loaded(
     spread: &Spread,
 ) -> Checked {
     let (span, bytes, count) = (access.span() as usize, usize::from(access.bytes), usize::from(access.count));
+    let row = RowAccess { kind: AccessKind::Read, active, bytes: span, how: How::weak(pc) };
     let mut tainted = [0u32; 4];
     // Elements are checked one by one only if not all bytes were written.
     let mut unwritten = |lane: usize, is_written: &dyn Fn(usize) -> bool| {
@@ -42,7 +43,7 @@ pub(super) fn loaded(
                     unwritten(lane, &|skip| block.shared.is_written(offset + skip, bytes));
                 }
             }
-            shared(warp, block, env, AccessKind::Read, offsets, active, span, pc, None)?;
+            shared(warp, block, env, &row, offsets)?;
         }
         Spread::Global(buffer, offsets) => {
             for lane in lanes(active) {
@@ -53,7 +54,7 @@ pub(super) fn loaded(
             }
             if env.strict {
                 let offset = |lane: usize| offsets[lane] as usize;
-                order::global_row(warp, block, env, AccessKind::Read, &offset, active, span, pc, None, None)?;
+                order::global_row(warp, block, env, &row, &offset)?;
             }
             count_global(block, AccessKind::Read, offsets, active, span);
         }
@@ -79,7 +80,7 @@ pub(super) fn stored(
     match spread {
         Spread::Shared(offsets) => {
             let stored = Stored { warp, access, active, place: &|lane| offsets[lane].into() };
-            shared(warp, block, env, AccessKind::Write, offsets, active, span, pc, Some(&stored))?;
+            shared(warp, block, env, &row(&stored, pc), offsets)?;
             for (element, slot) in access.values[..usize::from(access.count)].iter().enumerate() {
                 let tainted = warp.taint.mask(warp.taint.at(*slot));
                 for lane in lanes(active) {
@@ -98,33 +99,34 @@ pub(super) fn stored(
             if env.strict {
                 let offset = |lane: usize| offsets[lane] as usize;
                 let stored = Stored { warp, access, active, place: &|lane| offsets[lane] };
-                order::global_row(warp, block, env, AccessKind::Write, &offset, active, span, pc, None, Some(&stored))?;
+                order::global_row(warp, block, env, &row(&stored, pc), &offset)?;
             }
         }
     }
     Ok(())
 }
 
+/// The row that a weak store writes.
+fn row<'a>(stored: &'a Stored<'a>, pc: u32) -> RowAccess<'a> {
+    let how = How { pc, strong: None, stored: Some(stored) };
+    RowAccess { kind: AccessKind::Write, active: stored.active, bytes: stored.access.span() as usize, how }
+}
+
 /// Lanes of a row access shared memory.
-#[allow(clippy::too_many_arguments)] // an access has this many properties
 pub(super) fn shared(
     warp: &Warp,
     block: &mut BlockMemory,
     env: &Env,
-    kind: AccessKind,
+    row: &RowAccess<'_>,
     offsets: &[u32; LANES],
-    active: u32,
-    bytes: usize,
-    pc: u32,
-    stored: Option<&Stored<'_>>,
 ) -> Checked {
     if env.strict {
-        order::shared_row(warp, block, env, kind, offsets, active, bytes, pc, stored)?;
+        order::shared_row(warp, block, env, row, offsets)?;
     }
     if let Some(counters) = &mut block.counters {
         let within = |lane: usize| block.shared.layout().split(offsets[lane] as usize).1 as u32;
-        let accessed: ArrayVec<(usize, u32), LANES> = lanes(active).map(|lane| (lane, within(lane))).collect();
-        counters.shared(pc, way(kind), &accessed, bytes as u32);
+        let accessed: ArrayVec<(usize, u32), LANES> = lanes(row.active).map(|lane| (lane, within(lane))).collect();
+        counters.shared(row.how.pc, way(row.kind), &accessed, row.bytes as u32);
     }
     Ok(())
 }
@@ -144,16 +146,13 @@ fn count_global(block: &mut BlockMemory, kind: AccessKind, offsets: &[u64; LANES
 }
 
 /// Checks one lane's access: the checks of a row, for a single lane.
-#[allow(clippy::too_many_arguments)] // an access has this many properties
 pub(super) fn accessed(
     warp: &Warp,
     block: &mut BlockMemory,
     env: &Env,
     lane_access: &LaneAccess,
     location: Location,
-    pc: u32,
-    strong: Option<Strong>,
-    stored: Option<&Stored<'_>>,
+    how: How<'_>,
 ) -> Checked {
     if !env.strict {
         return Ok(());
@@ -164,7 +163,7 @@ pub(super) fn accessed(
         let thread = thread_of(warp, lane_access.lane);
         written_once(block, env, mapped, (offset, lane_access.bytes as usize), thread)?;
     }
-    order::accessed(warp, block, env, lane_access, location, pc, strong, stored)
+    order::accessed(warp, block, env, lane_access, location, how)
 }
 
 fn thread_of(warp: &Warp, lane: usize) -> u16 {

@@ -11,7 +11,8 @@ use super::{Reduce, Start};
 use crate::agents::Movement;
 use crate::env::BlockMemory;
 use crate::exec::locate::AccessKind;
-use crate::exec::order::{self, race};
+use crate::exec::order;
+use crate::exec::unordered::{MemoryAccess, race};
 use crate::exec::{proxy, watch};
 use crate::flags::Scope;
 use crate::op::{Pointer, Slot};
@@ -49,12 +50,14 @@ impl Start<'_, '_> {
             let actor = if reduces { strong } else { starter.actor(block) };
             proxy::undisturbed(block, env, (offset, bytes), AccessKind::Write, actor)?;
             let ordered = block.shadow.write_apart(&block.clocks, offset, bytes, actor, known);
-            env.enforce(
-                ordered.map_err(|conflict| race(block, env, conflict, AccessKind::Write, offset, bytes, actor)),
-            )?;
+            env.enforce(ordered.map_err(|conflict| {
+                race(block, env, conflict, MemoryAccess { kind: AccessKind::Write, offset, bytes, actor })
+            }))?;
             let (at, kind) = (barrier as usize, AccessKind::Read);
             let ordered = block.shadow.words_after_writers(&block.clocks, at, 8, strong);
-            env.enforce(ordered.map_err(|conflict| race(block, env, conflict, kind, at, 8, strong)))?;
+            env.enforce(ordered.map_err(|conflict| {
+                race(block, env, conflict, MemoryAccess { kind, offset: at, bytes: 8, actor: strong })
+            }))?;
         }
         let (mut data, mut defined) = ([0; 16], u16::MAX);
         for (index, (slot, data)) in values.slots.iter().zip(data.chunks_exact_mut(size)).enumerate() {

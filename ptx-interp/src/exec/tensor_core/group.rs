@@ -8,9 +8,10 @@ use crate::address::StateSpace;
 use crate::agents::Use;
 use crate::env::{BlockMemory, Env};
 use crate::exec::locate::{AccessKind, LaneAccess, out_of_shared};
-use crate::exec::order::{self, race};
+use crate::exec::order;
 use crate::exec::proxy::{self, Starter};
 use crate::exec::undefined;
+use crate::exec::unordered::{MemoryAccess, race};
 use crate::groups::{Role, Terms, Touch, WARPS, first_thread};
 use crate::knowledge::Knowledge;
 use crate::op::{GroupMultiply, Left, Major, P, R64, Slot, Sum};
@@ -290,7 +291,7 @@ fn read_written(block: &mut BlockMemory, env: &Env, starter: Starter, offset: us
         _ => pasts.push(past),
     };
     let ordered = block.shadow.hand_over(&block.clocks, offset, bytes, actor, false, seen);
-    env.enforce(ordered.map_err(|conflict| race(block, env, conflict, kind, offset, bytes, actor)))?;
+    env.enforce(ordered.map_err(|conflict| race(block, env, conflict, MemoryAccess { kind, offset, bytes, actor })))?;
     proxy::fenced(block, env, starter, &pasts, kind, block.shared.address(offset))
 }
 

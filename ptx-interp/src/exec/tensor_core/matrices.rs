@@ -4,6 +4,7 @@
 
 use crate::env::{BlockMemory, Env};
 use crate::exec::locate::{AccessKind, LaneAccess, Location, addresses, defined_address, locate, out_of_shared};
+use crate::exec::order::{How, RowAccess};
 use crate::exec::watch;
 use crate::op::{Matrices, Way};
 use crate::row::LANES;
@@ -31,7 +32,7 @@ pub(super) fn execute<const WATCH: bool>(
     };
     let offsets = rows(warp, block, env, op, kind)?;
     if WATCH {
-        watch::shared(warp, block, env, kind, &offsets, active, ROW, pc, None)?;
+        watch::shared(warp, block, env, &RowAccess { kind, active, bytes: ROW, how: How::weak(pc) }, &offsets)?;
     }
     match op.way {
         Way::Load => load::<WATCH>(warp, block, op, &offsets, pc),

@@ -12,6 +12,7 @@ use super::sums::{self, COLUMNS, DEPTH, Left, ROWS, Right};
 use crate::env::{BlockMemory, Env};
 use crate::exec::locate::{AccessKind, LaneAccess, Location, addresses, defined_address, locate};
 use crate::exec::memory::{read, write};
+use crate::exec::order::How;
 use crate::exec::{undefined as report_undefined, watch};
 use crate::op::{Fragment, FragmentMultiply, R32, Sum, Way};
 use crate::row::LANES;
@@ -85,7 +86,7 @@ pub(super) fn execute<const WATCH: bool>(
                     defined_for(warp, env, *slot, lane, location)?;
                 }
                 if WATCH {
-                    watch::accessed(warp, block, env, &access, location, pc, None, None)?;
+                    watch::accessed(warp, block, env, &access, location, How::weak(pc))?;
                     tally.add(block, location, &access);
                 }
                 match op.way {
