@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use crate::clause::Atom;
 use crate::elements::DType;
-use crate::target::Target;
+use crate::target::{Target, WARP, WARP_GROUP};
 
 /// The threads that execute an instruction together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,14 @@ impl Unit {
         match self {
             Unit::Warp => Atom::Mma(m, n, k),
             Unit::WarpGroup => Atom::Wgmma(m, n, k),
+        }
+    }
+
+    /// Its threads.
+    pub const fn threads(self) -> u32 {
+        match self {
+            Unit::Warp => WARP,
+            Unit::WarpGroup => WARP_GROUP,
         }
     }
 
@@ -166,6 +174,11 @@ impl Multiply {
     /// Those that multiply a type, the deepest first.
     pub fn of(unit: Unit, factor: DType) -> impl Iterator<Item = &'static Multiply> {
         Multiply::of_unit(unit).filter(move |row| row.factors.contains(&factor))
+    }
+
+    /// The instruction of a unit that multiplies types over an extent of k.
+    pub fn find(unit: Unit, [a, b]: [DType; 2], depth: u32) -> Option<&'static Multiply> {
+        Multiply::of_unit(unit).find(|row| row.depth == depth && row.takes(a, b))
     }
 
     /// Whether it multiplies an A and a B of these types.

@@ -1,13 +1,13 @@
 //! Matrices of warps, and products of warps and warp groups.
 
-use ptx_gemm_dsl::atoms::{Multiply, Unit};
+use ptx_gemm_dsl::atoms::Unit;
 use ptx_gemm_dsl::types::DType;
 use ptx_gemm_ptx::instruction::{Opcode, Operand};
 use ptx_gemm_ptx::matrix::{Element, Overflow, Shape, Transpose};
 use ptx_gemm_ptx::types::Space;
 
 use super::Emitter;
-use crate::kernel::{Address, GroupShape, Guard, Reg, Type};
+use crate::kernel::{Address, Factor, Guard, ProductShape, Reg, Type};
 
 /// The name of an element type in the instructions of matrices.
 fn element(dtype: DType) -> Element {
@@ -42,29 +42,38 @@ impl Emitter<'_> {
         self.entry.emit(op, operands);
     }
 
-    /// `mma.m16n8k…` over 32 or 16 bytes of k.
-    pub(super) fn warp_product(&mut self, acc: &[Reg], a: &[Reg], b: &[Reg], factors: [DType; 2]) {
-        // Each of 32 threads holds 16 k / 32 elements of A in registers of 32 bits.
-        let k = a.len() as u32 * 64 / factors[0].element().bits;
-        let (shape, sums, [of_a, of_b]) = (Shape::new(16, 8, k as u16), self.sums(acc), factors.map(element));
-        let op = Opcode::Mma { shape, overflow: Overflow::Wrap, d: sums, a: of_a, b: of_b, c: sums };
-        let operands = [acc, a, b, acc].map(|regs| self.vector(regs));
-        self.entry.emit(op, operands);
-    }
-
-    /// `wgmma`: neither operand is negated.
-    pub(super) fn group_product(&mut self, acc: &[Reg], [a, b, add]: [Reg; 3], shape: &GroupShape) {
-        let [of_a, of_b] = shape.factors.map(element);
-        let extents = Shape::new(64, shape.columns as u16, shape.depth as u16);
-        let op = Opcode::Wgmma { shape: extents, overflow: Overflow::Wrap, d: self.sums(acc), a: of_a, b: of_b };
+    /// `mma`, or `wgmma`, which negates neither operand.
+    pub(super) fn tensor_product(
+        &mut self,
+        acc: &[Reg],
+        factors: [&Factor; 2],
+        add: Option<Reg>,
+        shape: &ProductShape,
+    ) {
+        let ProductShape { row, columns, transposed, .. } = *shape;
+        let extents = Shape::new(row.rows as u16, columns as u16, row.depth as u16);
+        let (overflow, sums, [a, b]) = (Overflow::Wrap, self.sums(acc), shape.factors.map(element));
+        let op = match row.unit {
+            Unit::Warp => Opcode::Mma { shape: extents, overflow, d: sums, a, b, c: sums },
+            Unit::WarpGroup => Opcode::Wgmma { shape: extents, overflow, d: sums, a, b },
+        };
         let mut operands = vec![self.vector(acc)];
-        operands.extend([a, b, add].map(|reg| Operand::from(self.reg(reg))));
-        // Integers have no signs to choose, and types of other than 16 bits no order (PTX ISA, "wgmma.mma_async").
-        if !shape.factors[0].is_integer() {
-            operands.extend([Operand::Int(1), Operand::Int(1)]);
-        }
-        if Multiply::of(Unit::WarpGroup, shape.factors[0]).any(Multiply::reads_any_order) {
-            operands.extend(shape.transposed.map(|transposed| Operand::Int(transposed.into())));
+        operands.extend(factors.map(|factor| match factor {
+            Factor::Registers(regs) => self.vector(regs),
+            Factor::Descriptor(reg) => Operand::from(self.reg(*reg)),
+        }));
+        operands.push(match add {
+            None => self.vector(acc),
+            Some(add) => Operand::from(self.reg(add)),
+        });
+        if row.unit == Unit::WarpGroup {
+            // Integers have no signs to choose, and types of other than 16 bits no order (PTX ISA, "wgmma.mma_async").
+            if !shape.factors[0].is_integer() {
+                operands.extend([Operand::Int(1), Operand::Int(1)]);
+            }
+            if row.reads_any_order() {
+                operands.extend(transposed.map(|transposed| Operand::Int(transposed.into())));
+            }
         }
         self.entry.emit(op, operands);
     }

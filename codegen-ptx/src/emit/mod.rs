@@ -264,8 +264,7 @@ impl Emitter<'_> {
                 self.load_matrices(dst, address, *transposed, *guard);
             }
             Op::StoreMatrices { src, address, transposed } => self.store_matrices(src, address, *transposed),
-            Op::WarpProduct { acc, a, b, factors } => self.warp_product(acc, a, b, *factors),
-            Op::GroupProduct { acc, a, b, add, shape } => self.group_product(acc, [*a, *b, *add], shape),
+            Op::TensorProduct { acc, a, b, add, shape } => self.tensor_product(acc, [a, b], *add, shape),
             Op::FenceProducts => self.entry.emit(Opcode::WgmmaFence, []),
             Op::CommitProducts => self.entry.emit(Opcode::WgmmaCommit, []),
             Op::WaitProducts(n) => self.entry.emit(Opcode::WgmmaWait, [Operand::from(*n)]),

@@ -149,8 +149,9 @@ impl Pass {
                 self.reads(address.base);
                 guard.iter().for_each(|guard| self.reads(guard.pred));
             }
-            Op::WarpProduct { acc, a, b, .. } => acc.iter().chain(a).chain(b).for_each(|reg| self.reads(*reg)),
-            Op::GroupProduct { acc, a, b, add, .. } => acc.iter().chain([a, b, add]).for_each(|reg| self.reads(*reg)),
+            Op::TensorProduct { acc, a, b, add, .. } => {
+                acc.iter().chain(a.registers()).chain(b.registers()).chain(add).for_each(|reg| self.reads(*reg));
+            }
             Op::FenceProducts | Op::CommitProducts | Op::WaitProducts(_) => {}
             Op::Clear { .. } => {}
             Op::SetRegisters { .. } => {}

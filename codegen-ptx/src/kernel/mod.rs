@@ -25,6 +25,7 @@ pub mod verify;
 
 use std::fmt;
 
+use ptx_gemm_dsl::atoms::Multiply;
 use ptx_gemm_dsl::terms::{FmaOrder, Reads};
 use ptx_gemm_dsl::types::DType;
 
@@ -169,17 +170,36 @@ pub enum Arrival {
     ExpectingIn(Reg),
 }
 
-/// The shape of one `wgmma`.
+/// One of the instructions of a row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GroupShape {
+pub struct ProductShape {
+    /// The row: who executes it, its rows and its extent along k.
+    pub row: &'static Multiply,
     /// Columns of B.
     pub columns: u32,
-    /// Elements along k.
-    pub depth: u32,
     /// Types of the elements of A and of B.
     pub factors: [DType; 2],
-    /// Whether the tiles of A and of B are contiguous along m and n instead of k.
+    /// Whether the tiles of A and of B in shared memory are contiguous along m and n instead of k.
     pub transposed: [bool; 2],
+}
+
+/// Where an instruction of tensor cores reads A or B.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Factor {
+    /// In registers of its threads, with the layout of the PTX ISA.
+    Registers(Vec<Reg>),
+    /// In a tile in shared memory, by a matrix descriptor.
+    Descriptor(Reg),
+}
+
+impl Factor {
+    /// The registers that it reads.
+    pub fn registers(&self) -> &[Reg] {
+        match self {
+            Factor::Registers(regs) => regs,
+            Factor::Descriptor(reg) => std::slice::from_ref(reg),
+        }
+    }
 }
 
 /// A predicate that guards a statement.
@@ -313,12 +333,10 @@ pub enum Op {
     LoadMatrices { dst: Vec<Reg>, address: Address, transposed: bool, guard: Option<Guard> },
     /// Writes one matrix of 8 x 8 16-bit elements for each source, with the layout of [`Op::LoadMatrices`].
     StoreMatrices { src: Vec<Reg>, address: Address, transposed: bool },
-    /// A warp's tensor cores compute `acc[16 x 8] += a * b` over 32 or 16 bytes of k, with elements of these types.
-    WarpProduct { acc: Vec<Reg>, a: Vec<Reg>, b: Vec<Reg>, factors: [DType; 2] },
-    /// A warp group's tensor cores start `acc[64 x columns] += a * b`, and the warp group continues. `a` and `b` are
-    /// matrix descriptors of tiles in shared memory; `add` is true. Each warp holds its rows of `acc` in the layout of
-    /// the PTX ISA.
-    GroupProduct { acc: Vec<Reg>, a: Reg, b: Reg, add: Reg, shape: GroupShape },
+    /// Tensor cores compute `acc += a * b`, where each thread holds its part of `acc` in the layout of the PTX ISA. A warp
+    /// waits for its product, a warp group continues. `add`: without it, or if it is true, the product is added to what
+    /// `acc` holds; else it replaces that.
+    TensorProduct { acc: Vec<Reg>, a: Factor, b: Factor, add: Option<Reg>, shape: ProductShape },
     /// Makes the threads' writes to accumulators visible to the products that follow (`wgmma.fence`).
     FenceProducts,
     /// Ends a group of products.
@@ -455,8 +473,7 @@ pub fn definitions(stmts: &[Stmt], f: &mut impl FnMut(Reg)) {
             | Op::Clear { dst }
             | Op::Outer { acc: dst, .. }
             | Op::LoadMatrices { dst, .. }
-            | Op::WarpProduct { acc: dst, .. }
-            | Op::GroupProduct { acc: dst, .. } => dst.iter().for_each(|reg| f(*reg)),
+            | Op::TensorProduct { acc: dst, .. } => dst.iter().for_each(|reg| f(*reg)),
             Op::Store { .. }
             | Op::CopyAsync { .. }
             | Op::CopyBox { .. }

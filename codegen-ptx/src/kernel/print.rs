@@ -6,8 +6,8 @@ use std::fmt::{self, Write};
 
 use super::expr;
 use super::{
-    Access, Address, Arrival, Compare, Expr, GroupShape, Guard, Kernel, Locality, Math, Memory, Op, Reg, Stmt, Type,
-    Value,
+    Access, Address, Arrival, Compare, Expr, Factor, Guard, Kernel, Locality, Math, Memory, Op, ProductShape, Reg,
+    Stmt, Type, Value,
 };
 
 /// Column of the origin after a statement.
@@ -173,30 +173,19 @@ impl Printer<'_> {
                 let transposed = if *transposed { " transposed" } else { "" };
                 format!("store_matrices{transposed} {} {}", self.address(address), self.regs(src))
             }
-            Op::WarpProduct { acc, a, b, factors } => {
-                // A register has 32 of the 16 k bits that a thread holds of each row.
-                let k = 64 * a.len() as u32 / factors[0].element().bits;
-                format!(
-                    "{}[16 x 8] += {}[16 x {k}] * {}[{k} x 8] {}",
-                    self.regs(acc),
-                    self.regs(a),
-                    self.regs(b),
-                    types(*factors)
-                )
-            }
-            Op::GroupProduct { acc, a, b, add, shape } => {
-                let along = |transposed, own| if transposed { own } else { "k" };
-                let GroupShape { columns, depth, factors, transposed } = *shape;
-                format!(
-                    "{}[64 x {columns}] += {}[64 x {depth} along {}] * {}[{depth} x {columns} along {}] {} if {}",
-                    self.regs(acc),
-                    self.reg(*a),
-                    along(transposed[0], "m"),
-                    self.reg(*b),
-                    along(transposed[1], "n"),
-                    types(factors),
-                    self.reg(*add)
-                )
+            Op::TensorProduct { acc, a, b, add, shape } => {
+                let ProductShape { row, columns, factors, transposed } = *shape;
+                let (rows, depth) = (row.rows, row.depth);
+                let factor = |factor: &Factor, extents: String, transposed, own| match factor {
+                    Factor::Registers(regs) => format!("{}[{extents}]", self.regs(regs)),
+                    Factor::Descriptor(reg) => {
+                        format!("{}[{extents} along {}]", self.reg(*reg), if transposed { own } else { "k" })
+                    }
+                };
+                let a = factor(a, format!("{rows} x {depth}"), transposed[0], "m");
+                let b = factor(b, format!("{depth} x {columns}"), transposed[1], "n");
+                let condition = add.map_or_else(String::new, |add| format!(" if {}", self.reg(add)));
+                format!("{}[{rows} x {columns}] += {a} * {b} {}{condition}", self.regs(acc), types(factors))
             }
             Op::FenceProducts => "fence_products".to_string(),
             Op::CommitProducts => "commit_products".to_string(),

@@ -25,7 +25,7 @@
 
 use std::ops::Range;
 
-use super::{Compare, Expr, Family, Guard, Kernel, Numbering, Op, Reg, Stmt, definitions};
+use super::{Compare, Expr, Factor, Family, Guard, Kernel, Numbering, Op, Reg, Stmt, definitions};
 
 /// How far something is uniform: in each aligned group of this many threads, a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -182,13 +182,15 @@ impl<'k> Analysis<'k> {
                 self.result.products.push((stmt, control.clone(), agree));
                 dst.iter().for_each(|reg| self.differs(*reg));
             }
-            Op::WarpProduct { acc: dst, .. } => {
-                self.result.products.push((stmt, control.clone(), Agreement::ALL));
-                dst.iter().for_each(|reg| self.differs(*reg));
-            }
             Op::StoreMatrices { .. } => self.result.products.push((stmt, control.clone(), Agreement::ALL)),
-            Op::GroupProduct { acc, a, b, add, .. } => {
-                let agree = [a, b, add].map(|reg| self.get(*reg).agree).into_iter().min().unwrap_or(Agreement::NONE);
+            Op::TensorProduct { acc, a, b, add, .. } => {
+                // Threads have their own elements in registers, and the same descriptors.
+                let descriptor = |factor: &Factor| match factor {
+                    Factor::Registers(_) => None,
+                    Factor::Descriptor(reg) => Some(*reg),
+                };
+                let shared = [descriptor(a), descriptor(b), *add].into_iter().flatten();
+                let agree = shared.map(|reg| self.get(reg).agree).min().unwrap_or(Agreement::ALL);
                 self.result.products.push((stmt, control.clone(), agree));
                 acc.iter().for_each(|reg| self.differs(*reg));
             }

@@ -8,13 +8,14 @@
 
 use std::ops::Range;
 
+use ptx_gemm_dsl::atoms::Unit;
 use ptx_gemm_dsl::target::{SWIZZLED_ROWS, WARP_GROUP};
 use ptx_gemm_dsl::terms::{Extent2, Fast, Side, Swizzle};
 use ptx_gemm_dsl::types::Batch;
 
 use super::pipeline::Pipeline;
 use super::{Lowered, Lowering, broken, letter};
-use crate::kernel::{Expr, GroupShape, Op as KernelOp, Reg};
+use crate::kernel::{Expr, Factor, Op as KernelOp, Reg};
 use crate::origin::Site;
 use crate::tile::{Buffer, Fetch, Instruction, Note, Op, Source, Statement, WGMMA_DEPTH_BYTES, WGMMA_ROWS};
 
@@ -41,12 +42,8 @@ impl<'a> Lowering<'a> {
         let [(a, fast_a), (b, fast_b)] = described;
         let depth = WGMMA_DEPTH_BYTES / self.program.element(Side::A).bytes();
         let multiplied = self.products.columns.unwrap_or(columns);
-        let shape = GroupShape {
-            columns: multiplied,
-            depth,
-            factors: [Side::A, Side::B].map(|side| self.program.element(side)),
-            transposed: [fast_a == Fast::Mn, fast_b == Fast::Mn],
-        };
+        let transposed = [fast_a, fast_b].map(|fast| fast == Fast::Mn);
+        let shape = self.product_shape(Unit::WarpGroup, depth, multiplied, transposed)?;
         let held = self.products.acc[acc].clone();
         self.b.origin(note, "the accumulators are written by tensor cores from here on");
         let add = self.b.set_reg(Expr::Const(0).lt(1u32));
@@ -71,7 +68,8 @@ impl<'a> Lowering<'a> {
                 self.b.origin_at(Site::TensorCoreProduct, note, &format!("multiply, steps {k} to {}", k + depth - 1));
                 for (acc, b) in held.chunks(of_product).zip(&at_b) {
                     let add = if k == steps.start { add_first } else { add };
-                    self.b.push(KernelOp::GroupProduct { acc: acc[..written].to_vec(), a: at_a, b: *b, add, shape });
+                    let (acc, [a, b]) = (acc[..written].to_vec(), [at_a, *b].map(Factor::Descriptor));
+                    self.b.push(KernelOp::TensorProduct { acc, a, b, add: Some(add), shape });
                 }
             }
         }

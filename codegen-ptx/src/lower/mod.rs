@@ -46,6 +46,7 @@ mod tma;
 mod turns;
 mod warp;
 
+use ptx_gemm_dsl::atoms::{Multiply, Unit};
 use ptx_gemm_dsl::target::{BOX_ALIGN, SWIZZLE_PERIOD, registers_per_thread};
 use ptx_gemm_dsl::terms::{Fast, Operand, Param, Side, Swizzle, Tail};
 use ptx_gemm_dsl::types::Batch;
@@ -468,6 +469,20 @@ impl<'a> Lowering<'a> {
             Fast::K => Locality::NextTiles,
             Fast::Mn => Locality::Unknown,
         }
+    }
+
+    /// The instruction of a unit for the program's operands.
+    fn product_shape(
+        &self,
+        unit: Unit,
+        depth: u32,
+        columns: u32,
+        transposed: [bool; 2],
+    ) -> Lowered<kernel::ProductShape> {
+        let factors = [Side::A, Side::B].map(|side| self.program.element(side));
+        let row = Multiply::find(unit, factors, depth);
+        let row = row.ok_or_else(|| broken(format!("{} multiplies no {factors:?} over {depth} of k", unit.name())))?;
+        Ok(kernel::ProductShape { row, columns, factors, transposed })
     }
 
     /// Bytes of an element of a matrix.

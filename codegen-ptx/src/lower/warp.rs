@@ -8,6 +8,7 @@
 
 use std::ops::Range;
 
+use ptx_gemm_dsl::atoms::Unit;
 use ptx_gemm_dsl::target::WARP;
 use ptx_gemm_dsl::terms::{Fast, Side};
 
@@ -16,7 +17,7 @@ use super::shared::SharedAddress;
 use super::slot::FragmentBase;
 use super::stream::offset;
 use super::{Lowered, Lowering, broken, index, letter};
-use crate::kernel::{Address, Expr, Math, Op as KernelOp, Reg, Value};
+use crate::kernel::{Address, Expr, Factor, Math, Op as KernelOp, Reg, Value};
 use crate::origin::Site;
 use crate::tile::{
     self, Buffer, Fetch, Hold, Instruction, MATRIX, MATRIX_BYTES, MMA, Note, Op, Source, Span, Statement,
@@ -175,16 +176,16 @@ impl<'a> Lowering<'a> {
             self.b.origin_at(Site::TensorCoreProduct, note, &format!("multiply, steps {step} to {}", step + depth - 1));
             let (of_a, of_b) = (self.matrix_set(a, step), self.matrix_set(b, step));
             let map = &self.program.accumulators[acc].map;
-            let factors = [Side::A, Side::B].map(|side| self.program.element(side));
+            let shape = self.product_shape(Unit::Warp, depth, MMA.n, [false; 2])?;
             let (rows, columns) = map.pieces();
             let held = (SUMS / self.types.per_register()) as usize;
             for (tile, sums) in self.products.acc[acc].clone().chunks(held).enumerate() {
                 let (m, n) = map.position(tile as u32 * SUMS);
                 let piece = rows.binary_search(&m).ok().zip(columns.binary_search(&n).ok());
                 let (row, column) = piece.ok_or_else(|| broken("a product is outside its own map"))?;
-                let a = of_a[2 * parts * row..][..2 * parts].to_vec();
-                let b = of_b[parts * column..][..parts].to_vec();
-                self.b.push(KernelOp::WarpProduct { acc: sums.to_vec(), a, b, factors });
+                let a = Factor::Registers(of_a[2 * parts * row..][..2 * parts].to_vec());
+                let b = Factor::Registers(of_b[parts * column..][..parts].to_vec());
+                self.b.push(KernelOp::TensorProduct { acc: sums.to_vec(), a, b, add: None, shape });
             }
         }
         Ok(())

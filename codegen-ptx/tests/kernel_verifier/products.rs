@@ -1,6 +1,8 @@
 //! Matrices of warps, and products of warps and warp groups.
 
+use ptx_gemm_codegen::kernel::Factor;
 use ptx_gemm_dsl::DType;
+use ptx_gemm_dsl::atoms::{Multiply, Unit};
 
 use super::*;
 
@@ -19,8 +21,8 @@ macro_rules! of_warps {
 #[test]
 fn matrices_and_products_of_warps_have_their_shape() {
     of_warps!("3 matrices at once", Op::LoadMatrices { dst, .. } => dst.truncate(3));
-    of_warps!("another shape than 16 x 8", Op::WarpProduct { a, .. } => a.truncate(3));
-    of_warps!("a product of [F32, F32]", Op::WarpProduct { factors, .. } => *factors = [DType::F32; 2]);
+    of_warps!("another shape than 16 x 8", Op::TensorProduct { a: Factor::Registers(a), .. } => a.truncate(3));
+    of_warps!("a product of [F32, F32]", Op::TensorProduct { shape, .. } => shape.factors = [DType::F32; 2]);
     of_warps!("a misaligned shared access of 16 bytes", Op::LoadMatrices { address, .. } => address.offset += 4);
 }
 
@@ -56,7 +58,7 @@ fn whole_warps_read_and_multiply_matrices() {
         let pred = Reg { family: ptx_gemm_codegen::kernel::Family(family as u16), index };
         let threads = kernel.threads;
         walk(&mut kernel.body, &mut |stmts, at| {
-            if !matches!(stmts[at].op, Op::WarpProduct { .. }) {
+            if !matches!(stmts[at].op, Op::TensorProduct { .. }) {
                 return false;
             }
             let origin = stmts[at].origin;
@@ -110,9 +112,9 @@ fn products_of_warp_groups() {
         let mut product = None;
         first(kernel, |op| {
             product = Some(op.clone());
-            matches!(op, Op::GroupProduct { .. })
+            matches!(op, Op::TensorProduct { .. })
         });
-        let Some(Op::GroupProduct { acc, shape, .. }) = product else { panic!("no product") };
+        let Some(Op::TensorProduct { acc, shape, .. }) = product else { panic!("no product") };
         let (a, b, add) = (fresh(kernel, "rd"), fresh(kernel, "rd"), fresh(kernel, "p"));
         let set = |dst, value| stmt(Op::Set { dst, value });
         kernel.body.extend([
@@ -120,14 +122,14 @@ fn products_of_warp_groups() {
             set(b, Expr::Const(0)),
             set(add, Expr::Const(0).lt(1u32)),
             stmt(Op::FenceProducts),
-            stmt(Op::GroupProduct { acc, a, b, add, shape }),
+            stmt(Op::TensorProduct { acc, a: Factor::Descriptor(a), b: Factor::Descriptor(b), add: Some(add), shape }),
         ]);
     });
     refused(GROUP, "operands of a product that differ between the threads of a warp group", |kernel| {
         let own = fresh(kernel, "rd");
         let threads = kernel.threads;
         let found = walk(&mut kernel.body, &mut |stmts, at| {
-            let Op::GroupProduct { a, .. } = &mut stmts[at].op else { return false };
+            let Op::TensorProduct { a: Factor::Descriptor(a), .. } = &mut stmts[at].op else { return false };
             let value = Expr::Reg(*a, u64::MAX) + Expr::Tid(threads).wide();
             *a = own;
             stmts.insert(at, stmt(Op::Set { dst: own, value }));
@@ -143,7 +145,7 @@ fn shapes_of_products() {
     let product = |change: fn(&mut Op)| {
         move |kernel: &mut Kernel| {
             first(kernel, |op| {
-                let found = matches!(op, Op::GroupProduct { .. });
+                let found = matches!(op, Op::TensorProduct { .. });
                 if found {
                     change(op);
                 }
@@ -155,33 +157,35 @@ fn shapes_of_products() {
         GROUP,
         "31 accumulators of a product with 64 columns",
         product(|op| {
-            edit!(op, Op::GroupProduct { acc, .. } => { acc.pop(); });
+            edit!(op, Op::TensorProduct { acc, .. } => { acc.pop(); });
         }),
     );
     refused(
         GROUP,
         "over 8 of k",
         product(|op| {
-            edit!(op, Op::GroupProduct { shape, .. } => shape.depth = 8);
+            edit!(op, Op::TensorProduct { shape, .. } => {
+                shape.row = Multiply::find(Unit::WarpGroup, [DType::Tf32; 2], 8).unwrap();
+            });
         }),
     );
     refused(
         GROUP,
         "a product of [F32, F32] over 16 of k",
         product(|op| {
-            edit!(op, Op::GroupProduct { shape, .. } => shape.factors = [DType::F32; 2]);
+            edit!(op, Op::TensorProduct { shape, .. } => shape.factors = [DType::F32; 2]);
         }),
     );
     for at in 0..3 {
         let change: fn(&mut Op) = match at {
             0 => |op| {
-                edit!(op, Op::GroupProduct { a, add, .. } => *a = *add);
+                edit!(op, Op::TensorProduct { a: Factor::Descriptor(a), add: Some(add), .. } => *a = *add);
             },
             1 => |op| {
-                edit!(op, Op::GroupProduct { b, add, .. } => *b = *add);
+                edit!(op, Op::TensorProduct { b: Factor::Descriptor(b), add: Some(add), .. } => *b = *add);
             },
             _ => |op| {
-                edit!(op, Op::GroupProduct { a, add, .. } => *add = *a);
+                edit!(op, Op::TensorProduct { a: Factor::Descriptor(a), add: Some(add), .. } => *add = *a);
             },
         };
         refused(GROUP, "", product(change));

@@ -46,6 +46,7 @@ impl At {
 }
 
 /// Executes an instruction for which lanes, warps or blocks wait for each other.
+#[inline(never)]
 pub(super) fn meet<const WATCH: bool>(
     warp: &mut Warp,
     block: &mut BlockMemory,
@@ -118,11 +119,24 @@ pub(super) fn meet<const WATCH: bool>(
         }),
         Op::WarpSync { mask: named } => warp_sync::<WATCH>(warp, block, env, named, at),
         Op::Collective { index } => among_lanes::<WATCH>(warp, env, index, at),
-        _ => {
-            tensor_core::execute::<WATCH>(warp, block, env, op, pc)?;
-            Ok(Flow::Next)
-        }
+        _ => multiply::<WATCH>(warp, block, env, op, at),
     }
+}
+
+/// Executes an instruction of a warp on matrices.
+#[inline(always)]
+pub(super) fn multiply<const WATCH: bool>(
+    warp: &mut Warp,
+    block: &mut BlockMemory,
+    env: &Env,
+    op: &Op,
+    at: At,
+) -> Checked<Flow> {
+    if at.active != warp.live {
+        return Ok(at.wait(warp, Parked::Barrier));
+    }
+    tensor_core::execute::<WATCH>(warp, block, env, op, at.pc)?;
+    Ok(Flow::Next)
 }
 
 /// Whether an instruction is one of the whole warp.

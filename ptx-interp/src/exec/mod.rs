@@ -190,15 +190,15 @@ fn run<const WATCH: bool>(warp: &mut Warp, block: &mut BlockMemory, env: &Env, f
             | Op::WarpSync { .. }
             | Op::Collective { .. }
             | Op::Bulk { .. }
-            | Op::Matrices { .. }
-            | Op::Multiply { .. }
-            | Op::DoubleMultiply { .. }
-            | Op::Fragment { .. }
-            | Op::FragmentMultiply { .. }
             | Op::GroupMultiply { .. }
             | Op::GroupFence
             | Op::GroupCommit
             | Op::GroupWait { .. } => check!(meet::meet::<WATCH>(warp, block, env, &instr.op, at)),
+            Op::Matrices { .. }
+            | Op::Multiply { .. }
+            | Op::DoubleMultiply { .. }
+            | Op::Fragment { .. }
+            | Op::FragmentMultiply { .. } => check!(meet::multiply::<WATCH>(warp, block, env, &instr.op, at)),
             Op::Exit => {
                 warp.live &= !active;
                 mask &= !active;

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use ptx_gemm_dsl::atoms::Unit;
 use ptx_gemm_dsl::target::{BARRIERS, WARP};
 
 use super::{Check, rule};
@@ -56,9 +57,8 @@ pub(super) fn check(kernel: &Kernel, uniformity: &Uniformity<'_>) -> Check {
     }
     for (stmt, control, operands) in &uniformity.products {
         let (threads, agree, of) = match stmt.op {
-            Op::LoadMatrices { .. } | Op::StoreMatrices { .. } | Op::WarpProduct { .. } => {
-                (WARP, Agreement::WARP, "warps")
-            }
+            Op::LoadMatrices { .. } | Op::StoreMatrices { .. } => (WARP, Agreement::WARP, "warps"),
+            Op::TensorProduct { shape, .. } if shape.row.unit == Unit::Warp => (WARP, Agreement::WARP, "warps"),
             _ => (4 * WARP, Agreement::WARP_GROUP, "warp groups"),
         };
         let whole = [control.threads.start, control.threads.end].iter().all(|end| end.is_multiple_of(threads));

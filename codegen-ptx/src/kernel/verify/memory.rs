@@ -146,8 +146,7 @@ impl<'k> Analysis<'k> {
             | Op::Clear { .. }
             | Op::Math { .. }
             | Op::Select { .. }
-            | Op::WarpProduct { .. }
-            | Op::GroupProduct { .. }
+            | Op::TensorProduct { .. }
             | Op::FenceProducts
             | Op::CommitProducts
             | Op::WaitProducts(_)

@@ -6,6 +6,8 @@
 
 use std::collections::HashSet;
 
+use ptx_gemm_dsl::atoms::Unit;
+
 use super::{Check, rule};
 use crate::kernel::{Kernel, Op, Reg, Stmt, Value, definitions};
 
@@ -26,7 +28,7 @@ pub(super) fn check(kernel: &Kernel) -> Check {
 fn collect(stmts: &[Stmt], held: &mut HashSet<Reg>) {
     for stmt in stmts {
         match &stmt.op {
-            Op::GroupProduct { acc, .. } => held.extend(acc),
+            Op::TensorProduct { acc, shape, .. } if shape.row.unit == Unit::WarpGroup => held.extend(acc),
             Op::If { then, other, .. } => {
                 collect(then, held);
                 collect(other, held);
@@ -75,7 +77,7 @@ impl Products<'_> {
     fn stmt(&self, stmt: &Stmt, state: &mut State) -> Check {
         match &stmt.op {
             Op::FenceProducts => state.fenced = true,
-            Op::GroupProduct { .. } => {
+            Op::TensorProduct { shape, .. } if shape.row.unit == Unit::WarpGroup => {
                 rule(state.fenced, || "the accumulators of a product are not fenced".to_string())?;
                 state.open = true;
                 state.in_flight = true;

@@ -7,7 +7,8 @@ use ptx_gemm_dsl::types::DType;
 use super::{Check, name, rule};
 use crate::Violation;
 use crate::kernel::{
-    Access, Address, Arrival, Expr, Guard, Kernel, Math, Memory, Numbering, Op, Reg, Stmt, Type, Value,
+    Access, Address, Arrival, Expr, Factor, Guard, Kernel, Math, Memory, Numbering, Op, ProductShape, Reg, Stmt, Type,
+    Value,
 };
 
 pub(super) fn check(kernel: &Kernel) -> Check {
@@ -163,40 +164,7 @@ impl Structure<'_> {
                 self.typed(address.base, Type::U32)?;
                 src.iter().try_for_each(|reg| self.typed(*reg, Type::Word))
             }
-            Op::WarpProduct { acc, a, b, factors } => {
-                let mut rows = Multiply::of_unit(Unit::Warp)
-                    .filter(|row| row.works && row.takes(factors[0], factors[1]))
-                    .peekable();
-                rule(rows.peek().is_some(), || format!("a product of {factors:?}"))?;
-                let held = 4 / self.sums(acc, Unit::Warp, *factors)?;
-                // Each of 32 threads holds its share of A and of B in registers of 32 bits.
-                let registers = |extent: u32| (extent * factors[0].element().bits / (32 * WARP)) as usize;
-                let shape =
-                    rows.any(|row| (a.len(), b.len()) == (registers(row.rows * row.depth), registers(8 * row.depth)));
-                rule(acc.len() == held && shape, || {
-                    "registers of another shape than 16 x 8 products have".to_string()
-                })?;
-                a.iter().chain(b).try_for_each(|reg| self.typed(*reg, Type::Word))?;
-                acc.iter().try_for_each(|reg| self.define_data(*reg).map(drop))
-            }
-            Op::GroupProduct { acc, a, b, add, shape } => {
-                [a, b].into_iter().try_for_each(|reg| self.typed(*reg, Type::U64))?;
-                self.typed(*add, Type::Pred)?;
-                // PTX ISA, "wgmma.mma_async": each of the 128 threads holds this part of 64 rows.
-                let per_register = self.sums(acc, Unit::WarpGroup, shape.factors)? as u32;
-                let [of_a, of_b] = shape.factors;
-                let row = Multiply::of_unit(Unit::WarpGroup)
-                    .find(|row| row.works && row.takes(of_a, of_b) && row.depth == shape.depth);
-                rule(row.is_some(), || format!("a product of {:?} over {} of k", shape.factors, shape.depth))?;
-                let turned = shape.transposed.contains(&true);
-                rule(!turned || row.is_some_and(Multiply::reads_any_order), || {
-                    format!("a product of {:?} reads tiles along k alone", shape.factors)
-                })?;
-                let columns = row.is_some_and(|row| row.columns.has(shape.columns));
-                let held = acc.len() as u32 == shape.columns / 2 / per_register && columns;
-                rule(held, || format!("{} accumulators of a product with {} columns", acc.len(), shape.columns))?;
-                acc.iter().try_for_each(|reg| self.define_data(*reg).map(drop))
-            }
+            Op::TensorProduct { acc, a, b, add, shape } => self.product(acc, [a, b], *add, shape),
             Op::FenceProducts | Op::CommitProducts => Ok(()),
             // PTX ISA, "wgmma.wait_group".
             Op::WaitProducts(n) => rule(*n <= 7, || format!("a wait that leaves {n} groups of products in flight")),
@@ -392,15 +360,49 @@ impl Structure<'_> {
         if right && self.defined[self.numbering.of(reg)] { Ok(()) } else { self.not_as(reg, ty) }
     }
 
+    /// Each of the threads holds its share of the sums, and of A and B in registers of 32 bits (PTX ISA, "Matrix
+    /// multiply-accumulate operation using mma", "wgmma.mma_async").
+    fn product(&mut self, acc: &[Reg], factors: [&Factor; 2], add: Option<Reg>, shape: &ProductShape) -> Check {
+        let ProductShape { row, columns, factors: [of_a, of_b], transposed } = *shape;
+        rule(row.works && row.takes(of_a, of_b), || {
+            format!("a product of {:?} over {} of k", shape.factors, row.depth)
+        })?;
+        rule(!transposed.contains(&true) || row.reads_any_order(), || {
+            format!("a product of {:?} reads tiles along k alone", shape.factors)
+        })?;
+        for (factor, (extent, dtype)) in factors.into_iter().zip([(row.rows, of_a), (columns, of_b)]) {
+            match (factor, row.unit) {
+                (Factor::Registers(regs), Unit::Warp) => {
+                    let held = extent * row.depth * dtype.element().bits / (32 * WARP);
+                    rule(regs.len() as u32 == held, || {
+                        format!("registers of another shape than {} x {columns} products have", row.rows)
+                    })?;
+                    regs.iter().try_for_each(|reg| self.typed(*reg, Type::Word))?;
+                }
+                (Factor::Descriptor(reg), Unit::WarpGroup) => self.typed(*reg, Type::U64)?,
+                _ => return rule(false, || format!("operands that {} does not read", row.unit.name())),
+            }
+        }
+        rule(add.is_some() == (row.unit == Unit::WarpGroup), || {
+            "only products of warp groups replace sums".to_string()
+        })?;
+        add.map_or(Ok(()), |add| self.typed(add, Type::Pred))?;
+        let per_register = self.sums(acc, row)?;
+        let held = row.rows * columns / row.unit.threads() / per_register;
+        rule(acc.len() as u32 == held && row.columns.has(columns), || {
+            format!("{} accumulators of a product with {columns} columns", acc.len())
+        })?;
+        acc.iter().try_for_each(|reg| self.define_data(*reg).map(drop))
+    }
+
     /// The accumulators in each register of a product: one of 32 bits, or two of 16.
-    fn sums(&self, acc: &[Reg], unit: Unit, [a, b]: [DType; 2]) -> Result<usize, Violation> {
-        let sums = Multiply::of_unit(unit).filter(|row| row.takes(a, b)).flat_map(|row| row.sums);
+    fn sums(&self, acc: &[Reg], row: &Multiply) -> Result<u32, Violation> {
         let held = |sums: &DType| match sums.element() {
             narrow if narrow.bits < 32 => Type::Word,
             of if of.dtype.is_integer() => Type::S32,
             _ => Type::F32,
         };
-        let types: Vec<Type> = sums.map(held).collect();
+        let types: Vec<Type> = row.sums.iter().map(held).collect();
         let own = acc.first().map(|reg| self.kernel.ty(*reg)).filter(|own| types.contains(own));
         let ty = own.or(types.first().copied()).unwrap_or(Type::F32);
         acc.iter().try_for_each(|reg| self.typed(*reg, ty))?;
