@@ -259,7 +259,8 @@ impl Run<'_> {
                 }
             }
             Op::Clear { .. } | Op::Read { .. } | Op::Promote { .. } | Op::AddRest { .. } | Op::Reduce { .. } => {}
-            Op::Tiles { .. } | Op::IfAnyK { .. } | Op::IfChunkEnds { .. } | Op::Loop { .. } => {}
+            Op::Tiles { .. } | Op::AfterFirst { .. } | Op::IfAnyK { .. } | Op::IfChunkEnds { .. } | Op::Loop { .. } => {
+            }
         }
         true
     }

@@ -8,9 +8,9 @@
 //!           for each slot: arrive at its empty mbarrier; next slot
 //! ```
 //!
-//! A consumer that computes several tiles overlaps the end of the copy with the start of its next tile: it finds the
-//! tile and clears the accumulators first, and returns the slots before that tile's products. It does not return the
-//! slots of its last tile, which no thread needs.
+//! A consumer that computes several tiles overlaps the end of the copy with the start of its next tile (`after_first`):
+//! it finds the tile and clears the accumulators first, and returns the slots before that tile's products. It does not
+//! return the slots of its last tile, which no thread needs.
 //!
 //! The slots are consecutive in the ring, and the ring's first slot follows its last. A panel of the stage has the same
 //! offset from its slot as in contiguous memory. Only the distance between panels depends on the position in the ring.
@@ -24,79 +24,41 @@ use crate::kernel::{Arrival, Expr, Guard, Op};
 use crate::origin::Site;
 use crate::tile::{self, Lent, Note, Ring, Statement, Writer};
 
-/// The statements at the end of a tile from `settle` to `return`, which run after the start of the next tile.
-#[derive(Clone)]
-pub(super) struct Returning<'a> {
-    tail: &'a [Statement],
-    /// 1 once there is a tile of D to wait for.
-    any: Expr,
-}
-
-/// A tile's statements.
-pub(super) struct Parts<'a> {
-    /// Those that do not read the ring.
-    first: &'a [Statement],
-    rest: &'a [Statement],
-    /// Those that return the slots of the tile before.
-    returning: Returning<'a>,
-}
-
-impl<'a> Returning<'a> {
-    /// Splits the statements of a tile, if they end with the statements that the role defers.
-    pub(super) fn split(self, body: &'a [Statement]) -> Option<Parts<'a>> {
-        let before = body.strip_suffix(self.tail)?;
-        let cleared = before.iter().take_while(|statement| matches!(statement.op, tile::Op::Clear { .. })).count();
-        let (first, rest) = before.split_at(cleared);
-        Some(Parts { first, rest, returning: self })
-    }
-}
-
-/// The statements from `settle` to the `return` that a tile ends with.
-fn tail(body: &[Statement]) -> Option<&[Statement]> {
-    let settle = body.iter().rposition(|statement| matches!(statement.op, tile::Op::Settle))?;
-    let (_, tail) = body.split_at(settle);
-    // Any other statement would belong to the next tile.
-    let of_any_tile = |statement: &Statement| {
-        matches!(statement.op, tile::Op::Settle | tile::Op::Meet { .. } | tile::Op::Return { .. })
-    };
-    (matches!(tail.last()?.op, tile::Op::Return { .. }) && tail.iter().all(of_any_tile)).then_some(tail)
-}
-
 impl<'a> Lowering<'a> {
-    /// Starts to return the slots of a role's tiles late, if it computes one tile after another by itself.
-    pub(super) fn start_returning(&mut self, body: &'a [Statement]) {
-        self.pipeline.returning = None;
-        if self.program.scheduler.persistent.is_none() || self.role.groups.is_some() {
-            return;
-        }
-        let Some(tail) = tail(body) else { return };
-        self.b.origin(&tail[0].note, "no tile of D has been stored yet");
-        let any = self.b.variable(Expr::Const(0), 1);
-        self.pipeline.returning = Some(Returning { tail, any });
+    /// Prepares to tell a role's first tile from those that follow, if a statement of its tiles depends on that.
+    pub(super) fn start_after_first(&mut self, body: &[Statement]) {
+        let first = body.iter().find(|statement| matches!(statement.op, tile::Op::AfterFirst { .. }));
+        self.pipeline.stored = first.map(|statement| {
+            self.b.origin(&statement.note, "no tile of D has been stored yet");
+            self.b.variable(Expr::Const(0), 1)
+        });
     }
 
-    /// Lowers a tile, with the statements that return the slots of the previous tile.
-    pub(super) fn tile_after_return(&mut self, work_tile: &WorkTile, units: &Units, parts: Parts<'a>) -> Lowered<()> {
-        let Parts { first, rest, returning: Returning { tail, any } } = parts;
-        let note = &tail[0].note;
-        self.statements(work_tile, units, first)?;
+    /// Lowers the statements that a role runs in each of its tiles but the first.
+    pub(super) fn after_first(
+        &mut self,
+        work_tile: &WorkTile,
+        units: &Units,
+        body: &'a [Statement],
+        note: &Note,
+    ) -> Lowered<()> {
+        let stored = self.pipeline.stored.clone().ok_or_else(|| broken("there is no tile before the first"))?;
         self.b.origin(note, "has this block stored a tile of D?");
-        let stored = self.b.set_reg(any.clone().ge(1u32));
+        let stored = self.b.set_reg(stored.ge(1u32));
         self.b.open();
-        self.statements(work_tile, units, tail)?;
+        self.statements(work_tile, units, body)?;
         let then = self.b.close();
         self.b.origin(note, "has this block stored a tile of D?");
         self.b.branch(stored, then, Vec::new());
-        self.statements(work_tile, units, rest)?;
-        self.b.origin(note, "the slots of this tile are returned when the next one begins");
-        self.b.assign(&any, Expr::Const(1));
         Ok(())
     }
 
-    /// Waits for the last tile.
-    pub(super) fn end_returning(&mut self) {
-        if let Some(Returning { tail, .. }) = self.pipeline.returning.take() {
-            self.settle(&tail[0].note);
+    /// The next tile is not the first.
+    pub(super) fn end_of_tile(&mut self, body: &[Statement]) {
+        let Some(stored) = self.pipeline.stored.clone() else { return };
+        if let Some(first) = body.iter().find(|statement| matches!(statement.op, tile::Op::AfterFirst { .. })) {
+            self.b.origin(&first.note, "the slots of this tile are returned when the next one begins");
+            self.b.assign(&stored, Expr::Const(1));
         }
     }
 
@@ -204,29 +166,5 @@ impl<'a> Lowering<'a> {
         self.b.origin_at(Site::NextSlot, note, "advance to the next slot");
         self.advance_cursor(cursor);
         self.advance_slot(ring, slot);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use ptx_gemm_dsl::Schedule;
-
-    use super::tail;
-    use crate::tile::{self, Op, Statement};
-
-    #[test]
-    fn what_depends_on_the_tile_is_not_put_off() {
-        let schedule: Schedule = "types(bf16); tile(128, 128, 64); atom(wgmma(64, 128, 16)); load(tma); stages(4); \
-                                  specialize(producers = 1); persistent; store(tma, memory = ring)"
-            .parse()
-            .unwrap();
-        let module = tile::build::build(&schedule.plan(None).unwrap());
-        let Op::Tiles { body } = &module.entries[0].roles[0].body[0].op else { panic!("{schedule}") };
-        let returning = |body: &[Statement]| tail(body).map(<[Statement]>::len);
-        assert_eq!(returning(body), Some(3));
-        let written = body.iter().find(|statement| matches!(statement.op, Op::Write { .. })).unwrap();
-        let mut later = body.clone();
-        later.insert(body.len() - 1, written.clone());
-        assert_eq!(returning(&later), None);
     }
 }

@@ -137,7 +137,7 @@ struct Lowering<'a> {
     args: Args,
     dropping: Dropping,
     role: RoleState<'a>,
-    pipeline: Pipeline<'a>,
+    pipeline: Pipeline,
     products: Products,
     values: Values,
 }
@@ -254,10 +254,7 @@ impl<'a> Lowering<'a> {
         self.find_notified();
         for statement in &role.body {
             match &statement.op {
-                Op::Tiles { body } => {
-                    self.tiles(body)?;
-                    self.end_returning();
-                }
+                Op::Tiles { body } => self.tiles(body)?,
                 Op::Settle => self.settle(&statement.note),
                 _ => return Err(misplaced(statement)),
             }
@@ -269,7 +266,7 @@ impl<'a> Lowering<'a> {
         let scheduler = &self.program.scheduler;
         self.pipeline.carried = (0..self.program.rings.len()).map(|ring| self.carry(ring, body)).collect();
         self.carry_c(body);
-        self.start_returning(body);
+        self.start_after_first(body);
         if self.program.problem.batch == Batch::Grouped {
             return self.grouped_tiles(body);
         }
@@ -300,16 +297,16 @@ impl<'a> Lowering<'a> {
 
     /// Lowers the statements of one tile of D.
     fn tile(&mut self, work_tile: &WorkTile, units: &Units, body: &'a [Statement]) -> Lowered<()> {
-        match self.pipeline.returning.clone().and_then(|returning| returning.split(body)) {
-            Some(parts) => self.tile_after_return(work_tile, units, parts),
-            None => self.statements(work_tile, units, body),
-        }
+        self.statements(work_tile, units, body)?;
+        self.end_of_tile(body);
+        Ok(())
     }
 
     fn statements(&mut self, work_tile: &WorkTile, units: &Units, body: &'a [Statement]) -> Lowered<()> {
         for statement in body {
             let note = &statement.note;
             match &statement.op {
+                Op::AfterFirst { body } => self.after_first(work_tile, units, body, note)?,
                 Op::IfAnyK { body } => self.staged(work_tile, body, note)?,
                 Op::Steps { .. } => self.direct(work_tile, statement)?,
                 Op::Skip { ring } => self.skip(*ring, note)?,

@@ -2,7 +2,6 @@
 
 use ptx_gemm_dsl::terms::Fast;
 
-use super::lent::Returning;
 use super::ring::Carried;
 use super::turns::Groups;
 use crate::kernel::{Expr, Reg};
@@ -34,13 +33,13 @@ impl RoleState<'_> {
 
 /// The role's position in the rings.
 #[derive(Default)]
-pub(super) struct Pipeline<'a> {
+pub(super) struct Pipeline {
     /// That in each ring with mbarriers, if its blocks are persistent: the phases continue from tile to tile.
     pub carried: Vec<Option<Carried>>,
     /// The positions of the slots that hold the stage of D, in its order, relative to the first slot of their ring.
     pub borrowed: Vec<Expr>,
-    /// How the role returns the slots of a tile of D after the next tile has begun.
-    pub returning: Option<Returning<'a>>,
+    /// 1 once the role has computed a tile of D, if a statement depends on that.
+    pub stored: Option<Expr>,
     /// Parity of the phase to wait for next at the mbarrier of C.
     pub parity_of_c: Option<Expr>,
 }

@@ -173,7 +173,7 @@ impl<'p> Builder<'p> {
         let (plan, clauses) = (self.plan, &self.plan.clauses);
         let role = |name: &str, threads, turns, body, clause: &str| {
             let mut body = vec![at(Op::Tiles { body }, &clauses.raster)];
-            if name != "producers" && self.settles_late() {
+            if name != "producers" && (self.settles_late() || self.returns_late()) {
                 body.push(at(Op::Settle, &clauses.store));
             }
             let (registers, registers_note) = (None, note(""));
@@ -218,6 +218,10 @@ impl<'p> Builder<'p> {
             body.push(at(Op::Clear { acc: self.summed() }, &clauses.promote));
         }
         body.extend(self.rest().map(|acc| at(Op::Clear { acc }, &clauses.promote)));
+        if self.returns_late() {
+            let back = [at(Op::Settle, &clauses.store)].into_iter().chain(self.give_back()).collect();
+            body.push(at(Op::AfterFirst { body: back }, &clauses.store));
+        }
         let staged = matches!(sum.first(), Some(Statement { op: Op::IfAnyK { .. }, .. }));
         body.extend(self.take());
         body.extend(sum);
@@ -261,7 +265,7 @@ impl<'p> Builder<'p> {
                     self.meet_to_store(),
                     at(Op::Write { by: writer }, &clauses.store),
                 ];
-                if staged.box_lines.is_some() && !self.settles_late() {
+                if staged.box_lines.is_some() && !self.settles_late() && !self.returns_late() {
                     store.push(settle());
                 }
                 store
@@ -273,10 +277,8 @@ impl<'p> Builder<'p> {
             None => body.extend(store),
             Some(how) => body.push(at(Op::Reduce { acc: 0, how, body: store }, &clauses.split_k)),
         }
-        if self.lends() {
-            // If tensor cores read the slots, one thread of a warp group returns them.
-            body.extend(self.multiplies_asynchronously().then(|| self.meet_to_store()));
-            body.push(at(Op::Return { ring: 0 }, &clauses.store));
+        if self.lends() && !self.returns_late() {
+            body.extend(self.give_back());
         }
         if plan.scheduler.persistent.is_some() && staged {
             if plan.roles.producer_warps == 0 && self.variant.load == Load::CpAsync && self.variant.staged.is_none() {
@@ -336,6 +338,22 @@ impl<'p> Builder<'p> {
     fn settles_late(&self) -> bool {
         let by_tma = self.variant.staged.is_some_and(|staged| staged.box_lines.is_some());
         by_tma && !self.lends() && self.plan.roles.producer_warps > 0 && self.plan.scheduler.persistent.is_some()
+    }
+
+    /// Returns the slots of the tile of D, which nothing reads any more.
+    fn give_back(&self) -> impl Iterator<Item = Statement> {
+        // If tensor cores read the slots, one thread of a warp group returns them.
+        let meet = self.multiplies_asynchronously().then(|| self.meet_to_store());
+        meet.into_iter().chain([at(Op::Return { ring: 0 }, &self.plan.clauses.store)])
+    }
+
+    /// Whether a block that computes several tiles returns the slots of one after the start of the next: TMA reads them
+    /// meanwhile.
+    fn returns_late(&self) -> bool {
+        let plan = self.plan;
+        let by_tma = self.variant.staged.is_some_and(|staged| staged.box_lines.is_some());
+        let divided = plan.scheduler.split_k.is_some() || plan.scheduler.stream_k;
+        self.lends() && by_tma && plan.scheduler.persistent.is_some() && plan.roles.turns == 1 && !divided
     }
 
     /// Whether the tile of D is in slots that producers lend.

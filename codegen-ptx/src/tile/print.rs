@@ -198,6 +198,7 @@ impl Printer {
                     out.line(&multiply_text(program, multiply), multiply_note);
                 }),
                 Op::Tiles { body }
+                | Op::AfterFirst { body }
                 | Op::IfAnyK { body }
                 | Op::Loop { body }
                 | Op::IfChunkEnds { body }
@@ -226,6 +227,7 @@ fn map_text(map: &Map) -> String {
 pub fn name(op: &Op) -> &'static str {
     match op {
         Op::Tiles { .. } => "tiles",
+        Op::AfterFirst { .. } => "after_first",
         Op::IfAnyK { .. } => "if_any_k",
         Op::IfChunkEnds { .. } => "if_chunk_ends",
         Op::Loop { .. } => "loop",
@@ -267,9 +269,13 @@ fn head(program: &Program, op: &Op) -> String {
     let acc = |a: usize| program.accumulators[a].name.as_str();
     let c = |width: u32| if program.problem.epilogue.uses_c() { format!(" c width {width}") } else { String::new() };
     match op {
-        Op::Tiles { .. } | Op::IfAnyK { .. } | Op::IfChunkEnds { .. } | Op::Sync | Op::Drain | Op::Settle => {
-            name.into()
-        }
+        Op::Tiles { .. }
+        | Op::AfterFirst { .. }
+        | Op::IfAnyK { .. }
+        | Op::IfChunkEnds { .. }
+        | Op::Sync
+        | Op::Drain
+        | Op::Settle => name.into(),
         Op::Loop { .. } => format!("{name} kt"),
         Op::Clear { acc: a } => format!("{name} {}", acc(*a)),
         Op::Read { acc: a, width } => format!("{name} {} <- a width {width}", acc(*a)),

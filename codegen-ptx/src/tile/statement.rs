@@ -137,6 +137,8 @@ pub struct Statement {
 pub enum Op {
     /// Runs the body for every tile that the block computes.
     Tiles { body: Vec<Statement> },
+    /// Runs the body in each tile of the role but its first: what remains to be done of the tile before.
+    AfterFirst { body: Vec<Statement> },
     /// Runs the body only if there is any k to sum over, otherwise only its `pass` statements. Then the pointers of A
     /// and B may be invalid.
     IfAnyK { body: Vec<Statement> },
@@ -167,7 +169,7 @@ pub enum Op {
     Lend { ring: usize },
     /// The consumer waits for the lent slots, which hold the stage of D from now on.
     Borrow { ring: usize },
-    /// The consumer returns them when no thread reads the tile of D any more.
+    /// The consumer returns them when no thread reads the tile of D any more, in the same tile or early in the next.
     Return { ring: usize },
     /// Waits at an ordered barrier until the previous group of the role has passed it on.
     Take { turn: usize },
@@ -303,6 +305,7 @@ impl Op {
     pub fn body(&self) -> &[Statement] {
         match self {
             Op::Tiles { body }
+            | Op::AfterFirst { body }
             | Op::IfAnyK { body }
             | Op::Loop { body }
             | Op::IfChunkEnds { body }

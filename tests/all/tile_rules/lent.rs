@@ -14,11 +14,13 @@ const TURNS: &str = "types(bf16); tile(64, 64, 64); atom(wgmma(64, 64, 16)); loa
                      specialize(producers = 1, pingpong); persistent; store(tma)";
 const BARRIERS: &str = "tile(16, 16, 8); thread(2, 2); double_buffer; store(staged); target(sm_80)";
 
+const AFTER_FIRST: &str = "`after_first` is a statement of `tiles`, where blocks are persistent";
+
 /// As [`super::ROWS`].
 pub(super) const ROWS: &[(&str, &str, &str, &str)] = &[
     // Where the tile of D is.
     (LENT, "of d pitch 64 in ab", "of d pitch 64 in cd", "there is no ring `cd`"),
-    (LENT, "of d pitch 64 in ab", "of d pitch 64 at 0 B", "`borrow ab` is for a stage of d in ab, and it is elsewhere"),
+    (LENT, "of d pitch 64 in ab", "of d pitch 64 at 0 B", "`return ab` is for a stage of d in ab, and it is elsewhere"),
     (APART, "        stage acc", "        borrow ab\n        stage acc", "`borrow ab` is for a stage of d in ab"),
     (APART, "        clear acc", "        lend ab\n        clear acc", "`lend ab` is for a stage of d in ab"),
     (APART, "at 73728 B swizzle", "in ab swizzle", "needs one `lend`, one `borrow` and one `return`, not 0, 0 and 0"),
@@ -49,6 +51,8 @@ pub(super) const ROWS: &[(&str, &str, &str, &str)] = &[
     // Before the next statement uses the tile in them.
     (LENT, "        settle", "        ; nothing", "ab: slots are returned while the tile of D may still be read"),
     (BY_THREADS, "        return ab", "        meet store\n        return ab", ""),
+    (BY_THREADS, "        clear acc", "        after_first {\n        }\n        clear acc", AFTER_FIRST),
+    (LENT, "          loop kt {", "          after_first {\n          }\n          loop kt {", AFTER_FIRST),
 ];
 
 /// Makes several changes in a program without its notes, and expects an error that contains `expected`.
@@ -73,7 +77,9 @@ fn slots_are_lent_and_returned_in_the_order_of_the_ring() {
     const BORROW: (&str, &str) = ("        borrow ab\n", "");
     const PRODUCER: &str = "        if_any_k {\n          loop kt {\n            acquire ab\n";
     // Before the K-tiles of the tile, one of which is borrowed.
-    let early = ("        clear acc", "        borrow ab\n        clear acc");
+    let consumer = "        if_any_k {\n          loop kt {\n            wait";
+    let first = format!("        borrow ab\n{consumer}");
+    let early = (consumer, first.as_str());
     refused(LENT, "slot 0 is borrowed, and has a K-tile", &[BORROW, early]);
     let first = format!("        lend ab\n{PRODUCER}");
     refused(LENT, "slot 0 of As is read, but nothing filled it", &[LEND, (PRODUCER, &first)]);
@@ -90,18 +96,27 @@ fn slots_are_lent_and_returned_in_the_order_of_the_ring() {
 #[test]
 fn slots_are_returned_when_no_thread_reads_the_tile_of_d() {
     const STAGE: &str = "        borrow ab\n        stage acc by matrices\n";
-    const END: &str = "        settle\n        meet store\n        return ab\n";
+    const END: &str = "          settle\n          meet store\n          return ab\n";
     const OUTSIDE: &str = "the stage of d is used outside `borrow ab` and `return ab`";
     const READ: &str = "ab: slots are returned while the tile of D may still be read";
     refused(LENT, OUTSIDE, &[(STAGE, "        stage acc by matrices\n        borrow ab\n")]);
     for end in [
-        "        return ab\n        settle\n        meet store\n",
-        "        meet store\n        settle\n        return ab\n",
-        "        settle\n        return ab\n",
-        "        meet store\n        return ab\n",
+        "          return ab\n          settle\n          meet store\n",
+        "          meet store\n          settle\n          return ab\n",
+        "          settle\n          return ab\n",
+        "          meet store\n          return ab\n",
     ] {
         refused(LENT, READ, &[(END, end)]);
     }
+    // In the next tile, before its first K-tile; and the last one is settled after all tiles.
+    let late = format!("        after_first {{\n{END}        }}\n");
+    let after = format!("{late}        borrow ab\n");
+    refused(
+        LENT,
+        "a slot is waited for before the lent ones are returned",
+        &[(&late, ""), ("        borrow ab\n", &after)],
+    );
+    refused(LENT, "the block ends while tma may still read the tile of D", &[("      }\n      settle\n", "      }\n")]);
     let unmet = ("        meet store\n        write d", "        write d");
     refused(LENT, "D is written before all threads have staged their parts", &[unmet]);
     let end = "        meet store\n        write d by registers width 4\n        return ab\n";

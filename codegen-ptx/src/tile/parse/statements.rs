@@ -48,6 +48,10 @@ impl<'t> Parser<'t> {
                 cursor.open()?;
                 Op::Tiles { body: self.body(program, entry, path)? }
             }
+            "after_first" => {
+                cursor.open()?;
+                Op::AfterFirst { body: self.body(program, entry, path)? }
+            }
             "if_any_k" => {
                 cursor.open()?;
                 Op::IfAnyK { body: self.body(program, entry, path)? }

@@ -87,6 +87,7 @@ pub fn accumulators_of(role: &Role) -> Vec<usize> {
             Op::Promote { from, into, rest } => [*from, *into].into_iter().chain(*rest).collect(),
             Op::AddRest { rest, into } => vec![*rest, *into],
             Op::Tiles { .. }
+            | Op::AfterFirst { .. }
             | Op::IfAnyK { .. }
             | Op::IfChunkEnds { .. }
             | Op::Loop { .. }

@@ -230,6 +230,9 @@ fn roles(program: &Program) -> Check {
     rule(!program.roles.is_empty(), Site::Tile, || "a program needs at least one role".into())
 }
 
+/// The length of the path of a statement of `tiles`: the role, `tiles`, and the statement.
+const PATH_IN_TILES: usize = 3;
+
 /// The statements of a ring, and what each does to a slot.
 const RING_STATEMENTS: [(&str, &str); 4] =
     [("acquire", "acquired"), ("commit", "committed"), ("wait", "waited for"), ("release", "released")];
@@ -341,6 +344,12 @@ fn references(program: &Program) -> Check {
                 Op::Retire { steps } => {
                     rule(*steps <= MAX_IN_FLIGHT, node.site(), || {
                         format!("at most {MAX_IN_FLIGHT} statements can be left in flight, not {steps}")
+                    })?;
+                }
+                Op::AfterFirst { .. } => {
+                    let of_tile = node.path.len() == PATH_IN_TILES;
+                    rule(of_tile && program.scheduler.persistent.is_some(), node.site(), || {
+                        "`after_first` is a statement of `tiles`, where blocks are persistent".into()
                     })?;
                 }
                 Op::Tiles { .. } | Op::IfAnyK { .. } | Op::IfChunkEnds { .. } | Op::Loop { .. } => {}

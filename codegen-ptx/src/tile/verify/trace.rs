@@ -96,7 +96,7 @@ pub(super) fn events(role: &Role, nodes: &[Node<'_>], tiles: Tiles, k_tiles: u32
     // Most statements are in the loop over the K-tiles.
     let events = Vec::with_capacity(nodes.len() * (tiles.count * (k_tiles + 1)) as usize);
     let passes = nodes.iter().map(|node| matches!(node.op, Op::Pass { .. })).collect();
-    let mut unroller = Unroller { passes, tiles, k_tiles, chunk, part: tiles.first, next: 0, events };
+    let mut unroller = Unroller { passes, tiles, k_tiles, chunk, tile: 0, part: tiles.first, next: 0, events };
     unroller.body(&role.body, None);
     assert_eq!(unroller.next, nodes.len());
     unroller.events
@@ -109,6 +109,8 @@ struct Unroller {
     k_tiles: u32,
     /// K-tiles of a chunk.
     chunk: Option<u32>,
+    /// The tile of D, counted from the thread's first one.
+    tile: u32,
     /// The part of the tile's sum.
     part: Part,
     /// Index of the next node, in the order of [`nodes`].
@@ -123,11 +125,15 @@ impl Unroller {
             self.next += 1;
             match &statement.op {
                 Op::Tiles { body } => self.repeat(body, self.tiles.count, |unroller, body, tile| {
+                    unroller.tile = tile;
                     unroller.part = if tile == 0 { unroller.tiles.first } else { Part::Last };
                     unroller.events.push(Event::Begin);
                     unroller.body(body, None);
                     unroller.events.push(Event::End);
                 }),
+                Op::AfterFirst { body } => {
+                    self.repeat(body, u32::from(self.tile > 0), |unroller, body, _| unroller.body(body, kt));
+                }
                 Op::IfAnyK { body } => {
                     let first = self.events.len();
                     self.body(body, None);

@@ -450,7 +450,8 @@ impl<'a> Block<'a> {
             Op::Write { by } => self.write_out(t, *by)?,
             Op::Settle => self.settle(t),
             Op::Store { acc, .. } => self.store(t, *acc)?,
-            Op::Tiles { .. } | Op::IfAnyK { .. } | Op::IfChunkEnds { .. } | Op::Loop { .. } => {}
+            Op::Tiles { .. } | Op::AfterFirst { .. } | Op::IfAnyK { .. } | Op::IfChunkEnds { .. } | Op::Loop { .. } => {
+            }
         }
         Ok(true)
     }
@@ -484,7 +485,8 @@ impl<'a> Block<'a> {
         let unfinished = thread.rings.iter().position(|ring| ring.acquired != ring.committed);
         let name = unfinished.map(|ring| self.program.rings[ring].name.as_str());
         // The slot that a role returns late is counted from the first K-tile of each tile.
-        let unreturned = thread.rings.iter().position(|ring| ring.waited != ring.released);
+        // Borrowed slots may be returned in the next tile.
+        let unreturned = thread.rings.iter().position(|ring| ring.waited != ring.released + ring.borrowed);
         let kept = unreturned.map(|ring| self.program.rings[ring].name.as_str());
         thread.tile += thread.turns;
         let has_accumulators = thread.terms.iter().any(Option::is_some);

@@ -198,6 +198,11 @@ impl Block<'_> {
         if kt.is_none() {
             return Err(self.fault(format_args!("{}: a slot can only be waited for inside the loop", decl.name)));
         }
+        if cursor.borrowed > 0 {
+            return Err(
+                self.fault(format_args!("{}: a slot is waited for before the lent ones are returned", decl.name))
+            );
+        }
         if cursor.waited > cursor.released + self.kept(t, ring) {
             return Err(
                 self.fault(format_args!("{}: a slot is waited for before the previous one is released", decl.name))
