@@ -100,8 +100,6 @@ pub struct Multiply {
     pub coarse: bool,
     /// The first target that has it.
     pub least: Target,
-    /// Whether the compiler knows it.
-    pub works: bool,
 }
 
 const fn warp(
@@ -111,57 +109,45 @@ const fn warp(
     least: Target,
 ) -> Multiply {
     let columns = Columns::Only(columns);
-    Multiply { unit: Unit::Warp, factors, mixed: false, rows, columns, depth, sums, coarse: false, least, works: false }
+    Multiply { unit: Unit::Warp, factors, mixed: false, rows, columns, depth, sums, coarse: false, least }
 }
 
 const fn group(factors: &'static [DType], depth: u32, step: u32, sums: &'static [DType]) -> Multiply {
     let columns = Columns::Many(step);
     let (unit, least) = (Unit::WarpGroup, Target::SM_90A);
-    Multiply { unit, factors, mixed: false, rows: 64, columns, depth, sums, coarse: false, least, works: false }
+    Multiply { unit, factors, mixed: false, rows: 64, columns, depth, sums, coarse: false, least }
 }
 
 /// The rows. Of the instructions for one type, the deepest comes first.
-pub static MULTIPLIES: [Multiply; 16] = {
+pub static MULTIPLIES: [Multiply; 19] = {
     [
+        warp(&[DType::F64], (16, 8, 16), &[DType::F64], Target::SM_90),
+        warp(&[DType::F64], (16, 8, 8), &[DType::F64], Target::SM_90),
+        warp(&[DType::F64], (16, 8, 4), &[DType::F64], Target::SM_90),
         warp(&[DType::F64], (8, 8, 4), &[DType::F64], Target::SM_80),
-        Multiply { works: true, ..warp(&[DType::Tf32], (16, 8, 8), &[DType::F32], Target::SM_80) },
-        Multiply { works: true, ..warp(&[DType::Tf32], (16, 8, 4), &[DType::F32], Target::SM_80) },
-        Multiply { works: true, ..warp(&[DType::F16], (16, 8, 16), &[DType::F32, DType::F16], Target::SM_80) },
-        Multiply { works: true, ..warp(&[DType::F16], (16, 8, 8), &[DType::F32, DType::F16], Target::SM_75) },
-        Multiply { works: true, ..warp(&[DType::Bf16], (16, 8, 16), &[DType::F32], Target::SM_80) },
-        Multiply { works: true, ..warp(&[DType::Bf16], (16, 8, 8), &[DType::F32], Target::SM_80) },
+        warp(&[DType::Tf32], (16, 8, 8), &[DType::F32], Target::SM_80),
+        warp(&[DType::Tf32], (16, 8, 4), &[DType::F32], Target::SM_80),
+        warp(&[DType::F16], (16, 8, 16), &[DType::F32, DType::F16], Target::SM_80),
+        warp(&[DType::F16], (16, 8, 8), &[DType::F32, DType::F16], Target::SM_75),
+        warp(&[DType::Bf16], (16, 8, 16), &[DType::F32], Target::SM_80),
+        warp(&[DType::Bf16], (16, 8, 8), &[DType::F32], Target::SM_80),
         Multiply {
             mixed: true,
             coarse: true,
-            works: true,
             ..warp(&[DType::E4m3, DType::E5m2], (16, 8, 32), &[DType::F32, DType::F16], Target::SM_89)
         },
         Multiply {
             mixed: true,
             coarse: true,
-            works: true,
             ..warp(&[DType::E4m3, DType::E5m2], (16, 8, 16), &[DType::F32, DType::F16], Target::SM_89)
         },
-        Multiply {
-            mixed: true,
-            works: true,
-            ..warp(&[DType::I8, DType::U8], (16, 8, 32), &[DType::I32], Target::SM_80)
-        },
-        Multiply {
-            mixed: true,
-            works: true,
-            ..warp(&[DType::I8, DType::U8], (16, 8, 16), &[DType::I32], Target::SM_80)
-        },
-        Multiply { works: true, ..group(&[DType::Tf32], 8, 8, &[DType::F32]) },
-        Multiply { works: true, ..group(&[DType::F16], 16, 8, &[DType::F32, DType::F16]) },
-        Multiply { works: true, ..group(&[DType::Bf16], 16, 8, &[DType::F32]) },
-        Multiply {
-            mixed: true,
-            coarse: true,
-            works: true,
-            ..group(&[DType::E4m3, DType::E5m2], 32, 8, &[DType::F32, DType::F16])
-        },
-        Multiply { mixed: true, works: true, ..group(&[DType::I8, DType::U8], 32, 16, &[DType::I32]) },
+        Multiply { mixed: true, ..warp(&[DType::I8, DType::U8], (16, 8, 32), &[DType::I32], Target::SM_80) },
+        Multiply { mixed: true, ..warp(&[DType::I8, DType::U8], (16, 8, 16), &[DType::I32], Target::SM_80) },
+        group(&[DType::Tf32], 8, 8, &[DType::F32]),
+        group(&[DType::F16], 16, 8, &[DType::F32, DType::F16]),
+        group(&[DType::Bf16], 16, 8, &[DType::F32]),
+        Multiply { mixed: true, coarse: true, ..group(&[DType::E4m3, DType::E5m2], 32, 8, &[DType::F32, DType::F16]) },
+        Multiply { mixed: true, ..group(&[DType::I8, DType::U8], 32, 16, &[DType::I32]) },
     ]
 };
 
@@ -176,9 +162,9 @@ impl Multiply {
         Multiply::of_unit(unit).filter(move |row| row.factors.contains(&factor))
     }
 
-    /// The instruction of a unit that multiplies types over an extent of k.
-    pub fn find(unit: Unit, [a, b]: [DType; 2], depth: u32) -> Option<&'static Multiply> {
-        Multiply::of_unit(unit).find(|row| row.depth == depth && row.takes(a, b))
+    /// The instruction of a unit that multiplies types, with some rows and an extent of k.
+    pub fn find(unit: Unit, [a, b]: [DType; 2], (rows, depth): (u32, u32)) -> Option<&'static Multiply> {
+        Multiply::of_unit(unit).find(|row| (row.rows, row.depth) == (rows, depth) && row.takes(a, b))
     }
 
     /// Whether it multiplies an A and a B of these types.
@@ -196,10 +182,10 @@ impl Multiply {
         self.unit.atom((self.rows, columns, self.depth))
     }
 
-    /// Whether it reads tiles in shared memory that are contiguous along m or n as well, not along k alone: only 16-bit
-    /// elements are transposed on the way.
+    /// Whether it reads tiles in shared memory that are contiguous along m or n as well, not along k alone: 16-bit elements
+    /// are transposed on the way, and threads load 64-bit elements one by one.
     pub fn reads_any_order(&self) -> bool {
-        self.factors.iter().all(|factor| factor.element().bits == 16)
+        self.factors.iter().all(|factor| matches!(factor.element().bits, 16 | 64))
     }
 
     /// Whether it has this shape.
@@ -260,9 +246,9 @@ mod tests {
             assert!(row.sums.iter().all(|sums| sums.element().accumulates), "{row:?}");
             let deepest = Multiply::of(row.unit, row.factors[0]).next();
             assert!(deepest.is_some_and(|deepest| deepest.depth >= row.depth), "{row:?}");
-            // A row of A has 32 bytes; in half-depth shapes, 16.
+            // A row of A has 32 bytes; in half-depth shapes, 16. Threads load f64 one by one, of any depth.
             let bytes = row.depth * bits / 8;
-            assert!(bytes == 32 || (bytes == 16 && row.unit == Unit::Warp), "{row:?}");
+            assert!(bits == 64 || bytes == 32 || (bytes == 16 && row.unit == Unit::Warp), "{row:?}");
         }
         assert!(Columns::Many(16).has(24) && !Columns::Many(16).has(40) && !Columns::Many(8).has(264));
     }

@@ -41,7 +41,6 @@ const UNKNOWN: &[Key] = &[];
 /// The parts of a clause that do not work, apart from words of [`crate::words`].
 pub(crate) fn lacking(key: Key) -> &'static [&'static str] {
     match key {
-        Key::Atom => &["mma(8, 8, 4)"],
         Key::Warp => &["a depth"],
         _ => &[],
     }
@@ -59,12 +58,6 @@ pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
             _ => false,
         })
     };
-    let multiplies = |dtype: DType| {
-        clauses.iter().any(|clause| match clause {
-            Clause::Types(types) => [types.all, types.a, types.b].contains(&Some(dtype)),
-            _ => false,
-        })
-    };
     let (mut atom, mut tile, mut warp) = (Atom::default(), None, None);
     for &clause in clauses {
         match clause {
@@ -74,7 +67,6 @@ pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
             _ => {}
         }
     }
-    let unknown = |atom: &Atom, dtype: DType| dtype.element().works && atom.row(dtype).is_some_and(|row| !row.works);
     let by_threads = || instead::by_threads(warp).into_iter();
     let mut list = Vec::new();
     for &clause in clauses {
@@ -107,10 +99,6 @@ pub(crate) fn missing(clauses: &[&Clause]) -> Vec<Missing> {
             Clause::Warp(warp) if warp.k.is_some() => {
                 let flat = format!("warp({}, {})", warp.m, warp.n);
                 lacks(format!("the depth of {whole}"), vec![flat]);
-            }
-            // Those of types that the compiler does not know are refused with the types.
-            Clause::Atom(atom) if DType::ALL.into_iter().any(|dtype| unknown(atom, dtype) && multiplies(dtype)) => {
-                lacks(whole, by_threads().collect())
             }
             clause if !has(clause.key()) => lacks(whole, Vec::new()),
             _ => {}

@@ -98,11 +98,11 @@ impl Plan {
         let words = |operand: &OperandPlan, elements: u32| elements * operand.dtype.bytes().div_ceil(4);
         let fragments = match self.body.operands {
             _ if self.atom.of_group().is_some() => 0,
-            // An 8 x 8 matrix takes one register of each lane.
+            // A lane holds its share of the rows of A and the columns of B.
             _ if self.atom.of_warp().is_some() => {
                 let depth = if let Some((_, _, depth)) = self.atom.of_warp() { depth } else { 0 };
-                let matrices = (self.geometry.region.m / 8 + self.geometry.region.n / 8) * (depth / 8);
-                matrices * (1 + self.body.prefetch.min(1))
+                let bits = (self.geometry.region.m + self.geometry.region.n) * depth * self.ring.a.dtype.element().bits;
+                bits / (32 * WARP) * (1 + self.body.prefetch.min(1))
             }
             Operands::Shared => 2,
             Operands::Registers => {

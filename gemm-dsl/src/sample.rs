@@ -8,7 +8,11 @@
 //! these groups takes as many passes as the busiest bank has different words; without conflicts it takes one pass per
 //! 32 words.
 
+mod matrices;
+
 use std::collections::BTreeMap;
+
+use matrices::MATRIX_ROW_BYTES;
 
 use crate::figure::Figure;
 use crate::plan::{CopyPlan, Exchange, Geometry, OperandPlan, Placement, Plan, StagedTile, Variant};
@@ -153,7 +157,10 @@ impl Plan {
     /// The fragment reads of all warps for one K-tile.
     fn reads(&self, slot: Slot<'_>) -> Passes {
         if let Some((_, _, depth)) = self.atom.of_warp() {
-            return self.matrix_reads(slot, depth);
+            return match slot.operand.dtype.bytes() {
+                8 => self.element_reads(slot, depth),
+                _ => self.matrix_reads(slot, depth),
+            };
         }
         let operand = slot.operand;
         let side = operand.side;
@@ -181,33 +188,6 @@ impl Plan {
                         let offsets = starts.iter().map(|start| slot.address(start + at, k));
                         passes(offsets.enumerate(), width * operand.dtype.bytes()).times(times.into())
                     });
-                }
-            }
-        }
-        total
-    }
-
-    /// The 8 x 8 matrices that the warps read of one K-tile. One instruction reads up to four: 16 rows or columns by 16
-    /// of k, or 32 by 8.
-    fn matrix_reads(&self, slot: Slot<'_>, depth: u32) -> Passes {
-        let Geometry { region, .. } = self.geometry;
-        let side = slot.operand.side;
-        let extent = if side == Side::A { region.m } else { region.n };
-        // Four matrices of 8 x 8.
-        let most = 4 * 64 / depth;
-        let rows = [most, most / 2, 8].into_iter().find(|rows| extent.is_multiple_of(*rows)).unwrap_or(8);
-        let along_k = slot.placement.fast == Fast::K;
-        let mut total = Passes::default();
-        for warp in warps(self.geometry.threads) {
-            let origin = own(&self.geometry, warp.start, side);
-            for k in (0..slot.operand.depth).step_by(depth as usize) {
-                for first in (0..extent).step_by(rows as usize) {
-                    let lanes = 0..rows * depth / 8;
-                    let offsets = lanes.map(|lane| {
-                        let (row, at) = matrix_row(lane, side, along_k, (rows, depth));
-                        slot.address(origin + first + row, k + at)
-                    });
-                    total += passes(offsets.enumerate(), MATRIX_ROW_BYTES);
                 }
             }
         }
@@ -401,23 +381,6 @@ impl Plan {
             }
         }
     }
-}
-
-/// Bytes of a row of an 8 x 8 matrix of 16-bit elements.
-const MATRIX_ROW_BYTES: u32 = 16;
-
-/// The first element of the matrix row that a lane addresses, along the operand's own dimension and along k.
-///
-/// Matrices are numbered as in `mma.m16n8k16`: for A, rows first, then k; for B, k first, then columns. Matrices of
-/// `mma.m16n8k8` follow each other along rows or columns. Their rows are contiguous in shared memory.
-fn matrix_row(lane: u32, side: Side, along_k: bool, (rows, depth): (u32, u32)) -> (u32, u32) {
-    let (row, matrix) = (lane % 8, lane / 8);
-    let (own, k) = match side {
-        _ if depth == 8 => (matrix * 8, 0),
-        Side::A => (matrix % 2 * 8, matrix / 2 * 8),
-        Side::B => (matrix / 2 * 8 % rows, matrix % 2 * 8),
-    };
-    if along_k { (own + row, k) } else { (own, k + row) }
 }
 
 /// Bytes after which every swizzle repeats: eight rows of 128 bytes.

@@ -162,8 +162,8 @@ fn wrong_schedules_are_refused_with_every_error() {
     refused(&["check", "-e", "tile(32, 32, 8); stage(3)"], "stage", "did you mean `stages`?");
     refused(&["plan", "-e", "tile(256, 128, 8); thread(4, 4)"], "tile", "at most 1024");
     refused(
-        &["ptx", "-e", "tile(64, 64, 8); warp(32, 32); atom(mma(8, 8, 4)); types(f64)"],
-        "atom",
+        &["ptx", "-e", "tile(64, 64, 8); thread(4, 4); types(f64); epilogue(|acc| tanh(acc))"],
+        "epilogue",
         "not implemented yet",
     );
     refused(&["check", "-e", &"tile(1, 1, 1); ".repeat(6000)], "schedule", "longer than 65536 bytes");

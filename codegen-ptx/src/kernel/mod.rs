@@ -20,18 +20,18 @@ pub mod dead;
 pub mod expr;
 pub mod extent;
 pub mod print;
+mod product;
 pub mod uniform;
 pub mod verify;
 
 use std::fmt;
 
-use ptx_gemm_dsl::atoms::Multiply;
 use ptx_gemm_dsl::terms::{FmaOrder, Reads};
-use ptx_gemm_dsl::types::DType;
 
 pub use crate::origin::Origin;
 pub use expr::{Compare, Expr};
 pub use extent::{Access, Dim, Holds, MAX_EXTENT, Reach};
+pub use product::{Factor, ProductShape};
 
 /// The type of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -168,38 +168,6 @@ pub enum Arrival {
     Expecting(u32),
     /// As `Expecting`, with the number of bytes in a register.
     ExpectingIn(Reg),
-}
-
-/// One of the instructions of a row of the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProductShape {
-    /// The row: who executes it, its rows and its extent along k.
-    pub row: &'static Multiply,
-    /// Columns of B.
-    pub columns: u32,
-    /// Types of the elements of A and of B.
-    pub factors: [DType; 2],
-    /// Whether the tiles of A and of B in shared memory are contiguous along m and n instead of k.
-    pub transposed: [bool; 2],
-}
-
-/// Where an instruction of tensor cores reads A or B.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Factor {
-    /// In registers of its threads, with the layout of the PTX ISA.
-    Registers(Vec<Reg>),
-    /// In a tile in shared memory, by a matrix descriptor.
-    Descriptor(Reg),
-}
-
-impl Factor {
-    /// The registers that it reads.
-    pub fn registers(&self) -> &[Reg] {
-        match self {
-            Factor::Registers(regs) => regs,
-            Factor::Descriptor(reg) => std::slice::from_ref(reg),
-        }
-    }
 }
 
 /// A predicate that guards a statement.

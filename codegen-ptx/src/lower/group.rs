@@ -43,7 +43,7 @@ impl<'a> Lowering<'a> {
         let depth = WGMMA_DEPTH_BYTES / self.program.element(Side::A).bytes();
         let multiplied = self.products.columns.unwrap_or(columns);
         let transposed = [fast_a, fast_b].map(|fast| fast == Fast::Mn);
-        let shape = self.product_shape(Unit::WarpGroup, depth, multiplied, transposed)?;
+        let shape = self.product_shape(Unit::WarpGroup, (WGMMA_ROWS, depth), multiplied, transposed)?;
         let held = self.products.acc[acc].clone();
         self.b.origin(note, "the accumulators are written by tensor cores from here on");
         let add = self.b.set_reg(Expr::Const(0).lt(1u32));

@@ -472,12 +472,12 @@ impl<'a> Lowering<'a> {
     fn product_shape(
         &self,
         unit: Unit,
-        depth: u32,
+        (rows, depth): (u32, u32),
         columns: u32,
         transposed: [bool; 2],
     ) -> Lowered<kernel::ProductShape> {
         let factors = [Side::A, Side::B].map(|side| self.program.element(side));
-        let row = Multiply::find(unit, factors, depth);
+        let row = Multiply::find(unit, factors, (rows, depth));
         let row = row.ok_or_else(|| broken(format!("{} multiplies no {factors:?} over {depth} of k", unit.name())))?;
         Ok(kernel::ProductShape { row, columns, factors, transposed })
     }

@@ -86,13 +86,21 @@ pub(super) struct Families {
     pub word: Family,
 }
 
+/// The registers of an operand of `mma`: words of narrow elements, or elements of 64 bits.
+fn in_matrices(ty: Type) -> Type {
+    if ty == Type::F64 { ty } else { Type::Word }
+}
+
 impl Families {
     pub fn declare(b: &mut Builder, types: &Types) -> Families {
         let acc = types.acc;
         Families {
             acc: b.family("acc", types.sums, "accumulators, row by row of the thread tile"),
             fragment: [b.family("a", types.a, "fragment of A"), b.family("b", types.b, "fragment of B")],
-            matrix: [b.family("ma", Type::Word, "matrices of A"), b.family("mb", Type::Word, "matrices of B")],
+            matrix: [
+                b.family("ma", in_matrices(types.a), "matrices of A"),
+                b.family("mb", in_matrices(types.b), "matrices of B"),
+            ],
             converted: [
                 b.family("wa", acc, "fragment of A in the accumulator's type"),
                 b.family("wb", acc, "fragment of B in the accumulator's type"),

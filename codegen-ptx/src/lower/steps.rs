@@ -47,8 +47,8 @@ impl<'a> Lowering<'a> {
         if let Instruction::Wgmma { columns, .. } = multiply.by {
             return self.group_steps(pipeline, (fetches, multiply_note), (multiply.acc, columns), range);
         }
-        if let Instruction::Mma { depth } = multiply.by {
-            return self.warp_steps(pipeline, (fetches, multiply_note), (multiply.acc, depth), range);
+        if let Instruction::Mma { rows, depth } = multiply.by {
+            return self.warp_steps(pipeline, (fetches, multiply_note), (multiply.acc, (rows, depth)), range);
         }
         let products = OuterProducts::of(self, multiply, multiply_note)?;
         let mut bases = Vec::new();

@@ -4,13 +4,13 @@
 //! half of that. A warp reads four matrices at once, those of 16 or 32 rows or columns; fewer if it has fewer. Lane
 //! `8 i + r` provides the address of row r of matrix i. In memory a matrix has rows along the contiguous dimension; if that
 //! is not k, matrices of 16-bit elements are transposed on the way. The matrices of a step may be read into other registers
-//! while those of the previous step are multiplied. Numbers of f32 are rounded to tf32 once they are in registers.
+//! while those of the previous step are multiplied. Lanes load elements of 64 bits one by one. Numbers of f32 are rounded to tf32 once they are in registers.
 
 use std::ops::Range;
 
 use ptx_gemm_dsl::atoms::Unit;
 use ptx_gemm_dsl::target::WARP;
-use ptx_gemm_dsl::terms::{Fast, Side};
+use ptx_gemm_dsl::terms::{Fast, Reads, Side};
 
 use super::pipeline::Pipeline;
 use super::shared::SharedAddress;
@@ -26,8 +26,9 @@ use crate::tile::{
 /// Most matrices that a warp reads at once.
 const MOST: u32 = 4;
 
-/// Accumulators of an `mma` per thread: the 16 x 8 results, spread over a warp's lanes.
-const SUMS: u32 = MMA.m * MMA.n / WARP;
+/// Steps of k, and rows or columns, of the elements of 64 bits that a warp loads at once: lane l has step l % 4 of row or
+/// column l / 4 (PTX ISA, "Matrix fragments for mma.m16n8k16 with .f64").
+const ELEMENTS: (u32, u32) = (4, MATRIX);
 
 /// The matrices of one operand.
 struct Matrices<'a> {
@@ -38,8 +39,8 @@ struct Matrices<'a> {
     blocks: Vec<u32>,
     address: SharedAddress,
     ahead: u32,
-    /// Extent along k of a product, and of a matrix.
-    depth: u32,
+    /// Rows and extent along k of a product, and extent along k of a matrix.
+    shape: (u32, u32),
     row: u32,
     note: Note,
 }
@@ -47,7 +48,7 @@ struct Matrices<'a> {
 impl Matrices<'_> {
     /// Number of matrices that are read at once.
     fn at_once(&self) -> usize {
-        (self.rows / MATRIX * (self.depth / self.row)) as usize
+        (self.rows / MATRIX * (self.shape.1 / self.row)) as usize
     }
 }
 
@@ -65,10 +66,12 @@ impl<'a> Lowering<'a> {
     }
 
     /// Rows or columns that are read at once, and the start of each such block of a warp. A block is contiguous.
-    fn matrix_blocks(&self, side: Side, depth: u32) -> Lowered<(u32, Vec<u32>)> {
+    fn matrix_blocks(&self, side: Side, (rows_of_a, depth): (u32, u32)) -> Lowered<(u32, Vec<u32>)> {
         let map = self.role.map.ok_or_else(|| broken("a role that multiplies has no accumulators"))?;
-        let ((rows, columns), most) = (map.pieces(), MOST / (depth / self.matrix_row(side)));
-        let (pieces, atom) = if side == Side::A { (rows, MMA.m) } else { (columns, MMA.n) };
+        let (rows, columns) = map.pieces(rows_of_a);
+        // Elements that are loaded one by one gain nothing from blocks of several products.
+        let most = if self.one_by_one(side) { 1 } else { MOST / (depth / self.matrix_row(side)) };
+        let (pieces, atom) = if side == Side::A { (rows, rows_of_a) } else { (columns, MMA.n) };
         let together = |count: &u32| {
             let adjacent = |pieces: &[u32]| pieces.windows(2).all(|pair| pair[1] == pair[0] + atom);
             *count > 0 && pieces.len().is_multiple_of(*count as usize) && pieces.chunks(*count as usize).all(adjacent)
@@ -80,27 +83,34 @@ impl<'a> Lowering<'a> {
 
     /// Elements in a row of a matrix.
     fn matrix_row(&self, side: Side) -> u32 {
-        MATRIX_BYTES / self.program.element(side).bytes()
+        if self.one_by_one(side) { ELEMENTS.0 } else { MATRIX_BYTES / self.program.element(side).bytes() }
     }
 
-    /// Extent along k of the products of a body.
-    fn product_depth(body: &[Statement]) -> u32 {
-        let mut found = MMA.k;
+    /// Whether lanes load the elements of an operand one by one: `ldmatrix` would give a lane half of one of 64 bits.
+    fn one_by_one(&self, side: Side) -> bool {
+        self.program.element(side).bytes() == 8
+    }
+
+    /// Rows and extent along k of the products of a body.
+    fn extents_of_product(body: &[Statement]) -> (u32, u32) {
+        let mut found = (MMA.m, MMA.k);
         tile::walk(body, &mut |statement| {
             if let Op::Steps { multiply, .. } = &statement.op
-                && let Instruction::Mma { depth } = multiply.by
+                && let Instruction::Mma { rows, depth } = multiply.by
             {
-                found = depth;
+                found = (rows, depth);
             }
         });
         found
     }
 
-    /// The address of the matrix row that this lane provides, for the first block and step in slot 0.
+    /// The address of the matrix row that this lane provides, or of the element that it loads, for the first block and step
+    /// in slot 0.
     pub(super) fn matrix_base(&mut self, buffer: usize, body: &[Statement]) -> Lowered<FragmentBase> {
         let Buffer { side, fast, pitch, swizzle, offset_bytes, ref note, .. } = self.program.buffers[buffer];
-        let (depth, along_k) = (Self::product_depth(body), self.matrix_row(side));
-        let (rows, blocks) = self.matrix_blocks(side, depth)?;
+        let (extents, along_k) = (Self::extents_of_product(body), self.matrix_row(side));
+        let depth = extents.1;
+        let (rows, blocks) = self.matrix_blocks(side, extents)?;
         self.b.origin_at(
             Site::RowOfMatrix,
             note,
@@ -123,6 +133,10 @@ impl<'a> Lowering<'a> {
             Side::B => (warp_col, high, middle),
         };
         let (own, k) = match fast {
+            _ if self.one_by_one(side) => {
+                let lane = self.b.set(self.role.tid.clone() % WARP);
+                (first + lane.clone() / ELEMENTS.0, lane % ELEMENTS.0)
+            }
             Fast::K => (first + own * MATRIX + row, k * along_k),
             Fast::Mn => (first + own * MATRIX, k * MATRIX + row),
         };
@@ -135,10 +149,27 @@ impl<'a> Lowering<'a> {
             }
         });
         let bytes = self.program.element(side).bytes();
-        let distances =
-            steps.iter().flat_map(|step| blocks.iter().map(|block| self::offset(fast, pitch, bytes, *block, *step)));
+        let parts = self.parts(side, (rows, depth));
+        let distances: Vec<u32> = steps
+            .iter()
+            .flat_map(|step| blocks.iter().map(move |block| (block, step)))
+            .flat_map(|(block, step)| {
+                parts.iter().map(move |(own, k)| self::offset(fast, pitch, bytes, block + own, step + k))
+            })
+            .collect();
         let address = SharedAddress::new(&mut self.b, offset_bytes, offset.clone(), swizzle, distances);
         Ok(FragmentBase { offset, address })
+    }
+
+    /// The distances, in rows or columns and in steps, of what a lane reads of a block from the first: one instruction reads
+    /// all matrices, and each element of 64 bits has its own, in the order in which `mma` takes them.
+    fn parts(&self, side: Side, (rows, depth): (u32, u32)) -> Vec<(u32, u32)> {
+        if !self.one_by_one(side) {
+            return vec![(0, 0)];
+        }
+        let (steps, own) = ELEMENTS;
+        let along_k = (0..depth).step_by(steps as usize);
+        along_k.flat_map(|k| (0..rows).step_by(own as usize).map(move |row| (row, k))).collect()
     }
 
     /// Lowers the steps of a K-tile that warps multiply.
@@ -146,9 +177,10 @@ impl<'a> Lowering<'a> {
         &mut self,
         pipeline: &Pipeline<'a>,
         (fetches, note): (&[(Fetch, Note)], &Note),
-        (acc, depth): (usize, u32),
+        (acc, extents): (usize, (u32, u32)),
         steps: &Range<u32>,
     ) -> Lowered<()> {
+        let (rows_of_a, depth) = extents;
         let mut operands = Vec::new();
         for (fetch, fetch_note) in fetches {
             let Source::Buffer(index) = fetch.from else { return Err(broken("matrices are read from a buffer")) };
@@ -156,9 +188,9 @@ impl<'a> Lowering<'a> {
             let (base, read) = pipeline.reading(self.program, index)?;
             self.b.origin(&buffer.note, &format!("matrices of {} in the slot", letter(fetch.side)));
             let address = base.address.in_slot(&mut self.b, &read);
-            let (rows, blocks) = self.matrix_blocks(fetch.side, depth)?;
+            let (rows, blocks) = self.matrix_blocks(fetch.side, extents)?;
             let (side, ahead, note, row) = (fetch.side, fetch.ahead, fetch_note.clone(), self.matrix_row(fetch.side));
-            operands.push(Matrices { side, buffer, rows, blocks, address, ahead, depth, row, note });
+            operands.push(Matrices { side, buffer, rows, blocks, address, ahead, shape: extents, row, note });
         }
         operands.sort_by_key(|of| index(of.side));
         let [a, b] = operands.as_slice() else { return Err(broken("a multiply needs matrices of A and of B")) };
@@ -176,14 +208,16 @@ impl<'a> Lowering<'a> {
             self.b.origin_at(Site::TensorCoreProduct, note, &format!("multiply, steps {step} to {}", step + depth - 1));
             let (of_a, of_b) = (self.matrix_set(a, step), self.matrix_set(b, step));
             let map = &self.program.accumulators[acc].map;
-            let shape = self.product_shape(Unit::Warp, depth, MMA.n, [false; 2])?;
-            let (rows, columns) = map.pieces();
-            let held = (SUMS / self.types.per_register()) as usize;
+            let shape = self.product_shape(Unit::Warp, extents, MMA.n, [false; 2])?;
+            let (rows, columns) = map.pieces(rows_of_a);
+            let sums_of_product = rows_of_a * MMA.n / WARP;
+            let held = (sums_of_product / self.types.per_register()) as usize;
+            let registers_of_a = parts * (rows_of_a / MATRIX) as usize;
             for (tile, sums) in self.products.acc[acc].clone().chunks(held).enumerate() {
-                let (m, n) = map.position(tile as u32 * SUMS);
+                let (m, n) = map.position(tile as u32 * sums_of_product);
                 let piece = rows.binary_search(&m).ok().zip(columns.binary_search(&n).ok());
                 let (row, column) = piece.ok_or_else(|| broken("a product is outside its own map"))?;
-                let a = Factor::Registers(of_a[2 * parts * row..][..2 * parts].to_vec());
+                let a = Factor::Registers(of_a[registers_of_a * row..][..registers_of_a].to_vec());
                 let b = Factor::Registers(of_b[parts * column..][..parts].to_vec());
                 self.b.push(KernelOp::TensorProduct { acc: sums.to_vec(), a, b, add: None, shape });
             }
@@ -194,7 +228,7 @@ impl<'a> Lowering<'a> {
     /// The registers of an operand's matrices at a step. The sets alternate where the next step's matrices are read
     /// meanwhile.
     fn matrix_set(&mut self, of: &Matrices<'_>, step: u32) -> Vec<Reg> {
-        let set = if of.ahead > 0 { (step / of.depth % 2) as usize } else { 0 };
+        let set = if of.ahead > 0 { (step / of.shape.1 % 2) as usize } else { 0 };
         let count = of.blocks.len() * of.at_once();
         let family = self.families.matrix[index(of.side)];
         let pool = &mut self.products.matrix_pool[index(of.side)];
@@ -209,8 +243,15 @@ impl<'a> Lowering<'a> {
         let Buffer { fast, pitch, side, .. } = *of.buffer;
         let set = self.matrix_set(of, step);
         let bytes = self.program.element(side).bytes();
-        self.b.origin(&of.note, &format!("matrices of {}, steps {step} to {}", letter(side), step + of.depth - 1));
+        self.b.origin(&of.note, &format!("matrices of {}, steps {step} to {}", letter(side), step + of.shape.1 - 1));
         for (block, dst) in of.blocks.iter().zip(set.chunks(of.at_once())) {
+            if self.one_by_one(side) {
+                for (reg, (own, k)) in dst.iter().zip(self.parts(side, (of.rows, of.shape.1))) {
+                    let (base, offset) = of.address.at(offset(fast, pitch, bytes, block + own, step + k))?;
+                    self.b.load_shared(vec![*reg], &base, i64::from(offset), Reads::Movable);
+                }
+                continue;
+            }
             let (base, offset) = of.address.at(offset(fast, pitch, bytes, *block, step))?;
             let address = Address { base: self.b.set_reg(base), offset: i64::from(offset) };
             let transposed = fast == Fast::Mn;

@@ -7,7 +7,7 @@
 use ptx_gemm_dsl::target::WARP;
 use ptx_gemm_dsl::terms::Extent2;
 
-use super::WGMMA_ROWS;
+use super::{MATRIX, WGMMA_ROWS};
 
 /// One digit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -54,6 +54,15 @@ impl Map {
     /// adjacent, c2 and c3 eight rows below).
     pub fn m16n8() -> Map {
         Map::new(vec![Digit::n(4, 2), Digit::m(8, 1)], vec![], vec![Digit::n(2, 1), Digit::m(2, 8)])
+    }
+
+    /// The accumulators of `mma` with 16 or 8 rows in one warp; the latter have c0 and c1 alone.
+    pub fn of_warp(rows: u32) -> Map {
+        let mut map = Map::m16n8();
+        if rows == MATRIX {
+            map.element.truncate(1);
+        }
+        map
     }
 
     /// The accumulators of `wgmma` with m64nN in one warp group (PTX ISA, "wgmma.mma_async, accumulator D"): each warp
@@ -140,10 +149,10 @@ impl Map {
         registers
     }
 
-    /// The first rows and the first columns of a thread's parts of `mma` results, ascending, relative to the first one.
-    /// The map is one of [`Map::m16n8`] with more register digits.
-    pub fn pieces(&self) -> (Vec<u32>, Vec<u32>) {
-        let more = self.element.get(Map::m16n8().element.len()..).unwrap_or_default();
+    /// The first rows and the first columns of a thread's parts of results of `mma` with some rows, ascending, relative to
+    /// the first one. The map is that of [`Map::of_warp`] with more register digits.
+    pub fn pieces(&self, rows: u32) -> (Vec<u32>, Vec<u32>) {
+        let more = self.element.get(Map::of_warp(rows).element.len()..).unwrap_or_default();
         (
             distinct(more.iter().map(|digit| (digit.extent, digit.m))),
             distinct(more.iter().map(|digit| (digit.extent, digit.n))),
@@ -255,7 +264,7 @@ mod tests {
         let atom = Map::m16n8();
         let more = [Digit::m(2, 32), Digit::n(3, 16)];
         let map = Map::new(atom.thread, vec![], [atom.element, more.to_vec()].concat());
-        assert_eq!(map.pieces(), (vec![0, 32], vec![0, 16, 32]));
+        assert_eq!(map.pieces(16), (vec![0, 32], vec![0, 16, 32]));
     }
 
     #[test]

@@ -8,8 +8,9 @@ use ptx_gemm_dsl::types::Orientation;
 use ptx_gemm_dsl::words::Word;
 
 use super::{
-    Accumulator, Buffer, Digit, Division, Empty, Exchange, Fetch, Full, Hold, Index, Instruction, Map, Module, Mover,
-    Multiply, Op, Program, ReadC, Ring, Source, Span, Stage, StagePlace, Stager, Statement, Walk, Writer, param_name,
+    Accumulator, Buffer, Digit, Division, Empty, Exchange, Fetch, Full, Hold, Index, Instruction, MMA, Map, Module,
+    Mover, Multiply, Op, Program, ReadC, Ring, Source, Span, Stage, StagePlace, Stager, Statement, Walk, Writer,
+    param_name,
 };
 
 /// Column of the notes.
@@ -368,8 +369,11 @@ fn fetch_text(program: &Program, fetch: &Fetch) -> String {
 fn multiply_text(program: &Program, multiply: &Multiply) -> String {
     let by = match multiply.by {
         Instruction::Fma { order } => format!("order {}", order.word()),
-        Instruction::Mma { depth: 16 } => "by mma".into(),
-        Instruction::Mma { depth } => format!("by mma k {depth}"),
+        Instruction::Mma { rows, depth } => {
+            let rows = if rows == MMA.m { String::new() } else { format!(" m {rows}") };
+            let depth = if depth == MMA.k { String::new() } else { format!(" k {depth}") };
+            format!("by mma{rows}{depth}")
+        }
         Instruction::Wgmma { columns, grain } if grain == columns => format!("by wgmma n {columns}"),
         Instruction::Wgmma { columns, grain } => format!("by wgmma n {columns} grain {grain}"),
     };

@@ -261,8 +261,10 @@ pub enum Instruction {
         /// The order.
         order: FmaOrder,
     },
-    /// `mma`: a warp multiplies 16 rows and 8 columns, 32 or 16 bytes of k at once.
+    /// `mma`: a warp multiplies rows of A and 8 columns.
     Mma {
+        /// The rows.
+        rows: u32,
         /// The extent along k.
         depth: u32,
     },

@@ -165,7 +165,7 @@ fn shapes_of_products() {
         "over 8 of k",
         product(|op| {
             edit!(op, Op::TensorProduct { shape, .. } => {
-                shape.row = Multiply::find(Unit::WarpGroup, [DType::Tf32; 2], 8).unwrap();
+                shape.row = Multiply::find(Unit::WarpGroup, [DType::Tf32; 2], (64, 8)).unwrap();
             });
         }),
     );

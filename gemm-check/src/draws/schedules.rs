@@ -10,7 +10,7 @@ use ptx_gemm_dsl::types::{Layout, Layouts, Types};
 
 use super::agreement::{clustered, in_turn, joined, together};
 use super::types::{
-    EPILOGUES, GROUP_TYPES, TYPES, along_k, dividing, epilogue_of, is_byte_float, is_integer, promotable,
+    EPILOGUES, GROUP_TYPES, TYPES, WARP_TYPES, along_k, dividing, epilogue_of, is_byte_float, is_integer, promotable,
 };
 
 /// Generates text in `percent` of all draws; shrinks to nothing.
@@ -337,7 +337,7 @@ fn of_warps() -> impl Strategy<Value = String> {
     let layouts = (layout(), layout(), layout(), layout())
         .prop_map(|(a, b, c, d)| format!("layout(a = {a}, b = {b}, c = {c}, d = {d})"));
     let problem = (
-        of(&GROUP_TYPES),
+        of(&WARP_TYPES),
         maybe(60, layouts),
         maybe(60, 0..EPILOGUES.len()),
         maybe(15, of(&["batch(strided)", "batch(grouped)"])),
@@ -352,7 +352,7 @@ fn of_warps() -> impl Strategy<Value = String> {
             let types = emulated.map_or(types, |(_, types)| types);
             let depth =
                 promotable(along_k(emulated.map_or(depth, |(emulate, _)| dividing(depth, emulate)), types), types);
-            let k = along_k(k, types);
+            let k = if types.contains("f64") && depth.is_multiple_of(k) { k } else { along_k(k, types) };
             let mut clauses = vec![
                 format!("types({types})"),
                 format!("tile({}, {}, {depth}); warp({m}, {n})", m * rows, n * columns),

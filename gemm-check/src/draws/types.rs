@@ -60,9 +60,22 @@ pub(super) const GROUP_TYPES: [&str; 17] = [
 ];
 const SUMS_IN_F16: &str = "a = f16, b = f16, acc = f16, d = f16";
 
+/// Types that the tensor cores of a warp multiply.
+pub(super) const WARP_TYPES: [&str; GROUP_TYPES.len() + 2] = {
+    let mut all = ["f64"; GROUP_TYPES.len() + 2];
+    let mut index = 0;
+    while index < GROUP_TYPES.len() {
+        all[index] = GROUP_TYPES[index];
+        index += 1;
+    }
+    all[index] = "a = f64, b = f64, c = f32, d = f64";
+    all
+};
+
 /// An extent along k of 16-bit elements, as one of as many bytes of these types.
 pub(super) fn along_k(extent: u32, types: &str) -> u32 {
-    match (types.contains("tf32"), is_integer(types) || is_byte_float(types)) {
+    match (types.contains("tf32") || types.contains("f64"), is_integer(types) || is_byte_float(types)) {
+        // Of f64, half as much again: the tiles would not fit.
         (true, _) => extent / 2,
         (_, true) => extent * 2,
         _ => extent,

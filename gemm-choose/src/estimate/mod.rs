@@ -440,9 +440,13 @@ impl Model<'_> {
     }
 }
 
-/// The width of a factor relative to 16 bits: tensor cores multiply as many bytes in a clock, whatever the type.
+/// The time of a product relative to one of 16 bits: tensor cores multiply as many bytes in a clock, whatever the type, but
+/// f64 at a sixteenth of the rate.
 fn halves(plan: &Plan) -> f64 {
-    f64::from(plan.ring.a.dtype.element().bits) / 16.0
+    match plan.ring.a.dtype.element().bits {
+        64 => 16.0,
+        bits => f64::from(bits) / 16.0,
+    }
 }
 
 /// The additional work of a K-tile and the additional K-tiles, if operands are split into planes.

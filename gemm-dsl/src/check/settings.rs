@@ -150,9 +150,9 @@ impl<'s> Settings<'s> {
 
     /// The defaults of clauses about operands that tensor cores read from shared memory.
     ///
-    /// Operands keep their order in global memory, except that elements of other than 16 bits, which no instruction
+    /// Operands keep their order in global memory, except that elements of 8 and 32 bits, which no instruction
     /// transposes, are contiguous along k. A warp reads 16 bytes of eight rows at once; a swizzle as wide as a
-    /// row, or a pad of 16 bytes, puts them into different banks. Warp groups read through descriptors. They need the
+    /// row, or a pad of 16 bytes, puts them into different banks; for elements of 64 bits, a pad of 32. Warp groups read through descriptors. They need the
     /// widest swizzle that divides the rows (for B, the rows of one instruction), and TMA, so operands that TMA cannot
     /// address are packed first. If one instruction reads whole rows of B and only 32 bytes divide them, the last panel
     /// of a row is partly filled instead: boxes of 32 bytes are slow (docs/performance.md). Warp groups do not wait for
@@ -170,6 +170,12 @@ impl<'s> Settings<'s> {
             };
             let partly = groups && fast == Fast::Mn && bytes > WIDEST.into() && columns == Some(tile.n);
             let skew = match [128, 64, 32].into_iter().find(fits) {
+                // Half a warp loads 4 elements of each of 4 rows, 32 B: rows at odd multiples of that are in different
+                // banks.
+                _ if dtype.bytes() == 8 && self.staged.load != Load::Tma => match bytes.is_multiple_of(64) {
+                    true => Skew::Pad(4),
+                    false => Skew::None,
+                },
                 Some(32) if partly => Skew::Swizzle(WIDEST),
                 Some(span) => Skew::Swizzle(span),
                 None if groups || self.staged.load == Load::Tma => Skew::None,

@@ -211,8 +211,8 @@ fn types() -> String {
          that it can. C is read in its own type.\n\nTensor cores multiply f32 as tf32: TMA rounds A and B to nearest even for \
          `wgmma`, and threads round fragments to nearest, ties away from zero, for `mma`. Sums of products of 8-bit floats keep \
          13 fraction bits of their terms, whatever the accumulator; so they are promoted every 128 of k, unless `promote` says \
-         otherwise. Tiles of types of other than 16 bits are contiguous along k for tensor cores, because only 16-bit elements are \
-         transposed on the way. `atom(wgmma)` packs an operand that is not.\n\nScales are scalars and vectors of the epilogue. 8-bit \
+         otherwise. Tiles of types of 8 and 32 bits are contiguous along k for tensor cores, because only 16-bit elements are \
+         transposed on the way; lanes load f64 one by one. `atom(wgmma)` packs an operand that is not.\n\nScales are scalars and vectors of the epilogue. 8-bit \
          weights and activations with a scale for each row and each column (W8A8):\n\n```text\ntypes(a = e4m3, b = e4m3, d = \
          bf16);\nepilogue(|acc, of_row, of_column| acc * of_row[m] * of_column[n]);\n```\n",
     );

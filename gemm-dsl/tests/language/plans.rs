@@ -58,7 +58,7 @@ fn names_in_json_are_those_of_the_language() {
     assert_eq!(serde_json::to_value(plan("tile(32, 32, 8); thread(4, 4)")).unwrap()["atom"], "fma");
     let contract = |metric, relation, limit, unit| serde_json::json!({ "metric": metric, "relation": relation, "limit": limit, "unit": unit });
     let contracts = [contract("occupancy", ">=", 5, "%"), contract("shared", "<=", 48 * 1024, "B")];
-    assert_eq!(json["expect"], serde_json::json!(contracts));
+    assert_eq!(json["resources"]["expect"], serde_json::json!(contracts));
 }
 
 #[test]

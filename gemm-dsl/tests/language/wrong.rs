@@ -467,8 +467,6 @@ pub const WRONG: &[&str] = &[
     // The parts of k depend on the extents of one product.
     "tile(128, 128, 8); thread(8, 8); batch(grouped); split_k(4)",
     // Not implemented yet.
-    "types(f64); tile(64, 64, 8); warp(32, 32); atom(mma(8, 8, 4))",
-    "types(f64); tile(64, 64, 16); warp(32, 32); atom(mma(16, 8, 8))",
     "types(f64); tile(64, 64, 8); thread(4, 4); epilogue(|acc| tanh(acc))",
     // All at once.
     "tiles(128); thread(7, 8);\ntile(128, 128, 8); vector(d = 3);\nstages(9); types(f99)",

@@ -3,7 +3,6 @@
 use arrayvec::ArrayVec;
 
 use super::Stop;
-use super::meet::{At, Flow};
 use crate::env::{BlockMemory, Env};
 use crate::op::{P, R32, Slot};
 use crate::row::{LANES, lanes};
@@ -14,6 +13,43 @@ use crate::warp::{Group, Next, Parked, Spin, Warp};
 const PATIENCE: u32 = 16;
 /// After this many instructions since it was chosen, a group in a loop also yields.
 const LONG_TURN: u64 = 1 << 20;
+
+/// What follows an instruction.
+pub(super) enum Flow {
+    /// The next one.
+    Next,
+    /// A group runs elsewhere; with the lowest position of those that a branch has set aside.
+    Jump { to: Group, others: u32 },
+    /// The running group is set aside.
+    Park(Group),
+    /// The turn ends, with the running group at a position.
+    Stop { pc: u32, mask: u32, stop: Stop },
+}
+
+/// The running group at an instruction, and those of its lanes that execute it.
+#[derive(Clone, Copy)]
+pub(super) struct At {
+    pub pc: u32,
+    pub mask: u32,
+    pub active: u32,
+}
+
+impl At {
+    /// The executing lanes wait here; the others of the group go on.
+    pub(super) fn wait(self, warp: &mut Warp, parked: Parked) -> Flow {
+        self.leave(warp, self.active);
+        Flow::Park(Group { pc: self.pc, mask: self.active, parked })
+    }
+
+    /// Lanes of the group that do not take part in an instruction go on after it.
+    pub(super) fn leave(self, warp: &mut Warp, taking_part: u32) {
+        warp.groups.extend(other(self.pc + 1, self.mask & !taking_part));
+    }
+
+    pub(super) fn stop(self, stop: Stop) -> Flow {
+        Flow::Stop { pc: self.pc, mask: self.active, stop }
+    }
+}
 
 /// A group to set aside, if it has any lanes.
 pub(super) fn other(pc: u32, mask: u32) -> Option<Group> {

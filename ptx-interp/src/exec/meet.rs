@@ -1,49 +1,12 @@
 //! Instructions at which the lanes of a warp meet, alone or with other warps.
 
-use super::control::{self, barrier, by_mask, names_itself, other};
+use super::control::{self, At, Flow, barrier, by_mask, names_itself};
 use super::{Stop, bulk, collective, tensor_core};
 use crate::env::{BlockMemory, Env};
 use crate::op::{Op, R32};
 use crate::pool::Resizing;
 use crate::violation::Checked;
 use crate::warp::{Group, Parked, Synchronised, Warp};
-
-/// What follows an instruction.
-pub(super) enum Flow {
-    /// The next one.
-    Next,
-    /// A group runs elsewhere; with the lowest position of those that a branch has set aside.
-    Jump { to: Group, others: u32 },
-    /// The running group is set aside.
-    Park(Group),
-    /// The turn ends, with the running group at a position.
-    Stop { pc: u32, mask: u32, stop: Stop },
-}
-
-/// The running group at an instruction, and those of its lanes that execute it.
-#[derive(Clone, Copy)]
-pub(super) struct At {
-    pub pc: u32,
-    pub mask: u32,
-    pub active: u32,
-}
-
-impl At {
-    /// The executing lanes wait here; the others of the group go on.
-    fn wait(self, warp: &mut Warp, parked: Parked) -> Flow {
-        self.leave(warp, self.active);
-        Flow::Park(Group { pc: self.pc, mask: self.active, parked })
-    }
-
-    /// Lanes of the group that do not take part in an instruction go on after it.
-    fn leave(self, warp: &mut Warp, taking_part: u32) {
-        warp.groups.extend(other(self.pc + 1, self.mask & !taking_part));
-    }
-
-    fn stop(self, stop: Stop) -> Flow {
-        Flow::Stop { pc: self.pc, mask: self.active, stop }
-    }
-}
 
 /// Executes an instruction for which lanes, warps or blocks wait for each other.
 #[inline(never)]

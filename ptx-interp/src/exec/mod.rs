@@ -41,8 +41,7 @@ mod watch;
 
 use pulp::{Simd, WithSimd};
 
-use self::control::{decided, divergent_uniform, undefined};
-use self::meet::{At, Flow};
+use self::control::{At, Flow, decided, divergent_uniform, undefined};
 use crate::env::{BlockMemory, Env};
 use crate::op::{Guard, Op};
 use crate::pool::Resizing;

@@ -13,6 +13,8 @@ const PLANES: &str = "emulate(bf16x6); tile(64, 64, 64); atom(wgmma(64, 64, 16))
                       specialize(producers = 1 warp); persistent";
 const ALL: &str = "emulate(bf16x9); tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); stages(3); \
                    specialize(producers = 1 warp)";
+const COARSE: &str = "types(a = e4m3, b = e4m3, d = f32); layout(b = col); tile(64, 64, 64); warp(32, 32); \
+                      atom(mma(16, 8, 32)); promote(every = 64)";
 const TOGETHER: &str = "emulate(bf16x6); promote(every = 32); tile(64, 64, 32); atom(wgmma(64, 64, 16)); load(tma); stages(3); \
                         specialize(producers = 1 warp); persistent";
 /// Where planes 1 of both are multiplied, and another plane of A in its place.
@@ -77,6 +79,7 @@ pub(super) const ROWS: &[(&str, &str, &str, &str)] = &[
     (PLANES, "promote part into acc", "promote acc into part", "instead of once"),
     (PLANES, "\n              retire ", "\n              ; retire ", "part is used while products are added to it"),
     (PLANES, "multiply part", "multiply acc", "acc has products of the chunk before this one"),
+    (COARSE, "chunk 64", "chunk 128", "chunks of 128 end with no `if_chunk_ends`"),
     (TOGETHER, "chunk 32", "chunk 64", "slots have all planes of a K-tile of 32, and chunks of 64 are others"),
     (TOGETHER, "of a plane 2", "of a plane 1", "is not of one of the 3 planes, or another buffer is of the same"),
     (TOGETHER, "of a plane 2", "of a plane 3", "As2 is not of one of the 3 planes"),

@@ -360,24 +360,26 @@ impl Structure<'_> {
         if right && self.defined[self.numbering.of(reg)] { Ok(()) } else { self.not_as(reg, ty) }
     }
 
-    /// Each of the threads holds its share of the sums, and of A and B in registers of 32 bits (PTX ISA, "Matrix
+    /// Each of the threads holds its share of the sums, and of A and B in registers of 32 or 64 bits (PTX ISA, "Matrix
     /// multiply-accumulate operation using mma", "wgmma.mma_async").
     fn product(&mut self, acc: &[Reg], factors: [&Factor; 2], add: Option<Reg>, shape: &ProductShape) -> Check {
         let ProductShape { row, columns, factors: [of_a, of_b], transposed } = *shape;
-        rule(row.works && row.takes(of_a, of_b), || {
-            format!("a product of {:?} over {} of k", shape.factors, row.depth)
-        })?;
+        rule(row.takes(of_a, of_b), || format!("a product of {:?} over {} of k", shape.factors, row.depth))?;
         rule(!transposed.contains(&true) || row.reads_any_order(), || {
             format!("a product of {:?} reads tiles along k alone", shape.factors)
         })?;
         for (factor, (extent, dtype)) in factors.into_iter().zip([(row.rows, of_a), (columns, of_b)]) {
             match (factor, row.unit) {
                 (Factor::Registers(regs), Unit::Warp) => {
-                    let held = extent * row.depth * dtype.element().bits / (32 * WARP);
+                    let bits = dtype.element().bits;
+                    let (held, ty) = match bits {
+                        64 => (extent * row.depth / WARP, Type::F64),
+                        _ => (extent * row.depth * bits / (32 * WARP), Type::Word),
+                    };
                     rule(regs.len() as u32 == held, || {
                         format!("registers of another shape than {} x {columns} products have", row.rows)
                     })?;
-                    regs.iter().try_for_each(|reg| self.typed(*reg, Type::Word))?;
+                    regs.iter().try_for_each(|reg| self.typed(*reg, ty))?;
                 }
                 (Factor::Descriptor(reg), Unit::WarpGroup) => self.typed(*reg, Type::U64)?,
                 _ => return rule(false, || format!("operands that {} does not read", row.unit.name())),
@@ -400,6 +402,7 @@ impl Structure<'_> {
         let held = |sums: &DType| match sums.element() {
             narrow if narrow.bits < 32 => Type::Word,
             of if of.dtype.is_integer() => Type::S32,
+            of if of.bits == 64 => Type::F64,
             _ => Type::F32,
         };
         let types: Vec<Type> = row.sums.iter().map(held).collect();

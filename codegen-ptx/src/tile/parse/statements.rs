@@ -199,7 +199,9 @@ impl<'t> Parser<'t> {
             "order" => Instruction::Fma { order: cursor.of()? },
             "by" => match cursor.any_word("`mma` or `wgmma`")? {
                 "mma" => {
-                    Instruction::Mma { depth: if cursor.takes(Token::Word("k")) { cursor.number()? } else { MMA.k } }
+                    let rows = if cursor.takes(Token::Word("m")) { cursor.number()? } else { MMA.m };
+                    let depth = if cursor.takes(Token::Word("k")) { cursor.number()? } else { MMA.k };
+                    Instruction::Mma { rows, depth }
                 }
                 "wgmma" => {
                     let columns = cursor.named("n")?;

@@ -66,9 +66,9 @@ pub(super) fn check(program: &Program, node: &Node<'_>) -> Check {
     }
     match multiply.by {
         Instruction::Fma { .. } => {}
-        Instruction::Mma { depth } => {
+        Instruction::Mma { rows, depth } => {
             multiplies(program, Unit::Warp, part(2))?;
-            warp(program, map, depth, part(2))?;
+            warp(program, map, (rows, depth), part(2))?;
             return fetches
                 .iter()
                 .enumerate()
@@ -136,9 +136,9 @@ fn fetch(program: &Program, map: &Map, fetch: &Fetch, all: bool, (start, unroll)
 fn multiplies(program: &Program, unit: Unit, site: Site) -> Check {
     let types = program.problem.types;
     let [a, b] = [Side::A, Side::B].map(|side| program.element(side));
-    let known = Multiply::of_unit(unit).any(|row| row.works && row.takes(a, b) && row.sums.contains(&types.acc));
+    let known = Multiply::of_unit(unit).any(|row| row.takes(a, b) && row.sums.contains(&types.acc));
     let listed = || {
-        let rows = Multiply::of_unit(unit).filter(|row| row.works);
+        let rows = Multiply::of_unit(unit);
         let names = |all: &[DType]| all.iter().map(|dtype| dtype.name()).collect::<Vec<_>>().join(" or ");
         let mut texts: Vec<String> = rows.map(|row| format!("{} in {}", names(row.factors), names(row.sums))).collect();
         texts.dedup();
@@ -149,19 +149,24 @@ fn multiplies(program: &Program, unit: Unit, site: Site) -> Check {
 
 /// The rules of `mma` (PTX ISA, "Matrix multiply-accumulate operation using mma"): its target, and the layout of its
 /// results.
-fn warp(program: &Program, map: &Map, depth: u32, site: Site) -> Check {
+fn warp(program: &Program, map: &Map, (rows, depth): (u32, u32), site: Site) -> Check {
     let at = || site.clone();
-    let rows = || Multiply::of(Unit::Warp, program.element(Side::A)).filter(|row| row.works);
-    let row = rows().find(|row| row.depth == depth);
+    let all = || Multiply::of(Unit::Warp, program.element(Side::A));
+    rule(all().any(|row| row.rows == rows), at(), || {
+        let mut known: Vec<String> = all().map(|row| row.rows.to_string()).collect();
+        known.dedup();
+        format!("`mma` multiplies {} rows at once, not {rows}", known.join(" or "))
+    })?;
+    let row = all().find(|row| (row.rows, row.depth) == (rows, depth));
     rule(row.is_some(), at(), || {
-        let depths: Vec<String> = rows().map(|row| row.depth.to_string()).collect();
+        let depths: Vec<String> = all().filter(|row| row.rows == rows).map(|row| row.depth.to_string()).collect();
         format!("`mma` multiplies {} steps at once, not {depth}", depths.join(" or "))
     })?;
     let least = row.map_or(0, |row| row.least.capability);
     rule(program.target.capability >= least, at(), || format!("`mma` needs sm_{least}, not {}", program.target))?;
-    let atom = Map::m16n8();
+    let atom = Map::of_warp(rows);
     let rest = map.element.get(atom.element.len()..).unwrap_or_default();
-    let other = |digit: &Digit| (digit.m == 0 && digit.n >= MMA.n) || (digit.n == 0 && digit.m >= MMA.m);
+    let other = |digit: &Digit| (digit.m == 0 && digit.n >= MMA.n) || (digit.n == 0 && digit.m >= rows);
     let held = map.thread == atom.thread && map.element.starts_with(&atom.element) && rest.iter().all(other);
     rule(held, at(), || "the accumulators are not held as `mma` leaves them".into())
 }
@@ -179,7 +184,8 @@ fn matrices(program: &Program, fetch: &Fetch, depth: u32, (start, steps): (u32, 
     })?;
     along_k(program, fetch.side, buffer, at())?;
     let bytes = buffer.pitch.saturating_mul(element);
-    rule(bytes.is_multiple_of(MAX_ACCESS_BYTES), at(), || {
+    // Threads load elements of 64 bits one by one.
+    rule(element == 8 || bytes.is_multiple_of(MAX_ACCESS_BYTES), at(), || {
         format!("the rows of {} are {bytes} B apart, which is not a multiple of {MAX_ACCESS_BYTES}", buffer.name)
     })?;
     rule(start.is_multiple_of(depth) && steps.is_multiple_of(depth), at(), || {

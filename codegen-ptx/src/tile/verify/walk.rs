@@ -58,7 +58,13 @@ pub(super) fn check(program: &Program) -> Check {
 fn promoted(program: &Program, walk: &Walk) -> Check {
     rule(walk.pairs == [(0, 0)], Site::Walk, || "operands that are not split into planes have no pairs".into())?;
     let acc = program.problem.types.acc;
-    rule(acc == Emulation::OF, Site::Walk, || format!("chunks are promoted to sums in f32, not in {acc}"))
+    rule(acc == Emulation::OF, Site::Walk, || format!("chunks are promoted to sums in f32, not in {acc}"))?;
+    // Otherwise sums are promoted after each K-tile, and the bound of their errors would be that of longer ones.
+    let ends = program.statements().iter().any(|statement| matches!(statement.op, Op::IfChunkEnds { .. }));
+    let depth = program.block.k;
+    rule(ends || walk.chunk == depth, Site::Walk, || {
+        format!("chunks of {} end with no `if_chunk_ends`: sums are those of K-tiles of {depth}", walk.chunk)
+    })
 }
 
 /// Buffers of planes: one for each plane of A and of B, and chunks of one K-tile.
