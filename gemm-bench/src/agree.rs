@@ -89,7 +89,10 @@ impl Reference {
         queue.launch(&operands.prepared_into(gemm, extras, &resident)?)?;
         queue.wait()?;
         resident.download(&mut d)?;
-        Ok(self.agrees(operands, (extras, gemm.kernel().levels()), &d))
+        let coarse = gemm.kernel().interface().entries.iter().find_map(|entry| entry.coarse);
+        let (terms, acc) = (terms(operands), Rounding::of(operands.problem.types.acc));
+        let coarse = coarse.map(|of| Estimate::coarse(0.0, 1.0, terms, of.chunk, acc, false).error);
+        Ok(self.agrees(operands, extras, Sums { levels: gemm.kernel().levels(), coarse }, &d))
     }
 
     /// Runs the plain product by a library on poisoned memory, and compares what it wrote.
@@ -103,11 +106,11 @@ impl Reference {
         let resident = device.upload(&d)?;
         run(&resident)?;
         resident.download(&mut d)?;
-        Ok(self.agrees(operands, (&Extras::none(), None), &d))
+        Ok(self.agrees(operands, &Extras::none(), Sums::default(), &d))
     }
 
-    fn agrees(&self, operands: &Operands, (extras, levels): (&Extras, Option<u32>), d: &Host) -> Agreement {
-        let bound = Bound::of(operands, levels);
+    fn agrees(&self, operands: &Operands, extras: &Extras, sums: Sums, d: &Host) -> Agreement {
+        let bound = Bound::of(operands, sums);
         let plain = extras.is_plain(Rounding::of(operands.problem.types.epilogue()));
         let vectors = extras.vectors();
         let (mut compared, mut undefined) = (0, 0);
@@ -218,11 +221,25 @@ struct Bound {
     quadrants: Option<f64>,
 }
 
+/// How sums differ from those of one multiply-add after another.
+#[derive(Clone, Copy, Default)]
+struct Sums {
+    /// Levels of `strassen`.
+    levels: Option<u32>,
+    /// The bound on a sum of magnitude 1, where tensor cores keep few bits of its terms.
+    coarse: Option<f64>,
+}
+
+/// Products of a sum, and its addition to another one.
+fn terms(operands: &Operands) -> usize {
+    operands.size.k.saturating_add(1)
+}
+
 impl Bound {
-    fn of(operands: &Operands, levels: Option<u32>) -> Bound {
+    fn of(operands: &Operands, Sums { levels, coarse }: Sums) -> Bound {
         let types = operands.problem.types;
         let unit = unit(types.acc);
-        let gamma = Rounding::of(types.acc).gamma(operands.size.k.saturating_add(1));
+        let gamma = coarse.unwrap_or_else(|| Rounding::of(types.acc).gamma(terms(operands)));
         // A bound as large as the sum of the magnitudes excludes nothing.
         let gamma = if gamma < 1.0 { gamma } else { f64::INFINITY };
         let rounded_inputs = if types.a == DType::Tf32 { 2.0 * TF32 } else { 0.0 };
