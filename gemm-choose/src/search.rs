@@ -5,9 +5,10 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
+use ptx_gemm_dsl::atoms::Multiply;
 use ptx_gemm_dsl::clause::{Atom, Clause, TileClause};
 use ptx_gemm_dsl::table::Key;
-use ptx_gemm_dsl::{Combination, Conflict, Diagnostics, KeySet, Schedule, Space, Target};
+use ptx_gemm_dsl::{Combination, Conflict, DType, Diagnostics, KeySet, Schedule, Space, Target};
 
 use crate::estimate::{Estimate, estimate};
 use crate::gpu::Gpu;
@@ -151,19 +152,29 @@ impl Search<'_> {
     }
 }
 
-/// A schedule with K-tiles and instructions of as many bytes along k as it has in 16-bit elements.
+/// A schedule with K-tiles and instructions of as many bytes along k as it has in 16-bit elements; of f64, with the deepest
+/// instruction that divides its K-tiles.
 fn for_its_types(schedule: Schedule) -> Schedule {
     let Some(Clause::Atom(atom)) = schedule.get(Key::Atom).cloned() else { return schedule };
     let Some((unit, (m, n, k))) = atom.tensor() else { return schedule };
-    let bits = schedule.problem().map_or(HALF_BITS, |problem| problem.types.a.element().bits);
+    let factor = schedule.problem().map_or(DType::F16, |problem| problem.types.a);
+    let bits = factor.element().bits;
     // Planes have 16 bits.
     if bits == HALF_BITS || schedule.get(Key::Emulate).is_some() {
         return schedule;
     }
     let scaled = |depth: u32| depth * HALF_BITS / bits;
+    let tile = if let Some(Clause::Tile(tile)) = schedule.get(Key::Tile) { tile.k.map(scaled) } else { None };
+    let depth = match tile {
+        Some(tile) if factor == DType::F64 => {
+            let fits = |row: &&Multiply| row.rows == m && tile.is_multiple_of(row.depth);
+            Multiply::of(unit, factor).find(fits).map_or(scaled(k), |row| row.depth)
+        }
+        _ => scaled(k),
+    };
     let of_its_types = |clause: &Clause| match clause {
         Clause::Tile(tile) => Clause::Tile(TileClause { k: tile.k.map(scaled), ..*tile }),
-        Clause::Atom(_) => Clause::Atom(unit.atom((m, n, scaled(k)))),
+        Clause::Atom(_) => Clause::Atom(unit.atom((m, n, depth))),
         other => other.clone(),
     };
     schedule.clauses().map(of_its_types).fold(Schedule::new(), Schedule::clause)

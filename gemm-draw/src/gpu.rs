@@ -62,6 +62,16 @@ impl Gpu {
         2.0 * f64::from(self.lanes(acc)) * f64::from(self.processors) * f64::from(self.boost_mhz) / 1e6
     }
 
+    /// The peak of its tensor cores for dense products of a type, in TFLOP/s: they multiply as many bytes in a cycle, whatever
+    /// the type, except f64. That is twice as fast as without them where they have it, and no faster elsewhere.
+    pub fn tensor_peak(&self, factor: DType) -> f64 {
+        match factor.element().bits {
+            64 if matches!(self.capability, 80 | 90) => 2.0 * self.peak(factor),
+            64 => self.peak(factor),
+            bits => self.tensor_tflops * 16.0 / f64::from(bits),
+        }
+    }
+
     /// Multiply-adds of a multiprocessor in one cycle (CUDA C++ Programming Guide, "Arithmetic instructions").
     fn lanes(&self, acc: DType) -> u32 {
         let data_centre = matches!(self.capability, 80 | 90 | 100);
@@ -89,6 +99,22 @@ mod tests {
             let gpu = Gpu::named(name).unwrap();
             let highest = 2.0 * rate * f64::from(gpu.processors) * f64::from(gpu.boost_mhz) / 1e6;
             assert!((0.9..=1.01).contains(&(gpu.tensor_tflops / highest)), "{name}: {highest}");
+        }
+    }
+
+    #[test]
+    fn peaks_of_tensor_cores_are_those_of_the_data_sheets() {
+        for (name, factor, tflops) in [
+            ("h200", DType::F64, 67.0),
+            ("a100", DType::F64, 19.5),
+            ("h200", DType::Tf32, 494.7),
+            ("a100", DType::Tf32, 156.0),
+            ("h200", DType::E4m3, 1979.0),
+            ("l40s", DType::E4m3, 733.0),
+            ("a100", DType::I8, 624.0),
+        ] {
+            let peak = Gpu::named(name).unwrap().tensor_peak(factor);
+            assert!((peak - tflops).abs() < 0.02 * tflops, "{name} {factor}: {peak}");
         }
     }
 

@@ -1,5 +1,6 @@
 //! The roofline: what a GPU's memory and arithmetic allow a schedule, and what was measured.
 
+use ptx_gemm_dsl::terms::Side;
 use ptx_gemm_runtime::tile::{Instruction, Op, Program};
 
 use crate::axis::{Axis, number};
@@ -63,7 +64,11 @@ fn peak(program: &Program, gpu: Gpu) -> (f64, String) {
     let by_matrices =
         |op: &Op| matches!(op, Op::Steps { multiply, .. } if !matches!(multiply.by, Instruction::Fma { .. }));
     match program.statements().iter().any(|statement| by_matrices(&statement.op)) {
-        true => (gpu.tensor_tflops, "on tensor cores".into()),
+        true => {
+            let factor = program.element(Side::A);
+            let of = if factor.element().bits == 16 { String::new() } else { format!(" in {factor}") };
+            (gpu.tensor_peak(factor), format!("on tensor cores{of}"))
+        }
         false => (gpu.peak(program.problem.types.acc), format!("in {}", program.problem.types.acc)),
     }
 }

@@ -89,9 +89,10 @@ fn differences(name: &str, schedule: &Schedule) -> Vec<String> {
     let found = if scaled { u64::from(m + n) } else { 0 };
     let [copies, copied, words] = [0, 1, 2].map(|figure| packed.iter().map(|figures| figures[figure]).sum::<u64>());
     let read = copied + split + if scaled { elements } else { 0 };
-    // Parts of a split K also load partial sums, blocks of a group the list of products, others scales or vectors. Contracts are
-    // about the other loads here, of A and B.
-    let vectors = !plan.problem.epilogue.vectors.is_empty();
+    // Parts of a split K also load partial sums, blocks of a group the list of products, others scales, vectors, or a C that no
+    // scalar drops. Contracts are about the other loads here, of A and B.
+    let epilogue = &plan.problem.epilogue;
+    let vectors = !epilogue.vectors.is_empty() || (epilogue.uses_c() && epilogue.dropping_c().is_empty());
     let others = scaled || vectors || plan.scheduler.split_k.is_some() || plan.problem.batch == Batch::Grouped;
     let of_a_and_b = |counted, planned| if others { planned } else { counted };
     // Planes that threads copy are in the workspace.

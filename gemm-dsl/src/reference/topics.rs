@@ -1,7 +1,8 @@
 //! Topics beyond a single clause: types, layouts, the language of the epilogue, targets.
 
 use super::table_of;
-use crate::clause::{Emulation, size};
+use crate::atoms::{Columns, MULTIPLIES, WGMMA_COLUMNS};
+use crate::clause::{Clause, Emulation, size};
 use crate::elements::{ELEMENTS, Element};
 use crate::epilogue::Function;
 use crate::implemented;
@@ -9,6 +10,7 @@ use crate::limits::EPILOGUE as EPILOGUE_LIMIT;
 use crate::promise::{FORMULA, OF_QUADRANTS};
 use crate::table::{self, Info};
 use crate::target::{MAX_REGISTERS, MAX_THREADS, REGISTER_FILE, STATIC_SHARED_BYTES, Target, WARP};
+use crate::types::DType;
 use crate::words::Word;
 
 /// A section of the reference.
@@ -201,6 +203,21 @@ fn types() -> String {
         [format!("`{name}`"), format!("{bits} bits"), meaning.into(), state(works)]
     });
     let mut text = table_of(["type", "size", "what it is", "state"], rows);
+    text.push_str("\nThe instructions of tensor cores; `atom(fma)` multiplies every type but tf32.\n\n");
+    let names = |all: &[DType]| all.iter().map(|dtype| dtype.name()).collect::<Vec<_>>().join(" or ");
+    let instructions = MULTIPLIES.iter().map(|row| {
+        let shape = match row.columns {
+            Columns::Only(_) => format!("`{}`", Clause::Atom(row.atom())),
+            Columns::Many(step) => {
+                let beyond = if step > 8 { format!(", beyond 32 by {step}") } else { String::new() };
+                let (least, most) = (WGMMA_COLUMNS.start(), WGMMA_COLUMNS.end());
+                format!("`atom(wgmma({}, n, {}))`, n from {least} to {most} by 8{beyond}", row.rows, row.depth)
+            }
+        };
+        let mixed = if row.mixed { ", also mixed" } else { "" };
+        [shape, format!("{}{mixed}", names(row.factors)), names(row.sums), row.least.to_string()]
+    });
+    text.push_str(&table_of(["instruction", "A and B", "accumulator", "from"], instructions));
     text.push_str(
         "\nA and B have types that one multiply instruction takes. The accumulator is at least as wide as they are. Sums of \
          integers wrap around. Tensor cores can accumulate products of f16 in f16 (`acc = f16`): in half as many registers, \

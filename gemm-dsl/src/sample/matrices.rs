@@ -33,8 +33,9 @@ impl Plan {
         let Geometry { region, .. } = self.geometry;
         let side = slot.operand.side;
         let extent = if side == Side::A { region.m } else { region.n };
-        // Four matrices of 8 x 8.
-        let most = 4 * 64 / depth;
+        // Four matrices of eight rows of 16 bytes.
+        let row = MATRIX_ROW_BYTES / slot.operand.dtype.bytes();
+        let most = 4 * 8 * row / depth;
         let rows = [most, most / 2, 8].into_iter().find(|rows| extent.is_multiple_of(*rows)).unwrap_or(8);
         let along_k = slot.placement.fast == Fast::K;
         let mut total = Passes::default();
@@ -42,10 +43,10 @@ impl Plan {
             let origin = own(&self.geometry, warp.start, side);
             for k in (0..slot.operand.depth).step_by(depth as usize) {
                 for first in (0..extent).step_by(rows as usize) {
-                    let lanes = 0..rows * depth / 8;
+                    let lanes = 0..rows * depth / row;
                     let offsets = lanes.map(|lane| {
-                        let (row, at) = matrix_row(lane, side, along_k, (rows, depth));
-                        slot.address(origin + first + row, k + at)
+                        let (own, at) = matrix_row(lane, side, along_k, (rows, depth), row);
+                        slot.address(origin + first + own, k + at)
                     });
                     total += passes(offsets.enumerate(), MATRIX_ROW_BYTES);
                 }
@@ -59,12 +60,12 @@ impl Plan {
 ///
 /// Matrices are numbered as in `mma.m16n8k16`: for A, rows first, then k; for B, k first, then columns. Matrices of
 /// `mma.m16n8k8` follow each other along rows or columns. Their rows are contiguous in shared memory.
-fn matrix_row(lane: u32, side: Side, along_k: bool, (rows, depth): (u32, u32)) -> (u32, u32) {
+fn matrix_row(lane: u32, side: Side, along_k: bool, (rows, depth): (u32, u32), elements: u32) -> (u32, u32) {
     let (row, matrix) = (lane % 8, lane / 8);
     let (own, k) = match side {
-        _ if depth == 8 => (matrix * 8, 0),
-        Side::A => (matrix % 2 * 8, matrix / 2 * 8),
-        Side::B => (matrix / 2 * 8 % rows, matrix % 2 * 8),
+        _ if depth == elements => (matrix * 8, 0),
+        Side::A => (matrix % 2 * 8, matrix / 2 * elements),
+        Side::B => (matrix / 2 * 8 % rows, matrix % 2 * elements),
     };
     if along_k { (own + row, k) } else { (own, k + row) }
 }

@@ -146,17 +146,18 @@ clauses! {
     /// The multiply instruction, with its shape: a scalar fused multiply-add of a thread, an `mma` of a warp, or a `wgmma` of
     /// a warp group.
     ///
-    /// With `mma` each warp computes what `warp` says, in pieces of 16 x 8 of D; `warp` is required. It reads fragments of
-    /// bf16 or f16 from shared memory, four matrices of 8 x 8 at a time (`ldmatrix`), and accumulates in f32, or in f16 with
-    /// `types(f16, acc = f16)`. The tile's k is a multiple of the instruction's, 16 or 8, and rows in shared memory are
-    /// multiples of 16 bytes. It needs sm_80; for `mma(16, 8, 8)` of f16, sm_75 is enough. Clauses about the work of one
-    /// thread (`thread`, `fragment`, `lanes`, `operands`, `unroll`, `order`) do not go with it.
+    /// The shapes, with the types that they multiply, their accumulators and targets, are in the table of `types`.
+    ///
+    /// With `mma` each warp computes what `warp` says, in pieces of the instruction's m x n of D; `warp` is required. It reads
+    /// fragments from shared memory, four matrices of eight rows of 16 bytes at a time (`ldmatrix`), or f64 element by element.
+    /// The tile's k is a multiple of the instruction's, and rows in shared memory are multiples of 16 bytes. Clauses about the
+    /// work of one thread (`thread`, `fragment`, `lanes`, `operands`, `unroll`, `order`) do not go with it.
     ///
     /// With `wgmma` the tensor cores read the tiles of A and B from shared memory themselves. Each warp group of four warps
     /// computes 64 rows of the tile, or several times 64 with `specialize(consumers = n)`, or what `warp` says. So the
     /// tile's m is a multiple of 64, its n of the instruction's n, and its k of the instruction's k; `transposed` serves a D
-    /// of few rows. It needs `load(tma)` and takes bf16 or f16, accumulated as with `mma`. Both operands are staged in their
-    /// memory order and swizzled, and packed where TMA cannot copy them, so `shared` and `pack` may be left out.
+    /// of few rows. It needs `load(tma)`. Both operands are staged in their memory order and swizzled, and packed where TMA
+    /// cannot copy them, so `shared` and `pack` may be left out.
     /// `pace(free)` is the default. Clauses about the work of one thread and about its fragments (`thread`, `fragment`,
     /// `lanes`, `operands`, `unroll`, `order`, `prefetch`) do not go with it.
     atom Atom {
@@ -186,7 +187,7 @@ clauses! {
     ///
     /// With `atom(mma)` and `atom(wgmma)` the default is the order of each matrix in memory, with the widest swizzle that
     /// divides a row. Instead of a swizzle of 32 bytes it is one of 128 bytes for part of a row. With `mma`, where no swizzle
-    /// keeps rows apart, it is a pad of 16 bytes.
+    /// keeps rows apart, it is a pad of 16 bytes; of f64, 32 bytes.
     shared Shared {
         syntax: "shared(none) or shared(a = mk | km, b = kn | nk), each + pad(n) or + swizzle(32 | 64 | 128)",
         summary: "how A and B are staged in shared memory, or that they are not",
