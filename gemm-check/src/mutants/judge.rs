@@ -391,10 +391,7 @@ impl Judge {
             Err(error) => return Verdict::Refused(error.to_string()),
         };
         let orders = [None, Some(Order::Backward), Some(Order::Random(1))].map(|order| (order, &self.suite));
-        // What computes the same for a known reason does so in every order, unless it is about the order.
-        let explained = !mutant.kind.is_synchronisation() && self.equivalent(mutant).is_some();
-        let in_orders = self.shares_memory(mutant) && !explained;
-        let orders = orders.into_iter().take(if in_orders { usize::MAX } else { 1 });
+        let orders = orders.into_iter().take(if self.shares_memory(mutant) { usize::MAX } else { 1 });
         let certain = self.entry(mutant).is_some_and(|entry| certainly_equivalent(mutant, entry));
         let runs = if certain { 1 } else { usize::MAX };
         let held = (0..HELD).map(|seed| (Some(Order::Late(seed)), &self.held));
