@@ -4,7 +4,8 @@
 //! half of that. A warp reads four matrices at once, those of 16 or 32 rows or columns; fewer if it has fewer. Lane
 //! `8 i + r` provides the address of row r of matrix i. In memory a matrix has rows along the contiguous dimension; if that
 //! is not k, matrices of 16-bit elements are transposed on the way. The matrices of a step may be read into other registers
-//! while those of the previous step are multiplied. Lanes load elements of 64 bits one by one. Numbers of f32 are rounded to tf32 once they are in registers.
+//! while those of the previous step are multiplied. Lanes load elements of 64 bits one by one. Numbers of f32 are rounded to
+//! tf32 once they are in registers.
 
 use std::ops::Range;
 

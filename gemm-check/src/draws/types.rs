@@ -75,7 +75,7 @@ pub(super) const WARP_TYPES: [&str; GROUP_TYPES.len() + 2] = {
 /// An extent along k of 16-bit elements, as one of as many bytes of these types.
 pub(super) fn along_k(extent: u32, types: &str) -> u32 {
     match (types.contains("tf32") || types.contains("f64"), is_integer(types) || is_byte_float(types)) {
-        // Of f64, half as much again: the tiles would not fit.
+        // Of f64, twice as many bytes: as many would leave too few steps.
         (true, _) => extent / 2,
         (_, true) => extent * 2,
         _ => extent,

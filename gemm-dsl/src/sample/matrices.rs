@@ -5,7 +5,7 @@ use crate::plan::{Geometry, Plan};
 use crate::target::WARP;
 use crate::terms::{Fast, Side};
 
-/// Bytes of a row of an 8 x 8 matrix of 16-bit elements.
+/// Bytes of a row of a matrix, which has eight.
 pub(super) const MATRIX_ROW_BYTES: u32 = 16;
 
 impl Plan {
@@ -27,8 +27,8 @@ impl Plan {
         total
     }
 
-    /// The 8 x 8 matrices that the warps read of one K-tile. One instruction reads up to four: 16 rows or columns by 16
-    /// of k, or 32 by 8.
+    /// The matrices that the warps read of one K-tile. One instruction reads up to four: 16 rows or columns by 32 bytes of k,
+    /// or 32 by 16.
     pub(super) fn matrix_reads(&self, slot: Slot<'_>, depth: u32) -> Passes {
         let Geometry { region, .. } = self.geometry;
         let side = slot.operand.side;
@@ -56,7 +56,8 @@ impl Plan {
     }
 }
 
-/// The first element of the matrix row that a lane addresses, along the operand's own dimension and along k.
+/// The first element of the matrix row that a lane addresses, along the operand's own dimension and along k; a row has
+/// some `elements`.
 ///
 /// Matrices are numbered as in `mma.m16n8k16`: for A, rows first, then k; for B, k first, then columns. Matrices of
 /// `mma.m16n8k8` follow each other along rows or columns. Their rows are contiguous in shared memory.
