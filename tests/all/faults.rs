@@ -24,9 +24,11 @@ fn faults_are_found() {
         assert!(all.len() >= 200 && kinds.len() >= 10, "{name}: {} faults: {kinds:?}", all.len());
         let seed = 1;
         let mut random = SplitMix64::new(seed);
-        for _ in 0..count {
-            let mutant = &all[random.next_in(0, all.len() as i64 - 1) as usize];
-            let verdict = judge.judge(mutant);
+        let mut draw = || all[random.next_in(0, all.len() as i64 - 1) as usize].clone();
+        let drawn: Vec<_> = (0..count).map(|_| draw()).collect();
+        let verdicts = judge.judge_all(&drawn, |_, _, _| {});
+        assert_eq!(verdicts.len(), count);
+        for (mutant, verdict) in drawn.iter().zip(verdicts) {
             assert!(
                 verdict != Verdict::Survived || judge.equivalent(mutant).is_some(),
                 "{name}, seed {seed}: {mutant}"

@@ -1,6 +1,7 @@
 //! Decides whether a mutant is found, and by which check.
 
 use std::cell::OnceCell;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -87,6 +88,21 @@ pub struct Judge {
     /// Judges of the kernels of a plan of launches that multiply, by their index among all. In the plan they run few products, and
     /// none at the edges of their tiles.
     alone: Vec<Option<Judge>>,
+}
+
+/// How much of a judge's products a mutant is tried on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    /// The suite in the forward order.
+    Suite,
+    All,
+}
+
+/// A mutant by its index, after its first trial.
+enum Judged {
+    Decided(usize, Verdict),
+    /// It survived the suite, for a reason in an entry of a kernel, after this time.
+    Explained((usize, usize, &'static str), usize, Duration),
 }
 
 /// Where a product runs in the interpreter.
@@ -366,25 +382,66 @@ impl Judge {
     }
 
     /// The same, of those that are begun while a condition holds.
+    ///
+    /// Of the mutants that survive the suite for one known reason in one kernel, the first is tried at every size and in every order,
+    /// which takes longest; if it survives, so do the others. If it is found, the next one is tried.
     pub fn judge_while(
         &self,
         going_on: impl Fn() -> bool + Sync,
         mutants: &[Mutant],
         done: impl Fn(&Mutant, &Verdict, Duration) + Sync,
     ) -> Vec<Option<Verdict>> {
-        let judged = mutants.par_iter().map(|mutant| {
+        let reason = |mutant: &Mutant| self.equivalent(mutant).map(|reason| (mutant.kernel, mutant.entry, reason));
+        let judged = |(index, mutant): (usize, &Mutant)| {
             let begun = Instant::now();
-            let verdict = going_on().then(|| self.judge(mutant))?;
-            done(mutant, &verdict, begun.elapsed());
-            Some(verdict)
-        });
-        judged.collect()
+            let reason = reason(mutant);
+            let extent = if reason.is_some() { Extent::Suite } else { Extent::All };
+            let verdict = going_on().then(|| self.judge_in(mutant, extent))?;
+            match reason {
+                Some(reason) if verdict == Verdict::Survived => Some(Judged::Explained(reason, index, begun.elapsed())),
+                _ => {
+                    done(mutant, &verdict, begun.elapsed());
+                    Some(Judged::Decided(index, verdict))
+                }
+            }
+        };
+        let judged: Vec<Judged> = mutants.par_iter().enumerate().filter_map(judged).collect();
+        let (mut verdicts, mut explained) = (vec![None; mutants.len()], BTreeMap::<_, Vec<_>>::new());
+        for judged in judged {
+            match judged {
+                Judged::Decided(index, verdict) => verdicts[index] = Some(verdict),
+                Judged::Explained(reason, index, elapsed) => {
+                    explained.entry(reason).or_default().push((index, elapsed))
+                }
+            }
+        }
+        let of_reason = |group: Vec<(usize, Duration)>| {
+            let mut survives = false;
+            let decided = group.into_iter().map_while(|(index, elapsed)| {
+                let begun = Instant::now();
+                let tried = || if survives { Verdict::Survived } else { self.judge(&mutants[index]) };
+                let verdict = going_on().then(tried)?;
+                survives |= verdict == Verdict::Survived;
+                done(&mutants[index], &verdict, elapsed + begun.elapsed());
+                Some((index, verdict))
+            });
+            decided.collect::<Vec<_>>()
+        };
+        let decided: Vec<_> = explained.into_values().par_bridge().flat_map_iter(of_reason).collect();
+        for (index, verdict) in decided {
+            verdicts[index] = Some(verdict);
+        }
+        verdicts
     }
 
-    /// Runs a mutant until it is found.
+    /// Runs a mutant until it is found, at every size and in every order.
     pub fn judge(&self, mutant: &Mutant) -> Verdict {
+        self.judge_in(mutant, Extent::All)
+    }
+
+    fn judge_in(&self, mutant: &Mutant, extent: Extent) -> Verdict {
         if let Some(alone) = self.alone.get(mutant.kernel).and_then(Option::as_ref) {
-            return alone.judge(&Mutant { kernel: 0, ..mutant.clone() });
+            return alone.judge_in(&Mutant { kernel: 0, ..mutant.clone() }, extent);
         }
         let kernel = match self.kernel.edited_in(mutant.kernel, &mutant.text(self.module(mutant))) {
             Ok(kernel) => kernel,
@@ -393,7 +450,7 @@ impl Judge {
         let orders = [None, Some(Order::Backward), Some(Order::Random(1))].map(|order| (order, &self.suite));
         let orders = orders.into_iter().take(if self.shares_memory(mutant) { usize::MAX } else { 1 });
         let certain = self.entry(mutant).is_some_and(|entry| certainly_equivalent(mutant, entry));
-        let runs = if certain { 1 } else { usize::MAX };
+        let runs = if certain || extent == Extent::Suite { 1 } else { usize::MAX };
         let held = (0..HELD).map(|seed| (Some(Order::Late(seed)), &self.held));
         let waits = mutant.kind.is_synchronisation() || mutant.kind == MutantKind::OppositeGuard;
         let held = held.take(if waits { usize::MAX } else { 0 });
