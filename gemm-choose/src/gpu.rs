@@ -130,8 +130,14 @@ figures! {
     tensor_l2_tb,
     /// Megabytes that the second-level cache keeps from one wave to the next.
     tensor_l2_mb,
-    /// Teraflops that the power limit allows.
+    /// Teraflops in 16 bits that the power limit allows.
     tensor_tflops,
+    /// The same in tf32.
+    tensor_tf32_tflops,
+    /// The same in 8-bit floats.
+    tensor_fp8_tflops,
+    /// The same in 8-bit integers.
+    tensor_int8_tflops,
     /// Microseconds of a launch.
     tensor_launch_us,
     /// How much longer the products of planes take: sums that leave the tensor cores, and rounds over the planes.
@@ -218,6 +224,18 @@ impl Gpu {
             DType::F64 => self.fma_f64,
             other if other.is_integer() => self.fma_i32,
             _ => self.fma_f32,
+        }
+    }
+
+    /// Teraflops of tensor cores that the power limit allows, in a type of factors.
+    pub fn tflops_of(&self, factor: DType) -> f64 {
+        match factor {
+            DType::F16 | DType::Bf16 => self.tensor_tflops,
+            DType::Tf32 => self.tensor_tf32_tflops,
+            DType::E4m3 | DType::E5m2 => self.tensor_fp8_tflops,
+            DType::I8 | DType::U8 => self.tensor_int8_tflops,
+            // No `wgmma` multiplies them.
+            DType::F64 | DType::F32 | DType::I32 => f64::INFINITY,
         }
     }
 }

@@ -443,10 +443,15 @@ impl Model<'_> {
 /// The time of a product relative to one of 16 bits: tensor cores multiply as many bytes in a clock, whatever the type, but
 /// f64 at a sixteenth of the rate.
 fn halves(plan: &Plan) -> f64 {
-    match plan.ring.a.dtype.element().bits {
+    match factor(plan).element().bits {
         64 => 16.0,
         bits => f64::from(bits) / 16.0,
     }
+}
+
+/// The type that is multiplied: that of the planes, if operands are split.
+fn factor(plan: &Plan) -> DType {
+    plan.sums.emulate.as_ref().map_or(plan.ring.a.dtype, |emulate| emulate.by.factor())
 }
 
 /// The additional work of a K-tile and the additional K-tiles, if operands are split into planes.

@@ -2,8 +2,8 @@
 //!
 //! | a K-tile takes at least | cycles |
 //! |---|---|
-//! | its instructions | n / 2 each, for m64nNk16 of 16-bit elements, and not less than a fixed number |
-//! | shared memory | each instruction reads 64 rows of A and n columns of B, 16 of k; this bounds narrow n |
+//! | its instructions | n / 2 each, for 64 rows and 32 bytes of k, and not less than a fixed number |
+//! | shared memory | each instruction reads 64 rows of A and n columns of B, 32 bytes of k; this bounds narrow n |
 //! | copies | the bytes of both operands, over the blocks of a cluster that share them; more if rows begin within a sector |
 //! | latency | that of a round through the pipeline, over its stages |
 //!
@@ -16,13 +16,13 @@ use ptx_gemm_dsl::clause::Atom;
 use ptx_gemm_dsl::plan::{OperandPlan, Plan, Variant};
 use ptx_gemm_dsl::terms::{Along, Fast};
 
-use super::{Bound, Estimate, PlaneWork, halves, packing, planes};
+use super::{Bound, Estimate, PlaneWork, factor, packing, planes};
 use crate::gpu::Gpu;
 use crate::size::Size;
 
-/// Rows and k of a `wgmma` of 16-bit elements.
+/// Rows of a `wgmma`, and the bytes of its k in each of them.
 const ROWS: f64 = 64.0;
-const DEPTH: f64 = 16.0;
+const DEPTH_BYTES: f64 = 32.0;
 /// Bytes of a sector of the second-level cache.
 const SECTOR: usize = 32;
 /// Consecutive work tiles that run close to each other, on the multiprocessors of one group (GPC).
@@ -221,19 +221,19 @@ impl Product<'_> {
 
     fn round(&self, width: f64) -> Round {
         let Product { plan, gpu, planes, .. } = self;
-        let columns = match plan.atom {
-            Atom::Wgmma(_, columns, _) => f64::from(columns),
-            Atom::Fma | Atom::Mma(..) => width,
+        let (columns, depth) = match plan.atom {
+            Atom::Wgmma(_, columns, depth) => (f64::from(columns), f64::from(depth)),
+            Atom::Fma | Atom::Mma(..) => (width, f64::from(plan.block.k)),
         };
         // A narrower tile is multiplied by narrower instructions.
         let at_once = columns.min(width).max(1.0);
         let longer = if plan.sums.emulate.is_some() { gpu.tensor_planes } else { 1.0 };
         let instructions = f64::from(plan.block.m) / ROWS
-            * (f64::from(plan.block.k) / DEPTH)
+            * (f64::from(plan.block.k) / depth)
             * (width / at_once).ceil()
             * planes.products
             * longer;
-        let operands = ROWS * DEPTH * 2.0 + at_once * DEPTH * 2.0;
+        let operands = (ROWS + at_once) * DEPTH_BYTES;
         let [read, filled] = self.fetched(width).map(|bytes| bytes * f64::from(plan.block.k));
         let copied = read / gpu.tensor_l2_bytes + filled / gpu.tensor_filled_bytes;
         Round {
@@ -290,7 +290,7 @@ impl Product<'_> {
     /// Milliseconds of the operations at the rate that the power limit allows.
     fn power(&self) -> (f64, Bound) {
         let operations = self.size.operations() * self.planes.products * self.planes.rounds;
-        (operations * halves(self.plan) / self.gpu.tensor_tflops / 1e9, Bound::Power)
+        (operations / self.gpu.tflops_of(factor(self.plan)) / 1e9, Bound::Power)
     }
 }
 
