@@ -5,7 +5,7 @@
 //! *Accuracy and Stability of Numerical Algorithms*, section 3.1). |A||B| is computed by cuBLAS as well, at the same
 //! size. With `strassen` the bound is that of the language reference, for elements of at most 1.
 
-use ptx_gemm::cuda::{Cublas, Queue};
+use ptx_gemm::cuda::{Accumulation, Cublas, Queue};
 use ptx_gemm::random::SplitMix64;
 use ptx_gemm::{CompiledGemm, DType, Device, Error, Resident};
 use ptx_gemm_check::bound::{Estimate, Rounding};
@@ -15,6 +15,7 @@ use ptx_gemm_dsl::promise::Quadrants;
 
 use crate::host::Host;
 use crate::operands::{Extras, Operands};
+use crate::rivals::{Library, Rivals};
 
 /// The number of elements that are checked in f64, the limit on the terms of all these sums, and the minimum
 /// number of elements.
@@ -68,11 +69,12 @@ impl Reference {
     pub(crate) fn new(
         device: &Device,
         queue: &Queue,
-        cublas: Option<&Cublas>,
+        rivals: &Rivals,
         operands: &Operands,
         seed: u64,
     ) -> Result<Reference, Error> {
-        let cublas = cublas.map(|cublas| by_cublas(device, queue, cublas, operands)).transpose()?;
+        let library = rivals.library(operands, Accumulation::Exact).zip(rivals.cublas.as_ref());
+        let cublas = library.map(|libraries| by_cublas(device, queue, libraries, operands)).transpose()?;
         Ok(Reference { cublas, samples: samples(operands, seed) })
     }
 
@@ -275,12 +277,16 @@ fn unit(dtype: DType) -> f64 {
 /// rounded.
 const TF32: f64 = 1.0 / 1024.0;
 
-fn by_cublas(device: &Device, queue: &Queue, cublas: &Cublas, operands: &Operands) -> Result<(Host, Host), Error> {
+fn by_cublas(
+    device: &Device,
+    queue: &Queue,
+    (library, cublas): (Library<'_>, &Cublas),
+    operands: &Operands,
+) -> Result<(Host, Host), Error> {
     let types = operands.problem.types;
     let mut d = operands.poisoned(types.d);
     let resident = device.upload(&d)?;
-    queue.launch(&operands.cublas_into(cublas, &resident)?)?;
-    queue.wait()?;
+    library.compute(queue, operands, &resident)?;
     resident.download(&mut d)?;
     if types.acc.is_integer() {
         let exact = Host::poisoned(DType::U8, operands.poisoned(types.d).shape, d.stack);

@@ -4,7 +4,7 @@
 //! computes them in between. Launches therefore cycle through enough copies to exceed the cache.
 
 use ptx_gemm::builder::{Axis, Epilogue};
-use ptx_gemm::cuda::{Algorithm, Cublas, CublasLt, CublasLtProduct, CublasProduct, Properties};
+use ptx_gemm::cuda::{Accumulation, Algorithm, Cublas, CublasLt, CublasLtProduct, CublasProduct, Properties};
 use ptx_gemm::{
     Batch, CompiledGemm, DType, Device, DeviceError, Error, Expert, ExpertsCall, Prepared, Problem, Resident,
     ResidentCall, Shape, Stack,
@@ -137,9 +137,13 @@ impl Operands {
 
 impl Operands {
     /// How cuBLASLt would compute the product.
-    pub(crate) fn cublaslt_algorithms(&self, lt: &CublasLt) -> Result<Vec<Algorithm>, Error> {
+    pub(crate) fn cublaslt_algorithms(
+        &self,
+        lt: &CublasLt,
+        accumulation: Accumulation,
+    ) -> Result<Vec<Algorithm>, Error> {
         let Copy { a, b, d, .. } = &self.copies[0];
-        lt.algorithms(self.problem.types, a, b, d)
+        lt.algorithms(self.problem.types, accumulation, [a, b, d])
     }
 
     /// The product on each copy by cuBLASLt.

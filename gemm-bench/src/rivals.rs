@@ -1,8 +1,10 @@
 //! The libraries that schedules are compared with, on the same data in the same process: cuBLAS, and cuBLASLt with the
 //! fastest of the algorithms that it proposes.
+//!
+//! cuBLAS has no call for 8-bit floats; for those it stands for the first proposal of cuBLASLt.
 
-use ptx_gemm::cuda::{Algorithm, Cublas, CublasLt, CublasLtProduct, CublasProduct, Enqueue, Queue};
-use ptx_gemm::{Device, Error, Resident};
+use ptx_gemm::cuda::{Accumulation, Algorithm, Cublas, CublasLt, CublasLtProduct, Enqueue, Queue};
+use ptx_gemm::{DType, Device, Error, Resident};
 
 use crate::agree::{Agreement, Reference};
 use crate::measure::{Sides, fastest};
@@ -21,30 +23,75 @@ pub enum Against {
 pub(crate) struct Rivals {
     pub(crate) cublas: Option<Cublas>,
     pub(crate) cublaslt: Option<CublasLt>,
+    /// Whether the fastest proposal of cuBLASLt is a rival of its own.
+    best: bool,
+}
+
+/// How cuBLAS computes a product.
+#[derive(Clone, Copy)]
+pub(crate) enum Library<'r> {
+    /// As programs call it.
+    Cublas(&'r Cublas),
+    /// By a proposal of cuBLASLt.
+    Lt(&'r CublasLt, Algorithm),
 }
 
 /// A product on all copies of its operands, by each library that computes it.
 #[derive(Default)]
 pub(crate) struct Theirs<'a> {
-    cublas: Vec<CublasProduct<'a>>,
+    cublas: Vec<Box<dyn Enqueue + 'a>>,
+    /// The same with [`Accumulation::Fast`]; empty where there is one way to add.
+    fast: Vec<Box<dyn Enqueue + 'a>>,
     cublaslt: Vec<CublasLtProduct<'a>>,
+}
+
+impl<'r> Library<'r> {
+    /// The product on each copy.
+    fn on_all<'a>(self, operands: &'a Operands) -> Result<Vec<Box<dyn Enqueue + 'a>>, Error>
+    where
+        'r: 'a,
+    {
+        fn boxed<'a>(products: Vec<impl Enqueue + 'a>) -> Vec<Box<dyn Enqueue + 'a>> {
+            products.into_iter().map(|one| Box::new(one) as Box<dyn Enqueue>).collect()
+        }
+        Ok(match self {
+            Library::Cublas(cublas) => boxed(operands.cublas(cublas)?),
+            Library::Lt(lt, algorithm) => boxed(operands.cublaslt(lt, &algorithm)?),
+        })
+    }
+
+    /// Computes the product on the first copy into another D.
+    pub(crate) fn compute(self, queue: &Queue, operands: &Operands, d: &Resident) -> Result<(), Error> {
+        match self {
+            Library::Cublas(cublas) => queue.launch(&operands.cublas_into(cublas, d)?)?,
+            Library::Lt(lt, algorithm) => queue.launch(&operands.cublaslt_into(lt, &algorithm, d)?)?,
+        }
+        queue.wait()
+    }
 }
 
 impl Rivals {
     /// Opens the libraries; also returns their versions, or why there is none. A library that is not wanted has no answer.
     pub(crate) fn open(queue: &Queue, against: Against) -> (Rivals, Versions) {
         let cublas = Cublas::new(queue);
-        let cublaslt = (against == Against::BestOfCublasLt).then(|| CublasLt::new(queue));
+        let cublaslt = CublasLt::new(queue);
+        let best = against == Against::BestOfCublasLt;
         let versions = Versions {
             cublas: cublas.as_ref().map(Cublas::version).map_err(Error::to_string),
-            cublaslt: cublaslt.as_ref().map(|lt| lt.as_ref().map(CublasLt::version).map_err(Error::to_string)),
+            cublaslt: best.then(|| cublaslt.as_ref().map(CublasLt::version).map_err(Error::to_string)),
         };
-        (Rivals { cublas: cublas.ok(), cublaslt: cublaslt.and_then(Result::ok) }, versions)
+        (Rivals { cublas: cublas.ok(), cublaslt: cublaslt.ok(), best }, versions)
     }
 
-    /// cuBLAS, if it computes this product.
-    pub(crate) fn cublas(&self, operands: &Operands) -> Option<&Cublas> {
-        self.cublas.as_ref().filter(|cublas| operands.cublas(cublas).is_ok())
+    /// How cuBLAS computes this product, if it does.
+    pub(crate) fn library(&self, operands: &Operands, accumulation: Accumulation) -> Option<Library<'_>> {
+        let cublas = self.cublas.as_ref().filter(|cublas| operands.cublas(cublas).is_ok()).map(Library::Cublas);
+        let proposed = || {
+            let lt = self.cublaslt.as_ref().filter(|_| narrow(operands))?;
+            let algorithms = operands.cublaslt_algorithms(lt, accumulation).ok()?;
+            Some(Library::Lt(lt, *algorithms.first()?))
+        };
+        cublas.or_else(proposed)
     }
 
     /// The product on all copies, by those libraries that compute it. The error is about a wrong result of cuBLASLt, which is
@@ -56,14 +103,20 @@ impl Rivals {
         operands: &'a Operands,
         reference: &Reference,
     ) -> (Theirs<'a>, Result<(), String>) {
-        let cublas = self.cublas.as_ref().and_then(|cublas| operands.cublas(cublas).ok()).unwrap_or_default();
-        let best = self.cublaslt.as_ref().map(|lt| best(device, queue, lt, operands, reference));
+        let by = |accumulation| {
+            let library = self.library(operands, accumulation);
+            library.and_then(|library| library.on_all(operands).ok()).unwrap_or_default()
+        };
+        let cublas = by(Accumulation::Exact);
+        let fast = if narrow(operands) { by(Accumulation::Fast) } else { Vec::new() };
+        let wanted = self.cublaslt.as_ref().filter(|_| self.best);
+        let best = wanted.map(|lt| best(device, queue, lt, operands, reference));
         let (cublaslt, right) = match best {
             Some(Ok(products)) => (products, Ok(())),
             Some(Err(why)) => (Vec::new(), Err(why)),
             None => (Vec::new(), Ok(())),
         };
-        (Theirs { cublas, cublaslt }, right)
+        (Theirs { cublas, fast, cublaslt }, right)
     }
 }
 
@@ -77,9 +130,13 @@ pub struct Versions {
 }
 
 impl Theirs<'_> {
-    /// Together with our own kernel, for a measurement.
-    pub(crate) fn next_to<'a>(&'a self, ours: Vec<&'a dyn Enqueue>) -> Sides<'a> {
-        Sides { ours, cublas: enqueued(&self.cublas), cublaslt: enqueued(&self.cublaslt) }
+    /// Together with our own kernel, which adds in this way, for a measurement.
+    pub(crate) fn next_to<'a>(&'a self, ours: Vec<&'a dyn Enqueue>, accumulation: Accumulation) -> Sides<'a> {
+        let cublas = match accumulation {
+            Accumulation::Fast if !self.fast.is_empty() => &self.fast,
+            _ => &self.cublas,
+        };
+        Sides { ours, cublas: cublas.iter().map(|one| &**one).collect(), cublaslt: enqueued(&self.cublaslt) }
     }
 }
 
@@ -91,7 +148,7 @@ fn best<'a>(
     operands: &'a Operands,
     reference: &Reference,
 ) -> Result<Vec<CublasLtProduct<'a>>, String> {
-    let Ok(algorithms) = operands.cublaslt_algorithms(lt) else { return Ok(Vec::new()) };
+    let Ok(algorithms) = operands.cublaslt_algorithms(lt, Accumulation::Exact) else { return Ok(Vec::new()) };
     let on_all = |algorithm: &Algorithm| operands.cublaslt(lt, algorithm);
     let mut ways: Vec<(Algorithm, Vec<CublasLtProduct<'a>>)> =
         algorithms.into_iter().filter_map(|algorithm| Some((algorithm, on_all(&algorithm).ok()?))).collect();
@@ -110,6 +167,11 @@ fn best<'a>(
         Ok(Agreement::Wrong(what)) => Err(format!("cuBLASLt's result is wrong, and it is left out: {what}")),
         Err(error) => Err(format!("cuBLASLt is left out: {error}")),
     }
+}
+
+/// Whether there are two ways to add these products.
+fn narrow(operands: &Operands) -> bool {
+    matches!(operands.problem.types.a, DType::E4m3 | DType::E5m2)
 }
 
 fn enqueued<T: Enqueue>(products: &[T]) -> Vec<&dyn Enqueue> {

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ptx_gemm::cuda::{Enqueue, Properties, Queue};
+use ptx_gemm::cuda::{Accumulation, Enqueue, Properties, Queue};
 use ptx_gemm::{CompiledGemm, Device, DeviceError, Error, Problem};
 
 use crate::agree::{Accuracy, Agreement, Reference};
@@ -246,8 +246,7 @@ impl Session<'_> {
 
     fn begin(&self, first: &Loaded<'_>, size: Size) -> Result<(Operands, Reference), Error> {
         let operands = Operands::new(self.device, self.properties, &first.problem, size, 1)?;
-        let cublas = self.rivals.cublas(&operands);
-        let reference = Reference::new(self.device, &self.queue, cublas, &operands, 2)?;
+        let reference = Reference::new(self.device, &self.queue, &self.rivals, &operands, 2)?;
         Ok((operands, reference))
     }
 
@@ -286,7 +285,15 @@ impl Session<'_> {
         };
         let ours = operands.prepared(gemm, &extras)?;
         let ours = ours.iter().map(|one| one as &dyn Enqueue).collect();
-        let times = measure(&self.queue, theirs.next_to(ours), Pace { rest: self.rest, deadline: self.deadline })?;
+        // Only a kernel that promotes no sums adds as fast accumulation does.
+        let never =
+            gemm.kernel().interface().entries.iter().any(|entry| entry.coarse.is_some_and(|of| of.chunk.is_none()));
+        let accumulation = if never { Accumulation::Fast } else { Accumulation::Exact };
+        let times = measure(
+            &self.queue,
+            theirs.next_to(ours, accumulation),
+            Pace { rest: self.rest, deadline: self.deadline },
+        )?;
         let problem = &operands.problem;
         let (types, layouts) = (problem.types, problem.layouts);
         let layout = format!("{},{},{}", layouts.a, layouts.b, layouts.d);

@@ -44,6 +44,8 @@ pub(super) enum Sums {
     Tf32,
     F64,
     I32,
+    /// f32, from 8-bit floats.
+    Fp8,
 }
 
 /// alpha and beta, in the type of the accumulator.
@@ -102,7 +104,9 @@ impl Sums {
         use DType::*;
         Some(match (types.a, types.b, types.acc, types.d) {
             (F64, F64, F64, F64) => Sums::F64,
-            (Tf32, Tf32, F32, F32) => Sums::Tf32,
+            (Tf32, Tf32, F32, F32 | Tf32) => Sums::Tf32,
+            (E5m2, E5m2, ..) => return None,
+            (E4m3 | E5m2, E4m3 | E5m2, F32, Bf16 | F16 | F32) => Sums::Fp8,
             (F32, F32, F32, F32) | (F16, F16, F32, F16 | F32) | (Bf16, Bf16, F32, Bf16 | F32) | (I8, I8, F32, F32) => {
                 Sums::F32
             }
@@ -116,7 +120,7 @@ impl Sums {
     pub(super) fn scalars(self) -> Scalars {
         match self {
             Sums::F16 => Scalars::Half([half::f16::ONE, half::f16::ZERO]),
-            Sums::F32 | Sums::Tf32 => Scalars::Float([1.0, 0.0]),
+            Sums::F32 | Sums::Tf32 | Sums::Fp8 => Scalars::Float([1.0, 0.0]),
             Sums::F64 => Scalars::Double([1.0, 0.0]),
             Sums::I32 => Scalars::Integer([1, 0]),
         }
@@ -203,6 +207,9 @@ mod tests {
         assert_eq!(of(types(DType::I8, DType::F32, DType::F32)), Some(Scalars::Float([1.0, 0.0])));
         assert!(matches!(of(types(DType::F16, DType::F16, DType::F16)), Some(Scalars::Half(_))));
         assert_eq!(of(types(DType::Bf16, DType::F32, DType::F16)), None);
+        assert_eq!(of(types(DType::Tf32, DType::F32, DType::Tf32)), Some(Scalars::Float([1.0, 0.0])));
+        assert_eq!(of(types(DType::E4m3, DType::F32, DType::Bf16)), Some(Scalars::Float([1.0, 0.0])));
+        assert_eq!(of(types(DType::E5m2, DType::F32, DType::Bf16)), None);
     }
 
     #[test]

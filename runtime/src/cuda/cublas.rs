@@ -99,6 +99,9 @@ impl Cublas {
             }
         }
         let product = ColumnMajor::of(types, [a, b, d].map(Resident::matrix))?;
+        if product.sums == Sums::Fp8 {
+            return Err(refused("cublasGemmEx does not multiply 8-bit floats, cublasLtMatmul does").into());
+        }
         Ok(CublasProduct { cublas: self, product, scalars: product.sums.scalars() })
     }
 }
@@ -161,7 +164,7 @@ fn operation(operand: Operand) -> Operation {
 fn compute(sums: Sums) -> Compute {
     match sums {
         Sums::F16 => Compute::CUBLAS_COMPUTE_16F,
-        Sums::F32 => Compute::CUBLAS_COMPUTE_32F,
+        Sums::F32 | Sums::Fp8 => Compute::CUBLAS_COMPUTE_32F,
         Sums::Tf32 => Compute::CUBLAS_COMPUTE_32F_FAST_TF32,
         Sums::F64 => Compute::CUBLAS_COMPUTE_64F,
         Sums::I32 => Compute::CUBLAS_COMPUTE_32I,

@@ -41,9 +41,19 @@ pub struct CublasLt {
     stream: Arc<CudaStream>,
 }
 
+/// How tensor cores add products of 8-bit floats; of other types there is one way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accumulation {
+    /// Sums are moved to registers of f32 every few terms.
+    Exact,
+    /// Sums stay in the tensor cores, which keep fewer bits (`CUBLASLT_MATMUL_DESC_FAST_ACCUM`).
+    Fast,
+}
+
 /// How to compute a product: a proposal of the library's heuristics.
 #[derive(Clone, Copy)]
 pub struct Algorithm {
+    accumulation: Accumulation,
     algorithm: sys::cublasLtMatmulAlgo_t,
     /// The product that it was proposed for.
     product: ColumnMajor,
@@ -106,9 +116,14 @@ impl CublasLt {
     /// Up to [`PROPOSALS`](CublasLt::PROPOSALS) ways to compute a product as a schedule with these types does, without
     /// TF32 unless the types are tf32. The first is the one that the library expects to be the fastest. An error if it
     /// has none.
-    pub fn algorithms(&self, types: Types, a: &Resident, b: &Resident, d: &Resident) -> Result<Vec<Algorithm>, Error> {
+    pub fn algorithms(
+        &self,
+        types: Types,
+        accumulation: Accumulation,
+        [a, b, d]: [&Resident; 3],
+    ) -> Result<Vec<Algorithm>, Error> {
         let product = self.column_major(types, [a, b, d])?;
-        let described = Described::new(&product)?;
+        let described = Described::new(&product, accumulation)?;
         let preference = Preference::new(&product)?;
         // SAFETY: plain data, of which every field may be zero; a status of zero is success.
         let mut found: [sys::cublasLtMatmulHeuristicResult_t; Self::PROPOSALS] = unsafe { std::mem::zeroed() };
@@ -133,8 +148,9 @@ impl CublasLt {
         let usable = |one: &&sys::cublasLtMatmulHeuristicResult_t| {
             one.state == sys::cublasStatus_t::CUBLAS_STATUS_SUCCESS && one.workspaceSize <= WORKSPACE_BYTES
         };
-        let algorithms: Vec<Algorithm> =
-            found[..count].iter().filter(usable).map(|one| Algorithm { algorithm: one.algo, product }).collect();
+        let algorithm =
+            |one: &sys::cublasLtMatmulHeuristicResult_t| Algorithm { accumulation, algorithm: one.algo, product };
+        let algorithms: Vec<Algorithm> = found[..count].iter().filter(usable).map(algorithm).collect();
         match algorithms.is_empty() {
             true => Err(refused("cuBLASLt proposes no algorithm for this product").into()),
             false => Ok(algorithms),
@@ -152,7 +168,7 @@ impl CublasLt {
         if !same(&product, &algorithm.product) {
             return Err(refused("cuBLASLt proposed this algorithm for another product").into());
         }
-        let (described, scalars) = (Described::new(&product)?, product.sums.scalars());
+        let (described, scalars) = (Described::new(&product, algorithm.accumulation)?, product.sums.scalars());
         Ok(CublasLtProduct { lt: self, product, scalars, described, algorithm: algorithm.algorithm })
     }
 
@@ -221,9 +237,9 @@ impl Enqueue for CublasLtProduct<'_> {
 }
 
 impl Described {
-    fn new(product: &ColumnMajor) -> Result<Described, DeviceError> {
+    fn new(product: &ColumnMajor, accumulation: Accumulation) -> Result<Described, DeviceError> {
         Ok(Described {
-            operation: Operation::new(product)?,
+            operation: Operation::new(product, accumulation)?,
             left: Layout::new(&product.left)?,
             right: Layout::new(&product.right)?,
             out: Layout::new(&product.out)?,
@@ -232,7 +248,7 @@ impl Described {
 }
 
 impl Operation {
-    fn new(product: &ColumnMajor) -> Result<Operation, DeviceError> {
+    fn new(product: &ColumnMajor, accumulation: Accumulation) -> Result<Operation, DeviceError> {
         let (compute, scale) = compute(product.sums);
         let mut descriptor = ptr::null_mut();
         // SAFETY: the pointer is to a local variable.
@@ -241,13 +257,17 @@ impl Operation {
         let operation = Operation(descriptor);
         operation.set(DescAttribute::CUBLASLT_MATMUL_DESC_TRANSA, transposition(&product.left))?;
         operation.set(DescAttribute::CUBLASLT_MATMUL_DESC_TRANSB, transposition(&product.right))?;
+        if accumulation == Accumulation::Fast {
+            operation.set(DescAttribute::CUBLASLT_MATMUL_DESC_FAST_ACCUM, 1_i8)?;
+        }
         Ok(operation)
     }
 
-    fn set(&self, attribute: DescAttribute, value: i32) -> Result<(), DeviceError> {
-        // SAFETY: the descriptor is alive, and both attributes are 32-bit integers.
+    /// `T` is the type that the documentation states for the attribute.
+    fn set<T>(&self, attribute: DescAttribute, value: T) -> Result<(), DeviceError> {
+        // SAFETY: the descriptor is alive, and the library reads the bytes of the value.
         let set = unsafe {
-            sys::cublasLtMatmulDescSetAttribute(self.0, attribute, ptr::from_ref(&value).cast(), size_of::<i32>())
+            sys::cublasLtMatmulDescSetAttribute(self.0, attribute, ptr::from_ref(&value).cast(), size_of::<T>())
         };
         status("cublasLtMatmulDescSetAttribute", set)
     }
@@ -361,7 +381,7 @@ fn transposition(operand: &Operand) -> i32 {
 fn compute(sums: Sums) -> (Compute, Type) {
     match sums {
         Sums::F16 => (Compute::CUBLAS_COMPUTE_16F, Type::CUDA_R_16F),
-        Sums::F32 => (Compute::CUBLAS_COMPUTE_32F, Type::CUDA_R_32F),
+        Sums::F32 | Sums::Fp8 => (Compute::CUBLAS_COMPUTE_32F, Type::CUDA_R_32F),
         Sums::Tf32 => (Compute::CUBLAS_COMPUTE_32F_FAST_TF32, Type::CUDA_R_32F),
         Sums::F64 => (Compute::CUBLAS_COMPUTE_64F, Type::CUDA_R_64F),
         Sums::I32 => (Compute::CUBLAS_COMPUTE_32I, Type::CUDA_R_32I),

@@ -52,7 +52,7 @@ pub(crate) use absent::{are_linked, open};
 #[cfg(feature = "cuda")]
 pub use cublas::{Cublas, CublasProduct};
 #[cfg(feature = "cuda")]
-pub use cublaslt::{Algorithm, CublasLt, CublasLtProduct};
+pub use cublaslt::{Accumulation, Algorithm, CublasLt, CublasLtProduct};
 /// This crate accepts the contexts, streams and slices of cudarc: use this version of it, or a compatible one.
 #[cfg(feature = "cuda")]
 pub use cudarc;
