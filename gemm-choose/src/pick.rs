@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use ptx_gemm_dsl::clause::{BatchKind, TypesClause};
 use ptx_gemm_dsl::table::Key;
 use ptx_gemm_dsl::types::{Batch, Problem, Types};
-use ptx_gemm_dsl::{Plan, Schedule};
+use ptx_gemm_dsl::{DType, Plan, Schedule};
 
 use crate::estimate::{Estimate, least_of_threads};
 use crate::family::Family;
@@ -188,14 +188,12 @@ impl Pick<'_> {
     }
 
     fn search<'s>(&'s self, family: &'s Family) -> Search<'s> {
-        Search {
-            space: &family.space,
-            given: Some(self.given),
-            size: self.size,
-            gpu: self.gpu,
-            target: None,
-            in_halves: true,
-        }
+        let (space, given) = (&family.space, Some(self.given));
+        let search = Search { space, given, size: self.size, gpu: self.gpu, target: None, in_halves: None };
+        // Every combination computes the same.
+        let first = space.combination(0).and_then(|first| search.schedule(&first).ok());
+        let factor = first.and_then(|first| first.problem().ok()).map_or(DType::F16, |problem| problem.types.a);
+        Search { in_halves: Some(factor), ..search }
     }
 }
 

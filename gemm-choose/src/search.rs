@@ -33,8 +33,8 @@ pub struct Search<'a> {
     pub gpu: &'a Gpu,
     /// The target, in place of [`target`].
     pub target: Option<Target>,
-    /// Whether the space has depths for tensor cores in 16-bit elements, as families have, whatever the types.
-    pub in_halves: bool,
+    /// The type of A where the space has depths for tensor cores in 16-bit elements, as families have, whatever the types.
+    pub in_halves: Option<DType>,
 }
 
 /// A legal schedule: its number in the space, and its estimate.
@@ -75,7 +75,10 @@ impl Search<'_> {
         let Some(given) = self.given else { return Ok(schedule) };
         let rest = given.clauses().fold(schedule, |rest, clause| rest.without(clause.key()));
         let whole = given.clone().with(rest);
-        Ok(if self.in_halves { for_its_types(whole) } else { whole })
+        Ok(match self.in_halves {
+            Some(factor) => of_width(whole, factor),
+            None => whole,
+        })
     }
 
     /// Judges one combination.
@@ -154,10 +157,9 @@ impl Search<'_> {
 
 /// A schedule with K-tiles and instructions of as many bytes along k as it has in 16-bit elements; of f64, with the deepest
 /// instruction that divides its K-tiles.
-fn for_its_types(schedule: Schedule) -> Schedule {
+fn of_width(schedule: Schedule, factor: DType) -> Schedule {
     let Some(Clause::Atom(atom)) = schedule.get(Key::Atom).cloned() else { return schedule };
     let Some((unit, (m, n, k))) = atom.tensor() else { return schedule };
-    let factor = schedule.problem().map_or(DType::F16, |problem| problem.types.a);
     let bits = factor.element().bits;
     // Planes have 16 bits.
     if bits == HALF_BITS || schedule.get(Key::Emulate).is_some() {

@@ -231,7 +231,7 @@ impl Sweep {
             size: self.size,
             gpu: &self.gpu,
             target: self.target,
-            in_halves: false,
+            in_halves: None,
         };
         let progress = |settled: u128| progress(settled.try_into().unwrap_or(u64::MAX));
         let found = match self.indices()? {
