@@ -10,17 +10,17 @@ use crate::target::Target;
 use crate::terms::{Load, Pace, Reduce, Side, SplitK, Store};
 
 /// A clause that the oldest target does not support.
-pub(super) struct Requirement {
+pub(super) struct Requirement<'s> {
     pub key: Key,
     /// The feature that needs it.
     pub what: String,
     /// The first target that has it.
     pub least: Target,
-    /// Clauses that replace it on older targets, best first.
-    pub instead: Vec<String>,
+    /// Clauses that replace it on older targets, best first. A search asks for none of them.
+    pub instead: Box<dyn Fn() -> Vec<String> + 's>,
 }
 
-impl Requirement {
+impl Requirement<'_> {
     /// True if `target` has the feature. Features of an `a` target exist only on that target.
     pub fn holds(&self, target: Target) -> bool {
         match self.least.specific {
@@ -31,67 +31,74 @@ impl Requirement {
 }
 
 /// Everything that the schedule needs from its target, in the order of the reference.
-pub(super) fn all(settings: &Settings) -> Vec<Requirement> {
+pub(super) fn all<'s>(settings: &'s Settings) -> Vec<Requirement<'s>> {
+    fn these(texts: &'static [&'static str]) -> impl Fn() -> Vec<String> {
+        || texts.iter().map(ToString::to_string).collect()
+    }
     let mut list = Vec::new();
-    let mut need = |key, what: String, least, instead: &[&str]| {
-        list.push(Requirement { key, what, least, instead: instead.iter().map(ToString::to_string).collect() });
+    let mut need = |key, what: &str, least, instead: Box<dyn Fn() -> Vec<String> + 's>| {
+        list.push(Requirement { key, what: what.into(), least, instead });
     };
     let types = settings.problem.types;
     let used = [types.a, types.b, types.c, types.d];
     for element in ELEMENTS.iter().filter(|element| used.contains(&element.dtype)) {
         if let Some(since) = element.since {
-            need(Key::Types, element.name.into(), since, &["types(f16)", "types(f32)"]);
+            need(Key::Types, element.name, since, Box::new(these(&["types(f16)", "types(f32)"])));
         }
     }
-    // Multiplication that every target supports. A schedule may use types that only tensor cores have.
-    let by_threads = instead::by_threads(settings.shape.warp);
-    let other_types = by_threads.iter().map(|text| format!("types(f32); {text}"));
-    let plain: Vec<String> = by_threads.iter().cloned().chain(other_types).collect();
-    let plain: Vec<&str> = plain.iter().map(String::as_str).collect();
     match settings.atom.tensor() {
         None => {}
         Some((Unit::Warp, (m, n, k))) => {
             let factor = settings.factor(Side::A);
             let own = settings.atom.row(factor).map_or(Target::SM_80, |row| row.least);
-            let older = Multiply::of(Unit::Warp, factor).filter(|row| row.least.capability < own.capability);
-            let older: Vec<String> = older.map(|row| Clause::Atom(row.atom()).to_string()).collect();
-            let older: Vec<&str> = older.iter().map(String::as_str).collect();
-            need(Key::Atom, format!("mma({m}, {n}, {k})"), own, &[&older[..], &plain].concat());
+            let instead = move || {
+                let older = Multiply::of(Unit::Warp, factor).filter(|row| row.least.capability < own.capability);
+                let older = older.map(|row| Clause::Atom(row.atom()).to_string());
+                older.chain(by_threads(settings)).collect()
+            };
+            need(Key::Atom, &format!("mma({m}, {n}, {k})"), own, Box::new(instead));
         }
         Some((Unit::WarpGroup, _)) => {
-            let of_warps = by_warps(settings);
-            let instead: Vec<&str> = of_warps.iter().map(String::as_str).chain(plain).collect();
-            need(Key::Atom, "wgmma".into(), Target::SM_90A, &instead);
+            let instead = || by_warps(settings).into_iter().chain(by_threads(settings)).collect();
+            need(Key::Atom, "wgmma", Target::SM_90A, Box::new(instead));
         }
     }
     match settings.staged.load {
         Load::Registers => {}
-        Load::CpAsync => need(Key::Load, "cp_async".into(), Target::SM_80, &["load(registers)"]),
+        Load::CpAsync => need(Key::Load, "cp_async", Target::SM_80, Box::new(these(&["load(registers)"]))),
         Load::Tma => {
-            // `wgmma` reads what TMA copies, so a target without TMA has no use for `wgmma`.
-            let of_warps = if settings.atom.of_group().is_some() { by_warps(settings) } else { Vec::new() };
-            let others = ["load(cp_async)", "load(registers)"].into_iter();
-            let instead: Vec<&str> = others.chain(of_warps.iter().map(String::as_str)).collect();
-            need(Key::Load, "tma".into(), Target::SM_90, &instead);
+            let instead = || {
+                // `wgmma` reads what TMA copies, so a target without TMA has no use for `wgmma`.
+                let of_warps = if settings.atom.of_group().is_some() { by_warps(settings) } else { Vec::new() };
+                these(&["load(cp_async)", "load(registers)"])().into_iter().chain(of_warps).collect()
+            };
+            need(Key::Load, "tma", Target::SM_90, Box::new(instead));
         }
     }
     if settings.staged.pace == Pace::Free {
-        need(Key::Pace, "pace(free)".into(), Target::SM_80, &["pace(tile)"]);
+        need(Key::Pace, "pace(free)", Target::SM_80, Box::new(these(&["pace(tile)"])));
     }
     if settings.get(Key::Cluster).is_some() {
-        need(Key::Cluster, "a cluster".into(), Target::SM_90, &[]);
+        need(Key::Cluster, "a cluster", Target::SM_90, Box::new(Vec::new));
     }
     if let Some(SplitK { parts, reduce: Reduce::Cluster }) = settings.scheduler.split_k {
-        let serial = format!("split_k({parts}, reduce = serial)");
-        need(Key::SplitK, "a cluster".into(), Target::SM_90, &[&serial]);
+        let serial = move || vec![format!("split_k({parts}, reduce = serial)")];
+        need(Key::SplitK, "a cluster", Target::SM_90, Box::new(serial));
     }
     if settings.get(Key::Registers).is_some() {
-        need(Key::Registers, "setmaxnreg".into(), Target::SM_90A, &[]);
+        need(Key::Registers, "setmaxnreg", Target::SM_90A, Box::new(Vec::new));
     }
     if settings.output.store == Store::Tma && settings.get(Key::Store).is_some() {
-        need(Key::Store, "store(tma)".into(), Target::SM_90, &["store(staged)", "store(direct)"]);
+        need(Key::Store, "store(tma)", Target::SM_90, Box::new(these(&["store(staged)", "store(direct)"])));
     }
     list
+}
+
+/// Multiplication that every target supports. A schedule may use types that only tensor cores have.
+fn by_threads(settings: &Settings) -> Vec<String> {
+    let by_threads = instead::by_threads(settings.shape.warp);
+    let other_types = by_threads.iter().map(|text| format!("types(f32); {text}"));
+    by_threads.iter().cloned().chain(other_types).collect()
 }
 
 /// Replacements for `wgmma`: instructions of a warp, with a warp tile and a copy that every target with them supports.

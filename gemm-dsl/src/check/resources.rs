@@ -21,7 +21,7 @@ const STAGE: [Key; 8] =
 /// The schedule's needs, to compare with the limits.
 pub(super) struct Needs<'a> {
     settings: &'a Settings<'a>,
-    requirements: Vec<Requirement>,
+    requirements: Vec<Requirement<'a>>,
     geometry: Option<&'a Geometry>,
     staging: Option<&'a Staging>,
 }
@@ -88,9 +88,9 @@ impl<'a> Needs<'a> {
             if need.least.capability == target.capability {
                 finding.set(&newer, format!("{newer} has it, on the same GPUs"));
             }
-            for text in &need.instead {
+            for text in (need.instead)() {
                 let verb = if text.contains(';') { "run" } else { "runs" };
-                finding.set(text, format!("{text} {verb} there"));
+                finding.set(&text, format!("{text} {verb} there"));
             }
             finding.set(&newer, format!("{newer} has it"));
             if let Some(clause) = self.settings.get(need.key) {
