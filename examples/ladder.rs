@@ -15,6 +15,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use lexopt::Arg::Long;
 use lexopt::ValueExt;
 use ptx_gemm::Target;
+use ptx_gemm_check::cases;
 use ptx_gemm_check::figures::Assembler;
 use ptx_gemm_check::ladder::Climb;
 
@@ -47,7 +48,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let climb = Climb { target: args.target, assembler: Assembler::find(), ..Climb::default() };
     let style = ProgressStyle::with_template("{bar:30} {percent:>3} % {pos}/{len} {msg}")?;
     let bar = ProgressBar::no_length().with_style(style);
-    let ladder = climb.run(|done, all, case| {
+    let all: Vec<_> = cases().collect();
+    let ladder = climb.run(&all, |done, all, case| {
         bar.set_length(all as u64);
         bar.set_position(done as u64);
         bar.set_message(case.to_string());

@@ -17,7 +17,7 @@ use ptx_gemm_runtime::Kernel;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use crate::cases::{Case, REPORTS, cases};
+use crate::cases::{Case, REPORTS};
 use crate::error::CheckError;
 use crate::figures::{Assembler, Figures, How};
 use crate::profile::MATRIX_PRODUCT;
@@ -94,13 +94,8 @@ impl Timing {
 }
 
 impl Climb<'_> {
-    /// Compiles, runs, counts and assembles every case. `progress` is called after each with the number done, the
-    /// total, and its name.
-    pub fn run(&self, progress: impl Fn(usize, usize, &str) + Sync) -> Result<Ladder, CheckError> {
-        self.of(cases().collect(), progress)
-    }
-
-    fn of(&self, all: Vec<Case>, progress: impl Fn(usize, usize, &str) + Sync) -> Result<Ladder, CheckError> {
+    /// Compiles, runs, counts and assembles cases. `progress` is called after each with the number done, the total, and its name.
+    pub fn run(&self, all: &[Case], progress: impl Fn(usize, usize, &str) + Sync) -> Result<Ladder, CheckError> {
         let done = AtomicUsize::new(0);
         let rung = |case: &Case| {
             let rung = self.rung(case)?;
@@ -110,7 +105,7 @@ impl Climb<'_> {
         let mut rungs: Vec<Rung> = all.par_iter().map(rung).collect::<Result<_, CheckError>>()?;
         if let Some(timer) = self.timer {
             // One at a time: nothing else may run during a measurement.
-            for (rung, case) in rungs.iter_mut().zip(&all) {
+            for (rung, case) in rungs.iter_mut().zip(all) {
                 let kernel = self.kernel(&schedule(case)?)?;
                 rung.timing = timer(case, &kernel);
             }
@@ -218,7 +213,7 @@ mod tests {
         };
         let heard = std::sync::atomic::AtomicUsize::new(0);
         let climb = Climb { timer: Some(&timer), gpu: Some(90), ..Climb::default() };
-        let ladder = climb.of(all, |_, _, _| _ = heard.fetch_add(1, std::sync::atomic::Ordering::Relaxed)).unwrap();
+        let ladder = climb.run(&all, |_, _, _| _ = heard.fetch_add(1, std::sync::atomic::Ordering::Relaxed)).unwrap();
         assert_eq!(ladder.rungs.len(), count);
         let on_gpu = |rung: &Rung| rung.figures.target.starts_with("sm_90") || rung.clauses.contains("target(");
         assert!(ladder.rungs.iter().all(on_gpu), "that of the GPU, or that of the schedule");

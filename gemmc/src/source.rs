@@ -306,7 +306,7 @@ fn is_clauses(name: &str) -> bool {
 }
 
 /// The case that was most likely meant: at most a few typing errors away.
-fn nearest_case(name: &str) -> Option<&'static str> {
+pub(crate) fn nearest_case(name: &str) -> Option<&'static str> {
     let distance = |case: &Case| strsim::damerau_levenshtein(&name.to_lowercase(), case.name);
     let all = cases().chain(tuned()).map(|case| (distance(&case), case.name));
     let (slips, near) = all.min_by_key(|(slips, _)| *slips)?;

@@ -6,11 +6,13 @@ use clap::Args;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use ptx_gemm::{DType, Target};
 use ptx_gemm_bench::suites::{LayoutPair, Size, Suite};
+use ptx_gemm_check::cases;
 use ptx_gemm_draw::Gpu;
 
 use super::DeviceName;
 use super::profile::{milliseconds, whole_seconds};
 use super::target::{GPU, TARGET, gpu, target};
+use crate::source::nearest_case;
 
 #[derive(Args, Debug)]
 pub(crate) struct Bench {
@@ -80,10 +82,13 @@ const MEASURES: [&str; 10] =
     ["suite", "size", "types", "layouts", "clauses", "results", "device", "beta", "rest", "seconds"];
 
 /// The arguments of a ladder of cases, for the same reason.
-const COMPILES: [&str; 2] = ["target", "gpu"];
+const COMPILES: [&str; 3] = ["cases", "target", "gpu"];
 
 #[derive(Args, Debug)]
 pub(crate) struct Ladder {
+    /// These cases alone, such as wgmma
+    #[arg(value_name = "CASE", value_parser = case)]
+    pub(crate) cases: Vec<&'static str>,
     #[arg(long, value_parser = target, help = TARGET)]
     pub(crate) target: Option<Target>,
     #[arg(long, value_name = "NAME", value_parser = gpu, help = GPU)]
@@ -95,7 +100,7 @@ pub(crate) struct Ladder {
     #[arg(long, value_name = "N", value_delimiter = ',', requires = "cpu", conflicts_with_all = COMPILES)]
     pub(crate) sizes: Vec<usize>,
     /// Print a file of results of --cpu as a table, and measure nothing
-    #[arg(long, value_name = "FILE.json", requires = "cpu", conflicts_with_all = ["target", "gpu", "sizes", "seconds", "json"])]
+    #[arg(long, value_name = "FILE.json", requires = "cpu", conflicts_with_all = ["cases", "target", "gpu", "sizes", "seconds", "json"])]
     pub(crate) table: Option<PathBuf>,
     /// Leave out products on the CPU that are expected to take longer
     #[arg(long, value_name = "S", default_value_t = 10.0, requires = "cpu", conflicts_with_all = COMPILES)]
@@ -106,6 +111,14 @@ pub(crate) struct Ladder {
     /// Draw the figures
     #[arg(long, value_name = "FILE.svg", value_parser = picture())]
     pub(crate) plot: Option<PathBuf>,
+}
+
+fn case(text: &str) -> Result<&'static str, String> {
+    let found = cases().map(|case| case.name).find(|name| *name == text);
+    found.ok_or_else(|| match nearest_case(text) {
+        Some(name) => format!("is it {name}? `gemmc cases` lists them"),
+        None => "`gemmc cases` lists them".into(),
+    })
 }
 
 /// The file of a picture; its ending determines the format.

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use ptx_gemm::cuda::Queue;
 use ptx_gemm::{Device, DeviceKind, Kernel};
-use ptx_gemm_check::Case;
 use ptx_gemm_check::figures::Assembler;
 use ptx_gemm_check::ladder::{Climb, Ladder, Timing};
+use ptx_gemm_check::{Case, cases};
 use ptx_gemm_draw::Scheme;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -46,7 +46,9 @@ pub(crate) fn run(args: &cli::Ladder, format: Format) -> Result<Reply, Failure> 
     let capability = asked.or_else(|| gpu.as_ref().and_then(|gpu| gpu.limits().target).map(|target| target.capability));
     let climb = Climb { target: args.target, gpu: capability, assembler: Assembler::find(), timer: Some(&timer) };
     let bar = progress::bar(0, format);
-    let ladder = climb.run(|done, all, case| {
+    let wanted = |case: &Case| args.cases.is_empty() || args.cases.contains(&case.name);
+    let cases: Vec<Case> = cases().filter(wanted).collect();
+    let ladder = climb.run(&cases, |done, all, case| {
         bar.set_length(all as u64);
         bar.set_position(done as u64);
         bar.set_message(case.to_string());
