@@ -13,7 +13,7 @@ pub struct Mechanism {
 }
 
 /// All of them, from threads that multiply by themselves to groups, planes and plans of launches.
-pub const MECHANISMS: [Mechanism; 28] = [
+pub const MECHANISMS: [Mechanism; 31] = [
     of("naive", "operands from global memory"),
     of("thread_2d", "fragments that each product reads again"),
     of("vectorized_bf16", "elements of 16 bits on FMA units"),
@@ -24,6 +24,8 @@ pub const MECHANISMS: [Mechanism; 28] = [
     of("mma_turing", "tensor cores, copied through registers"),
     of("mma_stages", "tensor cores, a ring of asynchronous copies"),
     of("mma_f16", "accumulators of f16"),
+    of("mma_tf32", "fragments that threads round"),
+    of("mma_f64", "fragments that lanes load one by one"),
     of("producer_warps", "producer warps, swizzled shared memory"),
     of("tma_persistent", "TMA, persistent blocks"),
     of("tma_stream_k", "stream-K"),
@@ -34,6 +36,7 @@ pub const MECHANISMS: [Mechanism; 28] = [
     of("wgmma_cluster", "a cluster with multicast"),
     of("wgmma_lent", "the tile of D in stages of the pipeline"),
     of("wgmma_c", "C copied by TMA"),
+    of("wgmma_e4m3", "sums of few bits, promoted"),
     of("wgmma_few_rows", "the transpose of a skinny product"),
     of("wgmma_exchange", "sums exchanged in a cluster"),
     of("bf16_even64x64", "rows divided evenly among tiles"),

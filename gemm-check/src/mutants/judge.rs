@@ -101,8 +101,8 @@ enum Extent {
 /// A mutant by its index, after its first trial.
 enum Judged {
     Decided(usize, Verdict),
-    /// It survived the suite, for a reason in an entry of a kernel, after this time.
-    Explained((usize, usize, &'static str), usize, Duration),
+    /// It survived the suite, for a reason in a kernel, after this time.
+    Explained((usize, &'static str), usize, Duration),
 }
 
 /// Where a product runs in the interpreter.
@@ -391,7 +391,7 @@ impl Judge {
         mutants: &[Mutant],
         done: impl Fn(&Mutant, &Verdict, Duration) + Sync,
     ) -> Vec<Option<Verdict>> {
-        let reason = |mutant: &Mutant| self.equivalent(mutant).map(|reason| (mutant.kernel, mutant.entry, reason));
+        let reason = |mutant: &Mutant| self.equivalent(mutant).map(|reason| (mutant.kernel, reason));
         let judged = |(index, mutant): (usize, &Mutant)| {
             let begun = Instant::now();
             let reason = reason(mutant);

@@ -24,7 +24,7 @@ use crate::reply::{Failure, Format, Reply, Status};
 use crate::source;
 
 /// The minimum number of faults per kernel in a full run, if the kernel has as many.
-const FULL: usize = 240;
+const FULL: usize = 120;
 
 pub(crate) fn run(args: &Mutants, format: Format) -> Result<Reply, Failure> {
     if let Some(kind) = &args.kind {
