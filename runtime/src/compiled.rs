@@ -17,7 +17,7 @@ use crate::contracts::{self, Contract, Made, Ran};
 use crate::device::Device;
 use crate::error::{DeviceError, Error};
 use crate::kernel::Kernel;
-use crate::launch::Launch;
+use crate::launch::{Checked, Launch};
 use crate::shape::Placement;
 use crate::strassen::plan::Piece;
 use crate::view::AnyRef;
@@ -337,23 +337,22 @@ impl CompiledGemm {
         Ok(Some(Ready { steps, workspace }))
     }
 
-    /// Passes a workspace to the kernels of a launch.
-    pub(crate) fn pass(&self, extents: checks::Extents, workspace: u64, launch: &mut Launch) -> Result<(), Error> {
+    /// The launch with its workspace at this address.
+    pub(crate) fn placed(&self, extents: checks::Extents, workspace: u64, checked: Checked) -> Result<Launch, Error> {
         let encode = |args: &_| self.device.backend().encode(args);
-        checks::pass(self.interface(), extents, workspace, launch, encode)
+        checks::placed(self.interface(), extents, workspace, checked, encode)
     }
 
     /// A launch that has passed every check; `None` if there is nothing to compute.
-    pub(crate) fn launch_of(&self, extents: checks::Extents, arguments: &Arguments) -> Result<Option<Launch>, Error> {
+    pub(crate) fn launch_of(&self, extents: checks::Extents, arguments: &Arguments) -> Result<Option<Checked>, Error> {
         if self.problem().batch == Batch::Grouped {
             // A list of one.
             return self.launch_of_group(&[(extents, arguments.clone())]);
         }
-        let Some(mut launch) = checks::launch(self.interface(), extents, arguments)? else {
+        let Some(mut checked) = checks::launch(self.interface(), extents, arguments)? else {
             return Ok(None);
         };
-        let encode = |args: &_| self.device.backend().encode(args);
-        checks::encode(self.interface(), extents, arguments, &mut launch, encode)?;
+        let launch = &mut checked.launch;
         let main = self.interface().entries[launch.entry].main().zip(launch.kernels.last_mut());
         if let Some((kernel, start)) = main
             && kernel.grid.wave.is_some()
@@ -361,22 +360,20 @@ impl CompiledGemm {
             let blocks = kernel.grid.blocks(extents.into(), self.resident[launch.entry]);
             start.grid = u32::try_from(blocks).unwrap_or(start.grid);
         }
-        Ok(Some(launch))
+        Ok(Some(checked))
     }
 
     /// The same for the products of a group.
-    pub(crate) fn launch_of_group(&self, products: &[(checks::Extents, Arguments)]) -> Result<Option<Launch>, Error> {
-        let Some(mut launch) = checks::group(self.interface(), products)? else { return Ok(None) };
-        let encode = |args: &_| self.device.backend().encode(args);
-        checks::maps(self.interface(), products, &mut launch, encode)?;
+    pub(crate) fn launch_of_group(&self, products: &[(checks::Extents, Arguments)]) -> Result<Option<Checked>, Error> {
+        let Some(Checked { launch, list_maps }) = checks::group(self.interface(), products)? else { return Ok(None) };
         let mut launch = self.in_one_wave(launch);
         let extents = checks::Extents { m: 0, n: 0, k: 0, batch: u32::try_from(products.len()).unwrap_or(u32::MAX) };
         launch.list_at = launch.list_offset(&self.interface().entries[launch.entry], extents);
-        Ok(Some(launch))
+        Ok(Some(Checked { launch, list_maps }))
     }
 
     /// A launch with no more blocks than a wave has.
-    pub(crate) fn in_one_wave(&self, mut launch: Launch) -> Launch {
+    pub(crate) fn in_one_wave<A>(&self, mut launch: Launch<A>) -> Launch<A> {
         let main = self.interface().entries[launch.entry].main().zip(launch.kernels.last_mut());
         if let Some((kernel, start)) = main {
             let most = kernel.grid.most(self.resident[launch.entry]);

@@ -341,7 +341,7 @@ mod tests {
             .map(|(a, b, d)| DeviceProduct { a: a.matrix(), b: b.matrix(), c: None, d: d.matrix(), vectors: &[] })
             .collect();
         let resolved = gemm.resolve_group(&DeviceGroup { products: &products, scalars: &[] }).unwrap();
-        let launch = gemm.launch_of_group(&resolved).unwrap().unwrap();
+        let launch = gemm.launch_of_group(&resolved).unwrap().unwrap().launch;
         let record = gemm.interface().entries[launch.entry].record.as_ref().unwrap();
         let (_, at) = *record.fields.iter().find(|(param, _)| *param == Param::M).unwrap();
         let rows = |bytes: &[u8]| u32::from_le_bytes(bytes[at as usize..][..4].try_into().unwrap());

@@ -8,7 +8,7 @@ use crate::checks::{self, Extents};
 use crate::compiled::CompiledGemm;
 use crate::error::Error;
 use crate::kernel::Kernel;
-use crate::launch::Launch;
+use crate::launch::{Checked, Launch};
 use crate::strassen::plan::{self, Piece};
 use crate::strassen::{Placed, granule, workspace_bytes};
 use crate::work::{How, Work};
@@ -29,22 +29,18 @@ impl CompiledGemm {
     }
 
     /// A single launch.
-    pub(crate) fn one(&self, launch: Launch, extents: Extents) -> Work {
+    pub(crate) fn one(&self, checked: Checked, extents: Extents) -> Work {
+        let launch = &checked.launch;
         let entry = &self.interface().entries[launch.entry];
         let (bytes, flag_bytes) = (launch.workspace_bytes(entry, extents), launch.flag_bytes(entry, extents));
-        Work { how: How::One(Box::new(launch)), extents, bytes, flag_bytes }
+        Work { how: How::One(Box::new(checked)), extents, bytes, flag_bytes }
     }
 
     /// The launches on a workspace at this address.
     pub(crate) fn steps(&self, work: Work, workspace: u64) -> Result<Vec<Step>, Error> {
-        let Work { how, extents, bytes, .. } = work;
+        let Work { how, extents, .. } = work;
         match how {
-            How::One(mut launch) => {
-                if bytes > 0 {
-                    self.pass(extents, workspace, &mut launch)?;
-                }
-                Ok(vec![self.step(*launch)])
-            }
+            How::One(checked) => Ok(vec![self.step(self.placed(extents, workspace, *checked)?)]),
             How::Strassen(plan) => {
                 let (placed, arguments) = *plan;
                 let own = workspace + placed.bytes();
@@ -52,14 +48,11 @@ impl CompiledGemm {
                     let gemm = self.piece(step.piece);
                     let extents = placed.extents(step, extents.batch);
                     let arguments = placed.arguments(step, gemm.problem(), &arguments, workspace);
-                    let Some(mut launch) = gemm.launch_of(extents, &arguments)? else { return Ok(None) };
-                    let entry = &gemm.interface().entries[launch.entry];
-                    let (bytes, flags) = (launch.workspace_bytes(entry, extents), launch.flag_bytes(entry, extents));
-                    if bytes > 0 {
-                        gemm.pass(extents, own, &mut launch)?;
-                        // The launch before this one may have left any values there.
-                        launch.zero = (flags > 0).then_some((own, flags));
-                    }
+                    let Some(checked) = gemm.launch_of(extents, &arguments)? else { return Ok(None) };
+                    let mut launch = gemm.placed(extents, own, checked)?;
+                    let flags = launch.flag_bytes(&gemm.interface().entries[launch.entry], extents);
+                    // The launch before this one may have left any values there.
+                    launch.zero = (flags > 0).then_some((own, flags));
                     Ok(Some(gemm.step(launch)))
                 };
                 placed.plan.steps.iter().filter_map(|one| step(one).transpose()).collect()

@@ -3,7 +3,7 @@
 use crate::arguments::Arguments;
 use crate::backend::Step;
 use crate::checks::{self, Extents};
-use crate::launch::Launch;
+use crate::launch::Checked;
 use crate::strassen::Placed;
 
 /// A product that has passed every check, before its workspace has an address.
@@ -18,7 +18,7 @@ pub(crate) struct Work {
 
 /// One launch, or those of a plan.
 pub(crate) enum How {
-    One(Box<Launch>),
+    One(Box<Checked>),
     Strassen(Box<(Placed, Arguments)>),
 }
 

@@ -8,10 +8,10 @@ use ptx_gemm_dsl::terms::{Operand, Param, Swizzle};
 use ptx_gemm_dsl::types::{Batch, Problem};
 use ptx_gemm_interp::{L2Promotion, Swizzle as MapSwizzle, TensorElement, TensorMapArgs};
 
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, DeviceMatrix};
 use crate::checks::Extents;
 use crate::error::{ArgumentError, OperandName, Refusal};
-use crate::launch::{Fault, Launch, MapBytes, Packed, Unsuited, Value};
+use crate::launch::{Argument, Fault, Launch, Packed, Unsuited, Value};
 
 /// Blocks along x that every device supports (CUDA C++ Programming Guide, "Technical specifications per compute
 /// capability").
@@ -203,28 +203,43 @@ fn boxes(
     TensorMapArgs { l2_promotion: L2Promotion::Bytes128.number(), ..args }
 }
 
-/// Argument values in the order of a kernel's parameters. The device encodes tensor maps, and the workspace's address
-/// follows later.
-pub(crate) fn values(problem: &Problem, params: &[Param], extents: Extents, arguments: &Arguments) -> Vec<Value> {
-    let value = |param: &Param| match *param {
-        Param::Matrix(operand) => Value::U64(arguments.matrix(operand).map_or(0, |matrix| matrix.address)),
-        Param::Ld(operand) => Value::U64(arguments.matrix(operand).map_or(0, |matrix| matrix.shape.ld as u64)),
-        Param::Map(_) => Value::Map(Box::new(MapBytes([0; 128]))),
-        Param::Vector(index) => Value::U64(arguments.vectors.get(index).map_or(0, |vector| vector.address)),
-        Param::M => Value::U32(extents.m),
-        Param::N => Value::U32(extents.n),
-        Param::K => Value::U32(extents.k),
-        Param::Scalar(index) => scalar(problem.types.epilogue(), arguments.scalars.get(index).copied().unwrap_or(0.0)),
-        Param::Batch => Value::U32(extents.batch),
-        Param::BatchStride(operand) => {
-            Value::U64(arguments.matrix(operand).map_or(0, |matrix| matrix.stack.stride as u64))
-        }
-        // Counted together with those of the other products.
-        Param::Tiles => Value::U32(0),
-        // Passed once it is reserved.
-        Param::Workspace | Param::Packed(_) | Param::Scales(_) | Param::Problems => Value::U64(0),
+/// Arguments in the order of a kernel's parameters. `packed` operands are in the workspace, and a group has `tiles`.
+pub(crate) fn arguments(
+    problem: &Problem,
+    kernel: &KernelLaunch,
+    extents: Extents,
+    arguments: &Arguments,
+    (packed, tiles): (Packed, u32),
+) -> Vec<Argument> {
+    let matrix = |operand, of: fn(&DeviceMatrix) -> u64| Value::U64(arguments.matrix(operand).as_ref().map_or(0, of));
+    let argument = |param: &Param| {
+        Argument::Known(match *param {
+            Param::Matrix(operand) => matrix(operand, |matrix| matrix.address),
+            Param::Ld(operand) => matrix(operand, |matrix| matrix.shape.ld as u64),
+            Param::BatchStride(operand) => matrix(operand, |matrix| matrix.stack.stride as u64),
+            Param::Vector(index) => Value::U64(arguments.vectors.get(index).map_or(0, |vector| vector.address)),
+            Param::M => Value::U32(extents.m),
+            Param::N => Value::U32(extents.n),
+            Param::K => Value::U32(extents.k),
+            Param::Batch => Value::U32(extents.batch),
+            Param::Tiles => Value::U32(tiles),
+            Param::Scalar(index) => {
+                scalar(problem.types.epilogue(), arguments.scalars.get(index).copied().unwrap_or(0.0))
+            }
+            Param::Map(operand) if !packed.holds(operand) => {
+                let map = kernel.maps.iter().find(|map| map.operand == operand);
+                match map.and_then(|map| map_args(map, problem, extents, arguments)) {
+                    Some(args) => return Argument::Map(Box::new(args)),
+                    // Nothing is copied of an empty matrix.
+                    None => Value::map([0; 128]),
+                }
+            }
+            Param::Map(_) | Param::Workspace | Param::Packed(_) | Param::Scales(_) | Param::Problems => {
+                return Argument::InWorkspace(param.clone());
+            }
+        })
     };
-    params.iter().map(value).collect()
+    kernel.params.iter().map(argument).collect()
 }
 
 /// The value of a record's field, for one product.

@@ -11,15 +11,15 @@ use ptx_gemm_interp::TensorMapArgs;
 
 use crate::arguments::Arguments;
 use crate::checks::{Extents, entry, overlap};
-use crate::error::{ArgumentError, Error, Refusal};
-use crate::launch::{Copied, Launch, Packed, Start, Unsuited, Value};
+use crate::error::{ArgumentError, Refusal};
+use crate::launch::{Argument, Checked, Copied, Launch, Packed, Start, Unsuited, Value};
 
 /// The products of a group, each with its record.
 type Products<'a> = &'a [(Extents, Arguments)];
 
 /// Turns checked shapes and device pointers into a launch of the first entry that suits every product; `None` if there
 /// is nothing to compute. Its grid has a block for each tile; a persistent grid has fewer blocks.
-pub(crate) fn group(interface: &Interface, products: Products<'_>) -> Result<Option<Launch>, ArgumentError> {
+pub(crate) fn group(interface: &Interface, products: Products<'_>) -> Result<Option<Checked>, ArgumentError> {
     let problem = &*interface.problem;
     if problem.batch != Batch::Grouped {
         return Err(ArgumentError::NoGroup { products: products.len(), batch: problem.batch.to_string() });
@@ -53,12 +53,7 @@ pub(crate) fn group(interface: &Interface, products: Products<'_>) -> Result<Opt
         let tiles = if packs { 0 } else { sum(&|extents| kernel.grid.units(extents.into())) };
         let all = u32::try_from(tiles).ok().filter(|_| tiles <= limit);
         let all = all.ok_or(ArgumentError::GroupTiles { products: count, tiles, limit })?;
-        let mut args = entry::values(problem, &kernel.params, extents, scalars);
-        for (param, value) in kernel.params.iter().zip(&mut args) {
-            if *param == Param::Tiles {
-                *value = Value::U32(all);
-            }
-        }
+        let args = entry::arguments(problem, kernel, extents, scalars, (Packed::default(), all));
         // With stream-K several blocks may share a tile.
         let shares = if packs { 0 } else { sum(&|extents| kernel.grid.shares(extents.into())) };
         let grid = shares.min(limit) as u32;
@@ -71,9 +66,11 @@ pub(crate) fn group(interface: &Interface, products: Products<'_>) -> Result<Opt
             list.extend(record.encode(|param| entry::field(param, *extents, arguments)));
         }
     }
+    let list_maps = list_maps(interface, chosen, products, &copies);
     let packed = Packed::default();
     let list_at = 0;
-    Ok(Some(Launch { entry, packed, kernels, list, list_at, copies, zero: None, unsuited, unsuited_product }))
+    let launch = Launch { entry, packed, kernels, list, list_at, copies, zero: None, unsuited, unsuited_product };
+    Ok(Some(Checked { launch, list_maps }))
 }
 
 /// The order of the products in the list. If tiles have different numbers of columns, those that take longest come
@@ -88,7 +85,7 @@ fn order(entry: &Entry, products: Products<'_>) -> Vec<usize> {
 }
 
 /// The operands that TMA cannot copy as they are.
-fn copies(entry: &Entry, problem: &Problem, products: Products<'_>) -> Result<Vec<Copied>, ArgumentError> {
+fn copies(entry: &Entry, problem: &Problem, products: Products<'_>) -> Result<Vec<Copied<Argument>>, ArgumentError> {
     let (mut copies, mut offset) = (Vec::new(), 0u64);
     for (record, product) in order(entry, products).into_iter().enumerate() {
         let (extents, arguments) = &products[product];
@@ -103,7 +100,8 @@ fn copies(entry: &Entry, problem: &Problem, products: Products<'_>) -> Result<Ve
             for kernel in packing.launches.clone() {
                 let launch = &entry.launches[kernel];
                 let grid = entry::grid(launch, *extents).map_err(|error| in_product(product, error))?;
-                let start = Start { grid, args: entry::values(problem, &launch.params, *extents, arguments) };
+                let args = entry::arguments(problem, launch, *extents, arguments, (Packed::default(), 0));
+                let start = Start { grid, args };
                 let (operand, extents) = (packing.operand, *extents);
                 copies.push(Copied { record, extents, operand, offset: place, kernel, start, bytes });
             }
@@ -112,58 +110,46 @@ fn copies(entry: &Entry, problem: &Problem, products: Products<'_>) -> Result<Ve
     Ok(copies)
 }
 
-/// Passes the workspace to the kernels that copy operands into it, and encodes the tensor maps of the copies in the list.
-pub(super) fn pass_copies(
+/// The tensor maps of a group's copies in a workspace at this address, each with its byte offset in the list.
+pub(super) fn maps_of_copies(
     interface: &Interface,
     workspace: u64,
-    launch: &mut Launch,
-    encode: impl Fn(&TensorMapArgs) -> Result<[u8; 128], Error>,
-) -> Result<(), Error> {
+    launch: &Launch<Argument>,
+) -> Vec<(usize, TensorMapArgs)> {
     let entry = &interface.entries[launch.entry];
-    let Some((record, main)) = entry.record.as_ref().zip(entry.main()) else { return Ok(()) };
-    let first = workspace + launch.list_at + launch.list.len() as u64;
-    for copy in &mut launch.copies {
-        let address = first + copy.offset;
-        for (param, value) in entry.launches[copy.kernel].params.iter().zip(&mut copy.start.args) {
-            if *param == Param::Packed(copy.operand) {
-                *value = Value::U64(address);
-            }
-        }
-        let map = main.maps.iter().find(|map| map.operand == copy.operand);
-        let packing = entry.packings.iter().find(|packing| packing.operand == copy.operand);
-        if let (Some(map), Some(packing), Some(offset)) = (map, packing, record.map_offset(copy.operand)) {
-            let args = entry::packed_map_args(map, packing, &interface.problem, copy.extents, address);
-            let at = copy.record * record.bytes as usize + offset;
-            launch.list[at..][..128].copy_from_slice(&encode(&args)?);
-        }
-    }
-    Ok(())
+    let Some((record, main)) = entry.record.as_ref().zip(entry.main()) else { return Vec::new() };
+    let of = |copy: &Copied<Argument>| {
+        let map = main.maps.iter().find(|map| map.operand == copy.operand)?;
+        let packing = entry.packings.iter().find(|packing| packing.operand == copy.operand)?;
+        let address = launch.first_copy(workspace) + copy.offset;
+        let args = entry::packed_map_args(map, packing, &interface.problem, copy.extents, address);
+        Some((copy.record * record.bytes as usize + record.map_offset(copy.operand)?, args))
+    };
+    launch.copies.iter().filter_map(of).collect()
 }
 
-/// Encodes the tensor maps of every product of a group, in its list. The map of an empty matrix stays zero. So do the
-/// maps of a product without tiles, which did not influence the choice of the entry: nothing is copied. The maps of
-/// packed operands follow once the copies have addresses.
-pub(crate) fn maps(
+/// The tensor maps of every product of a group, of operands as they are, each with its byte offset in the list. The map of an
+/// empty matrix stays zero. So do the maps of a product without tiles, which did not influence the choice of the entry: nothing
+/// is copied.
+fn list_maps(
     interface: &Interface,
+    entry: &Entry,
     products: Products<'_>,
-    launch: &mut Launch,
-    encode: impl Fn(&TensorMapArgs) -> Result<[u8; 128], Error>,
-) -> Result<(), Error> {
-    let entry = &interface.entries[launch.entry];
-    let Some((record, main)) = entry.record.as_ref().zip(entry.main()) else { return Ok(()) };
-    let copied: BTreeSet<_> = launch.copies.iter().map(|copy| (copy.record, copy.operand)).collect();
-    let records = launch.list.chunks_mut(record.bytes as usize);
-    let products = order(entry, products).into_iter().map(|product| &products[product]);
-    let products = products.zip(records).enumerate();
-    for (record_of, ((extents, arguments), bytes)) in products.filter(|(_, ((of, _), _))| of.m > 0 && of.n > 0) {
-        for map in main.maps.iter().filter(|map| !copied.contains(&(record_of, map.operand))) {
+    copies: &[Copied<Argument>],
+) -> Vec<(usize, TensorMapArgs)> {
+    let Some((record, main)) = entry.record.as_ref().zip(entry.main()) else { return Vec::new() };
+    let copied: BTreeSet<_> = copies.iter().map(|copy| (copy.record, copy.operand)).collect();
+    let mut maps = Vec::new();
+    let in_order = order(entry, products).into_iter().map(|product| &products[product]).enumerate();
+    for (index, (extents, arguments)) in in_order.filter(|(_, (of, _))| of.m > 0 && of.n > 0) {
+        for map in main.maps.iter().filter(|map| !copied.contains(&(index, map.operand))) {
             let args = entry::map_args(map, &interface.problem, *extents, arguments);
             if let (Some(args), Some(offset)) = (args, record.map_offset(map.operand)) {
-                bytes[offset..][..128].copy_from_slice(&encode(&args)?);
+                maps.push((index * record.bytes as usize + offset, args));
             }
         }
     }
-    Ok(())
+    maps
 }
 
 /// A launch for a list that is in device memory already: `count` records at `address`, with at most `tiles` tiles.

@@ -17,10 +17,10 @@ use ptx_gemm_interp::TensorMapArgs;
 
 use crate::arguments::Arguments;
 use crate::error::{ArgumentError, Error};
-use crate::launch::{Launch, MapBytes, Start, Value};
+use crate::launch::{Argument, Checked, Copied, Launch, Start, Value};
 
 pub(crate) use entry::notes;
-pub(crate) use group::{group, in_product, list, maps};
+pub(crate) use group::{group, in_product, list};
 pub(crate) use overlap::check as overlap;
 pub(crate) use scalars::{GivenVector, check_c, resolve_scalars, resolve_vectors};
 pub(crate) use shapes::{Extents, extents, slice};
@@ -31,7 +31,7 @@ pub(crate) fn launch(
     interface: &Interface,
     extents: Extents,
     arguments: &Arguments,
-) -> Result<Option<Launch>, ArgumentError> {
+) -> Result<Option<Checked>, ArgumentError> {
     if extents.m == 0 || extents.n == 0 || extents.batch == 0 {
         return Ok(None);
     }
@@ -42,69 +42,55 @@ pub(crate) fn launch(
     let start = |(index, kernel)| {
         let spared = |packing: &Packing| packing.launches.contains(&index) && !packed.holds(packing.operand);
         let grid = if chosen.packings.iter().any(spared) { 0 } else { entry::grid(kernel, extents)? };
-        Ok(Start { grid, args: entry::values(&interface.problem, &kernel.params, extents, arguments) })
+        Ok(Start { grid, args: entry::arguments(&interface.problem, kernel, extents, arguments, (packed, 0)) })
     };
     let kernels = chosen.launches.iter().enumerate().map(start).collect::<Result<_, ArgumentError>>()?;
     let (list, list_at, copies) = (Vec::new(), 0, Vec::new());
-    Ok(Some(Launch { entry, packed, kernels, list, list_at, copies, zero: None, unsuited, unsuited_product: None }))
+    let launch = Launch { entry, packed, kernels, list, list_at, copies, zero: None, unsuited, unsuited_product: None };
+    Ok(Some(Checked { launch, list_maps: Vec::new() }))
 }
 
-/// Passes the workspace to every kernel, once it is reserved, and the copies in it.
-pub(crate) fn pass(
+/// The launch with its workspace at this address and with its tensor maps encoded.
+pub(crate) fn placed(
     interface: &Interface,
     extents: Extents,
     workspace: u64,
-    launch: &mut Launch,
+    Checked { launch, list_maps }: Checked,
     encode: impl Fn(&TensorMapArgs) -> Result<[u8; 128], Error>,
-) -> Result<(), Error> {
+) -> Result<Launch, Error> {
     let entry = &interface.entries[launch.entry];
-    let packed = launch.packed;
     let copies = [Operand::A, Operand::B].map(|operand| workspace + launch.packed_offset(entry, extents, operand));
     let copy = |operand| if operand == Operand::A { copies[0] } else { copies[1] };
-    for (kernel, start) in entry.launches.iter().zip(&mut launch.kernels) {
-        for (param, value) in kernel.params.iter().zip(&mut start.args) {
-            match *param {
-                Param::Workspace => *value = Value::U64(workspace),
-                Param::Problems => *value = Value::U64(workspace + launch.list_at),
-                Param::Packed(operand) => *value = Value::U64(copy(operand)),
-                Param::Scales(operand) => {
-                    let packing = entry.packings.iter().find(|packing| packing.operand == operand);
-                    let offset = packing.map_or(0, |packing| packing.scales_offset(extents.into()));
-                    *value = Value::U64(copy(operand) + offset);
-                }
-                Param::Map(operand) if packed.holds(operand) => {
-                    let map = kernel.maps.iter().find(|map| map.operand == operand);
-                    let packing = entry.packings.iter().find(|packing| packing.operand == operand);
-                    if let (Some(map), Some(packing)) = (map, packing) {
-                        let address = copy(operand);
-                        let args = entry::packed_map_args(map, packing, &interface.problem, extents, address);
-                        *value = Value::Map(Box::new(MapBytes(encode(&args)?)));
-                    }
-                }
-                _ => {}
+    let packing = |operand| entry.packings.iter().find(|packing| packing.operand == operand);
+    let mut kernels = Vec::new();
+    for (start, kernel) in launch.kernels.iter().zip(&entry.launches) {
+        let in_workspace = |param: &Param| match *param {
+            Param::Problems => Ok(Value::U64(workspace + launch.list_at)),
+            Param::Packed(operand) => Ok(Value::U64(copy(operand))),
+            Param::Scales(operand) => {
+                let offset = packing(operand).map_or(0, |packing| packing.scales_offset(extents.into()));
+                Ok(Value::U64(copy(operand) + offset))
             }
-        }
-    }
-    group::pass_copies(interface, workspace, launch, encode)
-}
-
-/// Encodes the tensor maps of operands that are loaded as they are, once for the arguments of a launch.
-pub(crate) fn encode(
-    interface: &Interface,
-    extents: Extents,
-    arguments: &Arguments,
-    launch: &mut Launch,
-    encode: impl Fn(&TensorMapArgs) -> Result<[u8; 128], Error>,
-) -> Result<(), Error> {
-    for (kernel, start) in interface.entries[launch.entry].launches.iter().zip(&mut launch.kernels) {
-        for map in kernel.maps.iter().filter(|map| !launch.packed.holds(map.operand)) {
-            let index = kernel.params.iter().position(|param| *param == Param::Map(map.operand));
-            let place = index.and_then(|index| start.args.get_mut(index));
-            let args = entry::map_args(map, &interface.problem, extents, arguments);
-            if let (Some(place), Some(args)) = (place, args) {
-                *place = Value::Map(Box::new(MapBytes(encode(&args)?)));
+            Param::Map(operand) => {
+                let map = kernel.maps.iter().find(|map| map.operand == operand);
+                let (Some(map), Some(packing)) = (map, packing(operand)) else { return Ok(Value::map([0; 128])) };
+                let args = entry::packed_map_args(map, packing, &interface.problem, extents, copy(operand));
+                Ok(Value::map(encode(&args)?))
             }
-        }
+            _ => Ok(Value::U64(workspace)),
+        };
+        kernels.push(start.placed(&encode, in_workspace)?);
     }
-    Ok(())
+    let maps_of_copies = group::maps_of_copies(interface, workspace, &launch);
+    let first = launch.first_copy(workspace);
+    let Launch { entry, packed, mut list, list_at, copies, zero, unsuited, unsuited_product, .. } = launch;
+    let copied = |Copied { record, extents, operand, offset, kernel, start, bytes }: Copied<Argument>| {
+        let start = start.placed(&encode, |_| Ok(Value::U64(first + offset)))?;
+        Ok(Copied { record, extents, operand, offset, kernel, start, bytes })
+    };
+    let copies = copies.into_iter().map(copied).collect::<Result<_, Error>>()?;
+    for (at, args) in list_maps.into_iter().chain(maps_of_copies) {
+        list[at..][..128].copy_from_slice(&encode(&args)?);
+    }
+    Ok(Launch { entry, packed, kernels, list, list_at, copies, zero, unsuited, unsuited_product })
 }
