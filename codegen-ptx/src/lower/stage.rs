@@ -79,6 +79,9 @@ impl<'a> Lowering<'a> {
 
     /// Lowers the statements once for each number of columns, from `columns` down to `grain`. The first version that
     /// covers the tile's columns runs. All threads of a warp group take the same branch.
+    ///
+    /// One loop with a branch around its products would be a third of the code, but ptxas then completes each product before the
+    /// next one (13.0: C7520, and C7519 for wide tiles).
     fn narrower(
         &mut self,
         work_tile: &WorkTile,
