@@ -5,7 +5,7 @@
 //! *Accuracy and Stability of Numerical Algorithms*, section 3.1). |A||B| is computed by cuBLAS as well, at the same
 //! size. With `strassen` the bound is that of the language reference, for elements of at most 1.
 
-use ptx_gemm::cuda::{Accumulation, Cublas, Queue};
+use ptx_gemm::cuda::{Cublas, Queue};
 use ptx_gemm::random::SplitMix64;
 use ptx_gemm::{CompiledGemm, DType, Device, Error, Resident};
 use ptx_gemm_check::bound::{Estimate, Rounding};
@@ -14,8 +14,8 @@ use ptx_gemm_check::integer;
 use ptx_gemm_dsl::promise::Quadrants;
 
 use crate::host::Host;
+use crate::library::Library;
 use crate::operands::{Extras, Operands};
-use crate::rivals::{Library, Rivals};
 
 /// The number of elements that are checked in f64, the limit on the terms of all these sums, and the minimum
 /// number of elements.
@@ -65,16 +65,15 @@ pub(crate) enum Agreement {
 const USEFUL: f64 = 0.5;
 
 impl Reference {
-    /// Computes it, with cuBLAS's help if there is one.
+    /// Computes it, with cuBLAS's help if there is one: the product by a library, and the one of magnitudes.
     pub(crate) fn new(
         device: &Device,
         queue: &Queue,
-        rivals: &Rivals,
+        libraries: Option<(Library<'_>, &Cublas)>,
         operands: &Operands,
         seed: u64,
     ) -> Result<Reference, Error> {
-        let library = rivals.library(operands, Accumulation::Exact).zip(rivals.cublas.as_ref());
-        let cublas = library.map(|libraries| by_cublas(device, queue, libraries, operands)).transpose()?;
+        let cublas = libraries.map(|libraries| by_cublas(device, queue, libraries, operands)).transpose()?;
         Ok(Reference { cublas, samples: samples(operands, seed) })
     }
 

@@ -14,6 +14,7 @@ pub mod calibrate;
 pub mod cpu;
 mod host;
 pub mod large;
+mod library;
 pub mod markdown;
 mod measure;
 pub mod ncu;

@@ -7,6 +7,7 @@ use ptx_gemm::cuda::{Accumulation, Algorithm, Cublas, CublasLt, CublasLtProduct,
 use ptx_gemm::{DType, Device, Error, Resident};
 
 use crate::agree::{Agreement, Reference};
+use crate::library::Library;
 use crate::measure::{Sides, fastest};
 use crate::operands::Operands;
 
@@ -27,15 +28,6 @@ pub(crate) struct Rivals {
     best: bool,
 }
 
-/// How cuBLAS computes a product.
-#[derive(Clone, Copy)]
-pub(crate) enum Library<'r> {
-    /// As programs call it.
-    Cublas(&'r Cublas),
-    /// By a proposal of cuBLASLt.
-    Lt(&'r CublasLt, Algorithm),
-}
-
 /// A product on all copies of its operands, by each library that computes it.
 #[derive(Default)]
 pub(crate) struct Theirs<'a> {
@@ -43,31 +35,6 @@ pub(crate) struct Theirs<'a> {
     /// The same with [`Accumulation::Fast`]; empty where there is one way to add.
     fast: Vec<Box<dyn Enqueue + 'a>>,
     cublaslt: Vec<CublasLtProduct<'a>>,
-}
-
-impl<'r> Library<'r> {
-    /// The product on each copy.
-    fn on_all<'a>(self, operands: &'a Operands) -> Result<Vec<Box<dyn Enqueue + 'a>>, Error>
-    where
-        'r: 'a,
-    {
-        fn boxed<'a>(products: Vec<impl Enqueue + 'a>) -> Vec<Box<dyn Enqueue + 'a>> {
-            products.into_iter().map(|one| Box::new(one) as Box<dyn Enqueue>).collect()
-        }
-        Ok(match self {
-            Library::Cublas(cublas) => boxed(operands.cublas(cublas)?),
-            Library::Lt(lt, algorithm) => boxed(operands.cublaslt(lt, &algorithm)?),
-        })
-    }
-
-    /// Computes the product on the first copy into another D.
-    pub(crate) fn compute(self, queue: &Queue, operands: &Operands, d: &Resident) -> Result<(), Error> {
-        match self {
-            Library::Cublas(cublas) => queue.launch(&operands.cublas_into(cublas, d)?)?,
-            Library::Lt(lt, algorithm) => queue.launch(&operands.cublaslt_into(lt, &algorithm, d)?)?,
-        }
-        queue.wait()
-    }
 }
 
 impl Rivals {

@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use crate::clause::Atom;
 use crate::elements::DType;
 use crate::target::{Target, WARP, WARP_GROUP};
+use crate::terms::Extent3;
 
 /// The threads that execute an instruction together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +45,19 @@ impl Unit {
         }
     }
 }
+
+/// Rows, columns and the largest k of an `mma` of 16-bit elements (PTX ISA, "Matrix fragments for mma.m16n8k16").
+pub const MMA: Extent3 = Extent3 { m: 16, n: 8, k: 16 };
+
+/// Rows of the matrices that `ldmatrix` and `stmatrix` move, and columns of those of 16-bit elements.
+pub const MATRIX: u32 = 8;
+/// Bytes of such a row.
+pub const MATRIX_BYTES: u32 = 16;
+
+/// Rows of a `wgmma`, and bytes of k (PTX ISA, "wgmma.mma_async", matrix shapes).
+pub const WGMMA_ROWS: u32 = 64;
+/// Bytes of k that a `wgmma` multiplies.
+pub const WGMMA_DEPTH_BYTES: u32 = 32;
 
 /// The fewest and the most columns of an instruction of a warp group.
 pub const WGMMA_COLUMNS: RangeInclusive<u32> = 8..=256;

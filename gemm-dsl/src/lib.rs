@@ -20,6 +20,7 @@ pub mod figure;
 pub mod format;
 pub mod interpolate;
 pub mod limits;
+pub mod map;
 pub mod occupancy;
 pub mod plan;
 pub mod promise;

@@ -12,12 +12,11 @@ mod matrices;
 
 use std::collections::BTreeMap;
 
-use matrices::MATRIX_ROW_BYTES;
-
+use crate::atoms::MATRIX_BYTES;
 use crate::figure::Figure;
 use crate::plan::{CopyPlan, Exchange, Geometry, OperandPlan, Placement, Plan, StagedTile, Variant};
-use crate::target::WARP;
-use crate::terms::{Along, Extent3, Fast, Load, Operands, Pace, Side, Swizzle};
+use crate::target::{SWIZZLE_PERIOD, WARP};
+use crate::terms::{Extent3, Fast, Load, Operands, Pace, Side, Swizzle};
 use crate::types::Layout;
 
 /// Tiles of D along each side, and K-tiles: enough for a pipeline to fill, run and drain.
@@ -156,6 +155,7 @@ impl Plan {
 
     /// The fragment reads of all warps for one K-tile.
     fn reads(&self, slot: Slot<'_>) -> Passes {
+        let map = self.map();
         if let Some((_, _, depth)) = self.atom.of_warp() {
             return match slot.operand.dtype.bytes() {
                 8 => self.element_reads(slot, depth),
@@ -164,7 +164,7 @@ impl Plan {
         }
         let operand = slot.operand;
         let side = operand.side;
-        let positions = positions(&self.geometry, side);
+        let positions = map.all_of(side);
         let width = if self.body.operands == Operands::Shared { 1 } else { operand.read_width };
         let along_k = slot.placement.fast == Fast::K;
         // A read along k covers several steps, any other read several positions.
@@ -177,13 +177,13 @@ impl Plan {
         };
         let mut total = Passes::default();
         for warp in warps(self.geometry.threads) {
-            let starts: Vec<u32> = warp.map(|thread| own(&self.geometry, thread, side)).collect();
+            let starts: Vec<u32> = warp.map(|thread| map.first_of(side, thread)).collect();
             let mut known = BTreeMap::new();
             for k in (0..operand.depth).step_by(step as usize) {
                 for &at in positions.iter().step_by(position as usize) {
                     // An offset common to the whole warp rotates all banks alike, unless a swizzle permutes it.
                     let distance = slot.offset(at, k);
-                    let residue = if slot.placement.swizzle == Swizzle::None { 0 } else { distance % PERIOD };
+                    let residue = if slot.placement.swizzle == Swizzle::None { 0 } else { distance % SWIZZLE_PERIOD };
                     total += *known.entry(residue).or_insert_with(|| {
                         let offsets = starts.iter().map(|start| slot.address(start + at, k));
                         passes(offsets.enumerate(), width * operand.dtype.bytes()).times(times.into())
@@ -212,14 +212,15 @@ impl Plan {
 
     /// The writes of one block's sums of a tile, by its warps.
     fn shared_sums(&self, exchange: &Exchange) -> Passes {
+        let map = self.map();
         let sides = if self.problem.layouts.d == Layout::Row { [Side::A, Side::B] } else { [Side::B, Side::A] };
-        let [lines, elements] = sides.map(|side| positions(&self.geometry, side));
+        let [lines, elements] = sides.map(|side| map.all_of(side));
         let bytes = self.problem.types.acc.bytes();
         let mut total = Passes::default();
         for warp in warps(self.geometry.threads) {
             for line in &lines {
                 for element in elements.iter().step_by(exchange.write_width as usize) {
-                    let starts = warp.clone().map(|thread| sides.map(|side| own(&self.geometry, thread, side)));
+                    let starts = warp.clone().map(|thread| sides.map(|side| map.first_of(side, thread)));
                     let offsets = starts.map(|[l, e]| ((l + line) * exchange.pitch + e + element) * bytes);
                     total += passes(offsets.enumerate(), exchange.write_width * bytes);
                 }
@@ -256,8 +257,9 @@ impl Plan {
 
     /// The writes of one tile of D by the warps.
     fn d_writes(&self, staged: &StagedTile) -> Passes {
+        let map = self.map();
         let sides = if self.problem.layouts.d == Layout::Row { [Side::A, Side::B] } else { [Side::B, Side::A] };
-        let [lines, elements] = sides.map(|side| positions(&self.geometry, side));
+        let [lines, elements] = sides.map(|side| map.all_of(side));
         let mut total = Passes::default();
         if staged.matrices {
             return self.d_matrices(staged, sides);
@@ -265,7 +267,7 @@ impl Plan {
         for warp in warps(self.geometry.threads) {
             for line in &lines {
                 for element in elements.iter().step_by(staged.width as usize) {
-                    let starts = warp.clone().map(|thread| sides.map(|side| own(&self.geometry, thread, side)));
+                    let starts = warp.clone().map(|thread| sides.map(|side| map.first_of(side, thread)));
                     let offsets = starts.map(|[l, e]| self.d_address(staged, l + line, e + element));
                     total += passes(offsets.enumerate(), staged.width * self.problem.types.d.bytes());
                 }
@@ -277,6 +279,7 @@ impl Plan {
     /// The writes of one tile of D as 8 x 8 matrices: four per instruction, 16 rows by 16 columns; two at the end of an
     /// odd number of eight-column groups of a warp or, if lines of D run along n, of a panel.
     fn d_matrices(&self, staged: &StagedTile, sides: [Side; 2]) -> Passes {
+        let map = self.map();
         let Geometry { region, .. } = self.geometry;
         let mut total = Passes::default();
         let panel = if sides[0] == Side::A { staged.pitch.min(region.n) } else { region.n };
@@ -286,7 +289,7 @@ impl Plan {
         };
         let blocks: Vec<(u32, u32)> = (0..region.n).step_by(panel.max(1) as usize).flat_map(in_panel).collect();
         for warp in warps(self.geometry.threads) {
-            let origin = [Side::A, Side::B].map(|side| own(&self.geometry, warp.start, side));
+            let origin = [Side::A, Side::B].map(|side| map.first_of(side, warp.start));
             for row in (0..region.m).step_by(16) {
                 for &(col, lanes) in &blocks {
                     let offsets = (0..lanes).map(|lane| {
@@ -296,7 +299,7 @@ impl Plan {
                         let [l, e] = sides.map(|side| if side == Side::A { at[0] } else { at[1] });
                         self.d_address(staged, l, e)
                     });
-                    total += passes(offsets.enumerate(), MATRIX_ROW_BYTES);
+                    total += passes(offsets.enumerate(), MATRIX_BYTES);
                 }
             }
         }
@@ -325,7 +328,7 @@ impl Plan {
     fn d_address(&self, staged: &StagedTile, line: u32, element: u32) -> u32 {
         let pitch = staged.pitch;
         let at = (element / pitch * self.d_lines().0 + line) * pitch + element % pitch;
-        swizzled(staged.offset_bytes + at * self.problem.types.d.bytes(), staged.swizzle)
+        staged.swizzle.of(staged.offset_bytes + at * self.problem.types.d.bytes())
     }
 
     /// All loads of a staged operand.
@@ -358,12 +361,13 @@ impl Plan {
 
     /// All loads of an operand that threads read directly from global memory.
     fn direct_loads(&self, operand: &OperandPlan, width: u32, sample: &mut Sample) {
-        let positions = positions(&self.geometry, operand.side);
+        let map = self.map();
+        let positions = map.all_of(operand.side);
         let matrix = Matrix::of(self, operand);
         let bytes = width * operand.dtype.bytes();
         let (step, position) = if operand.global_fast == Fast::K { (width, 1) } else { (1, width) };
         for warp in warps(self.geometry.threads) {
-            let starts: Vec<u32> = warp.map(|thread| own(&self.geometry, thread, operand.side)).collect();
+            let starts: Vec<u32> = warp.map(|thread| map.first_of(operand.side, thread)).collect();
             let mut known = BTreeMap::new();
             for (own, k) in matrix.tiles() {
                 for depth in (0..operand.depth).step_by(step as usize) {
@@ -383,9 +387,6 @@ impl Plan {
     }
 }
 
-/// Bytes after which every swizzle repeats: eight rows of 128 bytes.
-const PERIOD: u32 = 1024;
-
 /// An operand's K-tile in its first slot.
 #[derive(Clone, Copy)]
 struct Slot<'p> {
@@ -402,14 +403,7 @@ impl Slot<'_> {
 
     /// The byte offset of an element in shared memory.
     fn address(&self, own: u32, k: u32) -> u32 {
-        swizzled(self.placement.offset_bytes + self.offset(own, k), self.placement.swizzle)
-    }
-}
-
-fn swizzled(address: u32, swizzle: Swizzle) -> u32 {
-    match swizzle {
-        Swizzle::None => address,
-        Swizzle::Bytes(span) => address ^ (address >> 3 & (span - 16)),
+        self.placement.swizzle.of(self.placement.offset_bytes + self.offset(own, k))
     }
 }
 
@@ -457,34 +451,6 @@ impl Matrix {
 /// The threads of each warp.
 fn warps(threads: u32) -> impl Iterator<Item = std::ops::Range<u32>> {
     (0..threads.div_ceil(WARP)).map(move |warp| warp * WARP..threads.min((warp + 1) * WARP))
-}
-
-/// The first row (of A) or column (of B) that a thread computes.
-fn own(geometry: &Geometry, thread: u32, side: Side) -> u32 {
-    let Geometry { grid, regions, region, fragment, .. } = *geometry;
-    let in_region = thread % (grid.m * grid.n);
-    let region_index = thread / (grid.m * grid.n);
-    let (i, j) = match geometry.along {
-        Along::N => (in_region / grid.n, in_region % grid.n),
-        Along::M => (in_region % grid.m, in_region / grid.m),
-        // 2 x 4 lanes, repeated once along the longer side.
-        Along::Z if grid.n == 8 => (in_region / 2 % 4, in_region % 2 + 2 * (in_region / 8)),
-        Along::Z => (in_region % 2 + 2 * (in_region / 8), in_region / 2 % 4),
-    };
-    match side {
-        Side::A => region_index / regions.n * region.m + i * fragment.m,
-        Side::B => region_index % regions.n * region.n + j * fragment.n,
-    }
-}
-
-/// Offsets of a thread's rows (of A) or columns (of B) from its first.
-fn positions(geometry: &Geometry, side: Side) -> Vec<u32> {
-    let Geometry { repeat, stride, fragment, .. } = *geometry;
-    let (repeat, stride, fragment) = match side {
-        Side::A => (repeat.m, stride.m, fragment.m),
-        Side::B => (repeat.n, stride.n, fragment.n),
-    };
-    (0..repeat).flat_map(|p| (0..fragment).map(move |x| p * stride + x)).collect()
 }
 
 /// Calls `f` for every copy instruction, with the lanes that have a chunk and the chunk's position in the tile.

@@ -75,6 +75,21 @@ pub enum Swizzle {
     Bytes(u32),
 }
 
+impl Swizzle {
+    /// The address bits that it changes. Each is XORed with the bit three positions above (PTX ISA, "Swizzling Modes").
+    pub fn bits(self) -> u32 {
+        match self {
+            Swizzle::None => 0,
+            Swizzle::Bytes(span) => span - 16,
+        }
+    }
+
+    /// The address in place of one without a swizzle.
+    pub fn of(self, address: u32) -> u32 {
+        address ^ (address >> 3 & self.bits())
+    }
+}
+
 /// How tiles are copied from global to shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]

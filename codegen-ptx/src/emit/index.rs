@@ -63,7 +63,7 @@ impl Emitter<'_> {
             Expr::And(x, y) => self.two(Opcode::And(Type::Pred), dst, x, y, Index::Pred),
             Expr::Swizzle(x, swizzle) => {
                 let x = self.operand(x, ty);
-                let mask = i64::from(kernel::expr::swizzled_bits(*swizzle));
+                let mask = i64::from(swizzle.bits());
                 // The XOR takes bits from three positions above the bits that it changes.
                 let (above, low) = (self.scratch(ty), self.scratch(ty));
                 self.entry.emit(Opcode::Shr(scalar), [above.into(), x.clone(), Operand::Int(3)]);

@@ -101,7 +101,7 @@ impl Expr {
             },
             Expr::Wide(x) => x.bound(),
             // A swizzle may set any of the bits within the chunks of 16 bytes that it permutes.
-            Expr::Swizzle(x, swizzle) => x.bound() | u64::from(swizzled_bits(*swizzle)) | 15,
+            Expr::Swizzle(x, swizzle) => x.bound() | u64::from(swizzle.bits()) | 15,
             Expr::Compare(..) | Expr::And(..) | Expr::Not(_) => 1,
             Expr::Select(_, x, y) => x.bound().max(y.bound()),
         }
@@ -172,15 +172,6 @@ impl Expr {
     /// True if this is the given constant.
     pub fn is(&self, value: u64) -> bool {
         matches!(self, Expr::Const(c) if *c == value)
-    }
-}
-
-/// The address bits that a swizzle changes: [6:4] for 128 bytes, [5:4] for 64, [4] for 32. Each is XORed with the bit
-/// three positions above (PTX ISA, "Swizzling Modes").
-pub fn swizzled_bits(swizzle: Swizzle) -> u32 {
-    match swizzle {
-        Swizzle::None => 0,
-        Swizzle::Bytes(span) => span - 16,
     }
 }
 

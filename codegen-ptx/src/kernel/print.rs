@@ -4,7 +4,6 @@ use ptx_gemm_dsl::terms::Reads;
 use ptx_gemm_dsl::types::DType;
 use std::fmt::{self, Write};
 
-use super::expr;
 use super::{
     Access, Address, Arrival, Compare, Expr, Factor, Guard, Kernel, Locality, Math, Memory, Op, ProductShape, Reg,
     Stmt, Type, Value,
@@ -315,7 +314,7 @@ impl Printer<'_> {
                 y,
             ),
             Expr::And(x, y) => two("&&", x, y),
-            Expr::Swizzle(x, swizzle) => format!("swizzle{}({})", expr::swizzled_bits(*swizzle) + 16, self.expr(x)),
+            Expr::Swizzle(x, swizzle) => format!("swizzle{}({})", swizzle.bits() + 16, self.expr(x)),
             Expr::Not(x) => format!("!{}", self.expr(x)),
             Expr::Select(c, x, y) => format!("({} ? {} : {})", self.expr(c), self.expr(x), self.expr(y)),
         }

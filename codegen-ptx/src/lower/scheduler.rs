@@ -7,8 +7,8 @@ use ptx_gemm_dsl::types::Batch;
 use super::{Lowered, Lowering, WorkTile, broken};
 use crate::kernel::{Expr, Op};
 use crate::origin::Site;
+use crate::tile::Digit;
 use crate::tile::Division;
-use crate::tile::map::Digit;
 
 /// The units of work of a launch: tiles of D, times products of the batch, times parts of k; in a group, those of one
 /// product.

@@ -21,9 +21,9 @@ mod store;
 use std::sync::Arc;
 
 use ptx_gemm_dsl::atoms::Unit;
-use ptx_gemm_dsl::plan::{CopyPlan, Geometry, OperandPlan, Plan, Promotion, Variant};
-use ptx_gemm_dsl::target::{WARP, WARP_GROUP};
-use ptx_gemm_dsl::terms::{Along, Extent2, Fast, Load, Operands, Pace, Reads, Reduce, Side, SplitK};
+use ptx_gemm_dsl::plan::{CopyPlan, OperandPlan, Plan, Promotion, Variant};
+use ptx_gemm_dsl::target::WARP_GROUP;
+use ptx_gemm_dsl::terms::{Extent2, Fast, Load, Operands, Pace, Reads, Reduce, Side, SplitK};
 use ptx_gemm_dsl::types::{Layout, Problem};
 
 use super::{
@@ -45,48 +45,6 @@ fn problem(plan: &Plan) -> Problem {
         (problem.types.c, problem.layouts.c) = (problem.types.d, problem.layouts.d);
     }
     problem
-}
-
-/// The map of a plan's accumulators: row by row of the thread tile, or in the order of the matrix instruction.
-pub fn map(plan: &Plan) -> Map {
-    match plan.atom.tensor() {
-        None => thread_map(&plan.geometry),
-        Some((Unit::Warp, (rows, columns, _))) => {
-            let (mut map, Geometry { regions, region, .. }) = (Map::of_warp(rows), plan.geometry);
-            map.warp = vec![Digit::n(regions.n, region.n), Digit::m(regions.m, region.m)];
-            map.element.extend([Digit::n(region.n / columns, columns), Digit::m(region.m / rows, rows)]);
-            Map::new(map.thread, map.warp, map.element)
-        }
-        Some((Unit::WarpGroup, (_, columns, _))) => {
-            let Geometry { regions, region, .. } = plan.geometry;
-            // A region is what one of the four warps of a group computes.
-            let warps = WARP_GROUP / WARP;
-            let part = Extent2 { m: region.m * warps, n: region.n };
-            Map::m64s(columns, part, Extent2 { m: regions.m / warps, n: regions.n })
-        }
-    }
-}
-
-/// The map of a geometry's accumulators, row by row of the thread tile.
-fn thread_map(geometry: &Geometry) -> Map {
-    let (grid, fragment, stride, repeat) = (geometry.grid, geometry.fragment, geometry.stride, geometry.repeat);
-    let thread = match geometry.along {
-        Along::N => vec![Digit::n(grid.n, fragment.n), Digit::m(grid.m, fragment.m)],
-        Along::M => vec![Digit::m(grid.m, fragment.m), Digit::n(grid.n, fragment.n)],
-        Along::Z if grid.n == 8 => {
-            vec![Digit::n(2, fragment.n), Digit::m(4, fragment.m), Digit::n(4, 2 * fragment.n)]
-        }
-        Along::Z => vec![Digit::m(2, fragment.m), Digit::n(4, fragment.n), Digit::m(4, 2 * fragment.m)],
-    };
-    let (regions, region) = (geometry.regions, geometry.region);
-    let warp = vec![Digit::n(regions.n, region.n), Digit::m(regions.m, region.m)];
-    let element = vec![
-        Digit::n(fragment.n, 1),
-        Digit::n(repeat.n, stride.n),
-        Digit::m(fragment.m, 1),
-        Digit::m(repeat.m, stride.m),
-    ];
-    Map::new(thread, warp, element)
 }
 
 fn note(clause: &str) -> Note {

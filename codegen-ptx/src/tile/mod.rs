@@ -25,7 +25,6 @@ mod grid;
 pub mod interface;
 mod lexer;
 
-pub mod map;
 mod pack;
 pub mod parse;
 pub mod print;
@@ -45,14 +44,15 @@ use ptx_gemm_dsl::terms::{Extent3, Fast, Param, Side, Swizzle, Tail};
 use ptx_gemm_dsl::types::{Batch, DType, Layout, Problem};
 
 pub use exchange::Exchange;
-pub use map::{Digit, Map};
 pub use pack::{PACKED_ROW_BYTES, Pack, Planes, SCALE_LINES, SCALE_SHARED_BYTES, SCALE_THREADS, VECTOR_BYTES, Walk};
+pub use ptx_gemm_dsl::atoms::{MATRIX, MATRIX_BYTES, MMA, WGMMA_DEPTH_BYTES, WGMMA_ROWS};
+pub use ptx_gemm_dsl::map::{Digit, Map};
 pub use role::{Role, Turn};
 pub use scheduler::{Division, Scheduler};
 pub use stage::{Arrival, Lent, Lines, Stage, StagePlace};
 pub use statement::{
-    Fetch, Hold, Index, Instruction, MATRIX, MATRIX_BYTES, MMA, Mover, Multiply, Op, ReadC, Source, Span, Stager,
-    Statement, TMA_BYTES, WGMMA_DEPTH_BYTES, WGMMA_ROWS, Writer, walk,
+    Fetch, Hold, Index, Instruction, Mover, Multiply, Op, ReadC, Source, Span, Stager, Statement, TMA_BYTES, Writer,
+    walk,
 };
 
 /// The origin of a line, as the text after its `;`: the clause of a schedule, or anything else.
@@ -154,10 +154,7 @@ impl Buffer {
         let (slow, fast) = if self.fast == Fast::K { (own, k) } else { (k, own) };
         let panel = fast / self.pitch * self.rows() * self.pitch;
         let address = self.offset_bytes + (panel + slow * self.pitch + fast % self.pitch) * element.bytes();
-        match self.swizzle {
-            Swizzle::None => address,
-            Swizzle::Bytes(span) => address ^ (address >> 3 & (span - 16)),
-        }
+        self.swizzle.of(address)
     }
 
     /// Elements of a row, along the contiguous dimension.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use ptx_gemm_dsl::atoms::Unit;
-use ptx_gemm_dsl::terms::{Extent3, FmaOrder, Reads, Reduce, Side};
+use ptx_gemm_dsl::terms::{FmaOrder, Reads, Reduce, Side};
 use ptx_gemm_dsl::types::DType;
 
 use super::Note;
@@ -288,19 +288,6 @@ impl Instruction {
         }
     }
 }
-
-/// Rows, columns and the largest k of an `mma` of 16-bit elements (PTX ISA, "Matrix fragments for mma.m16n8k16").
-pub const MMA: Extent3 = Extent3 { m: 16, n: 8, k: 16 };
-
-/// Rows of the matrices that `ldmatrix` and `stmatrix` move, and columns of those of 16-bit elements.
-pub const MATRIX: u32 = 8;
-/// Bytes of such a row.
-pub const MATRIX_BYTES: u32 = 16;
-
-/// Rows of a `wgmma`, and bytes of k (PTX ISA, "wgmma.mma_async", matrix shapes).
-pub const WGMMA_ROWS: u32 = 64;
-/// Bytes of k that a `wgmma` multiplies.
-pub const WGMMA_DEPTH_BYTES: u32 = 32;
 
 impl Op {
     /// The statements nested in it.

@@ -12,6 +12,7 @@
 //! copies from the second-level cache, or than its operations within the power limit. A wave reads rows of A and columns of B from
 //! memory again if the operands do not fit into the second-level cache.
 
+use ptx_gemm_dsl::atoms::{WGMMA_DEPTH_BYTES, WGMMA_ROWS};
 use ptx_gemm_dsl::clause::Atom;
 use ptx_gemm_dsl::plan::{OperandPlan, Plan, Variant};
 use ptx_gemm_dsl::terms::{Along, Fast};
@@ -21,8 +22,8 @@ use crate::gpu::Gpu;
 use crate::size::Size;
 
 /// Rows of a `wgmma`, and the bytes of its k in each of them.
-const ROWS: f64 = 64.0;
-const DEPTH_BYTES: f64 = 32.0;
+const ROWS: f64 = WGMMA_ROWS as f64;
+const DEPTH_BYTES: f64 = WGMMA_DEPTH_BYTES as f64;
 /// Bytes of a sector of the second-level cache.
 const SECTOR: usize = 32;
 /// Consecutive work tiles that run close to each other, on the multiprocessors of one group (GPC).

@@ -1,5 +1,6 @@
 //! The threads of a block: tile, warp, thread, fragment and lanes. With tensor cores the instructions fix them.
 
+use crate::atoms::WGMMA_ROWS;
 use crate::atoms::{Unit, WGMMA_COLUMNS};
 use crate::check::finding::Findings;
 use crate::check::settings::Settings;
@@ -23,8 +24,7 @@ pub(super) fn derive(settings: &Settings, findings: &mut Findings) -> Option<Geo
 const FRAGMENT: Extent2 = Extent2 { m: 1, n: 2 };
 const LANES: Extent2 = Extent2 { m: 8, n: 4 };
 
-/// Rows of a `wgmma`, and the rows that one of its four warps holds.
-pub(super) const GROUP_ROWS: u32 = 64;
+/// The rows of a `wgmma` that one of its four warps holds.
 pub(super) const WARP_ROWS: u32 = 16;
 
 /// The geometry of warps that each compute `region` by matrix instructions. A warp group that computes 64 rows several
@@ -136,7 +136,7 @@ fn nearest_group_parts(tile: TileClause, atom: Extent2, part: Extent2) -> Vec<(u
 fn warp_groups(settings: &Settings, columns: u32, findings: &mut Findings) -> Option<Geometry> {
     let before = findings.list.len();
     let tile = settings.shape.tile.filter(|tile| tile.m > 0 && tile.n > 0)?;
-    let (whole, atom) = (Extent2 { m: tile.m, n: tile.n }, Extent2 { m: GROUP_ROWS, n: columns });
+    let (whole, atom) = (Extent2 { m: tile.m, n: tile.n }, Extent2 { m: WGMMA_ROWS, n: columns });
     // For a shape that does not exist there is nothing more to report.
     if !WGMMA_COLUMNS.contains(&columns) || !columns.is_multiple_of(LANES.m) {
         return None;
@@ -169,7 +169,7 @@ fn warp_groups(settings: &Settings, columns: u32, findings: &mut Findings) -> Op
     }
     let group = match settings.shape.warp {
         Some(warp) => divided(settings, warp, tile, atom, findings)?,
-        None => Extent2 { m: tile.m / undivided(settings, tile.m / GROUP_ROWS), n: tile.n },
+        None => Extent2 { m: tile.m / undivided(settings, tile.m / WGMMA_ROWS), n: tile.n },
     };
     let groups = u64::from(tile.m / group.m) * u64::from(tile.n / group.n);
     let threads = groups * u64::from(WARP_GROUP);
@@ -233,7 +233,7 @@ fn divided(
 fn too_many_groups(settings: &Settings, tile: TileClause, groups: u64, findings: &mut Findings) {
     let threads = groups * u64::from(WARP_GROUP);
     let depth = tile.k.map_or(String::new(), |k| format!(", {k}"));
-    let (m, n) = settings.shape.warp.map_or((GROUP_ROWS, tile.n), |warp| (warp.m, warp.n));
+    let (m, n) = settings.shape.warp.map_or((WGMMA_ROWS, tile.n), |warp| (warp.m, warp.n));
     let message = match settings.shape.warp {
         Some(_) => format!(
             "{} / {} = {groups} warp groups: {threads} threads, at most {MAX_THREADS}",
@@ -350,7 +350,7 @@ fn divides(settings: &Settings, part: (Key, Extent2), whole: (Key, Extent2), fin
     let finding = findings.error("divide", part_key, &[whole_key], message);
     let name = crate::table::of(part_key).name;
     if let (Key::Warp, Some((_, columns, _)), Some(tile)) = (part_key, settings.atom.of_group(), settings.shape.tile) {
-        for (m, n) in nearest_group_parts(tile, Extent2 { m: GROUP_ROWS, n: columns }, part) {
+        for (m, n) in nearest_group_parts(tile, Extent2 { m: WGMMA_ROWS, n: columns }, part) {
             let text = format!("{name}({m}, {n})");
             finding.set(&text, format!("{text} does"));
         }

@@ -1,8 +1,9 @@
 //! The register rule, and its form with `blocks_per_sm`.
 
 use crate::atoms::Unit;
+use crate::atoms::WGMMA_ROWS;
 use crate::check::finding::{Finding, Findings};
-use crate::check::geometry::{GROUP_ROWS, parts};
+use crate::check::geometry::parts;
 use crate::check::settings::Settings;
 use crate::clause::{Clause, SpecializeClause, Spills, WarpCount};
 use crate::occupancy::besides;
@@ -82,11 +83,11 @@ pub(super) fn check(settings: &Settings, geometry: &Geometry, findings: &mut Fin
 /// Whether one `wgmma` fits into a thread's registers at launch. The assembler demands this wherever the instruction
 /// is, whatever `setmaxnreg` gives the thread later.
 fn instruction(settings: &Settings, geometry: &Geometry, findings: &mut Findings) -> bool {
-    let Some((GROUP_ROWS, columns, _)) = settings.atom.of_group() else { return true };
+    let Some((WGMMA_ROWS, columns, _)) = settings.atom.of_group() else { return true };
     let acc = settings.problem.types.acc;
     // The 128 threads of a warp group share its accumulators. A column count that no instruction has is reported
     // separately.
-    let needed = columns.min(256) * acc.bytes() / 4 * GROUP_ROWS / WARP_GROUP + besides(settings.atom);
+    let needed = columns.min(256) * acc.bytes() / 4 * WGMMA_ROWS / WARP_GROUP + besides(settings.atom);
     let threads = settings.threads(geometry);
     let share = |blocks| registers_per_thread(threads, blocks);
     let blocks = settings.limits.blocks_per_sm.unwrap_or(1);
@@ -115,7 +116,7 @@ fn smaller_tiles(settings: &Settings, geometry: &Geometry, finding: &mut Finding
         let depth = tile.k.map_or(String::new(), |k| format!(", {k}"));
         // Each ping-pong warp group computes a whole tile.
         let rows =
-            [2, 3, 4].into_iter().filter(|part| settings.turns() > 1 && tile.m.is_multiple_of(GROUP_ROWS * part));
+            [2, 3, 4].into_iter().filter(|part| settings.turns() > 1 && tile.m.is_multiple_of(WGMMA_ROWS * part));
         for part in rows {
             let text = format!("tile({}, {}{depth})", tile.m / part, tile.n);
             finding.set(&text, format!("{text} keeps {}", geometry.thread.m * geometry.thread.n / part));

@@ -1,8 +1,9 @@
 //! The rules of `specialize`: producer warps, consumer warps, and their register budgets.
 
 use crate::atoms::Unit;
+use crate::atoms::WGMMA_ROWS;
 use crate::check::finding::Findings;
-use crate::check::geometry::{GROUP_ROWS, group_parts};
+use crate::check::geometry::group_parts;
 use crate::check::settings::Settings;
 use crate::clause::{Clause, Roles, SpecializeClause, WarpCount};
 use crate::plan::Geometry;
@@ -158,11 +159,11 @@ fn consumers(settings: &Settings, clause: SpecializeClause, geometry: &Geometry,
         message,
     );
     // Warp groups share the tile's rows, 64 at a time.
-    let blocks = settings.shape.tile.map_or(0, |tile| tile.m / GROUP_ROWS);
+    let blocks = settings.shape.tile.map_or(0, |tile| tile.m / WGMMA_ROWS);
     if let (Some((_, columns, _)), Some(tile), Some(_)) =
         (settings.atom.of_group(), settings.shape.tile, settings.shape.warp)
     {
-        for group in group_parts(tile, Extent2 { m: GROUP_ROWS, n: columns }) {
+        for group in group_parts(tile, Extent2 { m: WGMMA_ROWS, n: columns }) {
             let groups = (tile.m / group.m).saturating_mul(tile.n / group.n);
             if groups.saturating_mul(4) == named {
                 let warp = format!("warp({}, {})", group.m, group.n);
@@ -172,7 +173,7 @@ fn consumers(settings: &Settings, clause: SpecializeClause, geometry: &Geometry,
     } else if settings.atom.of_group().is_some() {
         for groups in (1..=blocks.min(7)).rev().filter(|groups| blocks.is_multiple_of(*groups)) {
             let shared = text(SpecializeClause { consumers: Some(WarpCount::Groups(groups)), ..clause });
-            finding.set(&shared, format!("with {shared} each computes {} rows", blocks / groups * GROUP_ROWS));
+            finding.set(&shared, format!("with {shared} each computes {} rows", blocks / groups * WGMMA_ROWS));
         }
     }
     let all = text(SpecializeClause { consumers: None, ..clause });

@@ -1,22 +1,21 @@
 //! What warps read of a K-tile for the instructions of tensor cores.
 
-use super::{Passes, Slot, own, passes, warps};
+use super::{Passes, Slot, passes, warps};
+use crate::atoms::MATRIX_BYTES;
 use crate::plan::{Geometry, Plan};
 use crate::target::WARP;
 use crate::terms::{Fast, Side};
-
-/// Bytes of a row of a matrix, which has eight.
-pub(super) const MATRIX_ROW_BYTES: u32 = 16;
 
 impl Plan {
     /// The elements of 64 bits that the lanes of all warps load of one K-tile: lane l one of row or column l / 4 and step
     /// l % 4 of k, for each 8 rows or columns and 4 steps.
     pub(super) fn element_reads(&self, slot: Slot<'_>, depth: u32) -> Passes {
+        let map = self.map();
         let side = slot.operand.side;
         let extent = if side == Side::A { self.geometry.region.m } else { self.geometry.region.n };
         let mut total = Passes::default();
         for warp in warps(self.geometry.threads) {
-            let origin = own(&self.geometry, warp.start, side);
+            let origin = map.first_of(side, warp.start);
             for k in (0..slot.operand.depth / depth * depth).step_by(4) {
                 for first in (0..extent).step_by(8) {
                     let offsets = (0..WARP).map(|lane| slot.address(origin + first + lane / 4, k + lane % 4));
@@ -30,17 +29,18 @@ impl Plan {
     /// The matrices that the warps read of one K-tile. One instruction reads up to four: 16 rows or columns by 32 bytes of k,
     /// or 32 by 16.
     pub(super) fn matrix_reads(&self, slot: Slot<'_>, depth: u32) -> Passes {
+        let map = self.map();
         let Geometry { region, .. } = self.geometry;
         let side = slot.operand.side;
         let extent = if side == Side::A { region.m } else { region.n };
         // Four matrices of eight rows of 16 bytes.
-        let row = MATRIX_ROW_BYTES / slot.operand.dtype.bytes();
+        let row = MATRIX_BYTES / slot.operand.dtype.bytes();
         let most = 4 * 8 * row / depth;
         let rows = [most, most / 2, 8].into_iter().find(|rows| extent.is_multiple_of(*rows)).unwrap_or(8);
         let along_k = slot.placement.fast == Fast::K;
         let mut total = Passes::default();
         for warp in warps(self.geometry.threads) {
-            let origin = own(&self.geometry, warp.start, side);
+            let origin = map.first_of(side, warp.start);
             for k in (0..slot.operand.depth).step_by(depth as usize) {
                 for first in (0..extent).step_by(rows as usize) {
                     let lanes = 0..rows * depth / row;
@@ -48,7 +48,7 @@ impl Plan {
                         let (own, at) = matrix_row(lane, side, along_k, (rows, depth), row);
                         slot.address(origin + first + own, k + at)
                     });
-                    total += passes(offsets.enumerate(), MATRIX_ROW_BYTES);
+                    total += passes(offsets.enumerate(), MATRIX_BYTES);
                 }
             }
         }

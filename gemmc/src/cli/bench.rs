@@ -6,13 +6,11 @@ use clap::Args;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use ptx_gemm::{DType, Target};
 use ptx_gemm_bench::suites::{LayoutPair, Size, Suite};
-use ptx_gemm_check::cases;
 use ptx_gemm_draw::Gpu;
 
 use super::DeviceName;
 use super::profile::{milliseconds, whole_seconds};
 use super::target::{GPU, TARGET, gpu, target};
-use crate::source::nearest_case;
 
 #[derive(Args, Debug)]
 pub(crate) struct Bench {
@@ -87,8 +85,8 @@ const COMPILES: [&str; 3] = ["cases", "target", "gpu"];
 #[derive(Args, Debug)]
 pub(crate) struct Ladder {
     /// These cases alone, such as wgmma
-    #[arg(value_name = "CASE", value_parser = case)]
-    pub(crate) cases: Vec<&'static str>,
+    #[arg(value_name = "CASE")]
+    pub(crate) cases: Vec<String>,
     #[arg(long, value_parser = target, help = TARGET)]
     pub(crate) target: Option<Target>,
     #[arg(long, value_name = "NAME", value_parser = gpu, help = GPU)]
@@ -111,14 +109,6 @@ pub(crate) struct Ladder {
     /// Draw the figures
     #[arg(long, value_name = "FILE.svg", value_parser = picture())]
     pub(crate) plot: Option<PathBuf>,
-}
-
-fn case(text: &str) -> Result<&'static str, String> {
-    let found = cases().map(|case| case.name).find(|name| *name == text);
-    found.ok_or_else(|| match nearest_case(text) {
-        Some(name) => format!("is it {name}? `gemmc cases` lists them"),
-        None => "`gemmc cases` lists them".into(),
-    })
 }
 
 /// The file of a picture; its ending determines the format.

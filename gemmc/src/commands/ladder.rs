@@ -46,7 +46,12 @@ pub(crate) fn run(args: &cli::Ladder, format: Format) -> Result<Reply, Failure> 
     let capability = asked.or_else(|| gpu.as_ref().and_then(|gpu| gpu.limits().target).map(|target| target.capability));
     let climb = Climb { target: args.target, gpu: capability, assembler: Assembler::find(), timer: Some(&timer) };
     let bar = progress::bar(0, format);
-    let wanted = |case: &Case| args.cases.is_empty() || args.cases.contains(&case.name);
+    if let Some(unknown) = args.cases.iter().find(|name| !cases().any(|case| case.name == **name)) {
+        let near = source::nearest_case(unknown).map_or(String::new(), |near| format!(", {near} is"));
+        let message = format!("`{unknown}` is not a case{near}; `gemmc cases` lists them");
+        return Err(Failure::refused("case", message));
+    }
+    let wanted = |case: &Case| args.cases.is_empty() || args.cases.iter().any(|name| *name == case.name);
     let cases: Vec<Case> = cases().filter(wanted).collect();
     let ladder = climb.run(&cases, |done, all, case| {
         bar.set_length(all as u64);

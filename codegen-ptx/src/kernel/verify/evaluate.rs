@@ -4,7 +4,6 @@ use super::analysis::{Analysis, Depth};
 use super::value::{Choice, Dims, Fact, Facts, Known, NOWHERE, Number, Pointer, START, TID, gcd, power_of_two};
 use super::{Check, name, rule};
 use crate::Violation;
-use crate::kernel::expr::swizzled_bits;
 use crate::kernel::{Compare, Dim, Expr};
 
 type Evaluated = Result<Known, Violation>;
@@ -87,7 +86,7 @@ impl<'k> Analysis<'k> {
                 let x = self.evaluate(x, assume, depth)?;
                 let multiple = gcd(power_of_two(x.multiple), 16);
                 let within = if x.hi < 16 { x.hi } else { 16 - multiple };
-                let hi = (x.hi | u64::from(swizzled_bits(*swizzle))) & !15 | within;
+                let hi = (x.hi | u64::from(swizzle.bits())) & !15 | within;
                 Known::between(0, hi, multiple, x.wide)
             }
             Expr::Wide(x) => {

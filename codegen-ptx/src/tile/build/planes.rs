@@ -4,7 +4,7 @@ use ptx_gemm_dsl::plan::{Emulate, OperandPlan};
 use ptx_gemm_dsl::terms::{Fast, Load, Side};
 
 use super::super::{Accumulator, Buffer, Op, Pack, Planes, Statement};
-use super::{Builder, at, buffer, map, note};
+use super::{Builder, at, buffer, note};
 
 /// Extents of the tile that a block of a packing kernel copies, and its threads: 16 elements in flight per thread fill
 /// the memory's bandwidth.
@@ -75,7 +75,7 @@ impl Builder<'_> {
     /// The accumulators of a tile, and those of one chunk of k if chunks are promoted.
     pub(super) fn accumulators(&self) -> Vec<Accumulator> {
         let clauses = &self.plan.clauses;
-        let set = |name: &str, clause| Accumulator { name: name.into(), map: map(self.plan), note: note(clause) };
+        let set = |name: &str, clause| Accumulator { name: name.into(), map: self.plan.map(), note: note(clause) };
         let sums = set("acc", &clauses.thread);
         let part = self.plan.sums.promote.map(|_| set("part", &clauses.promote));
         let rest = self.rest().map(|_| set("rest", &clauses.promote));

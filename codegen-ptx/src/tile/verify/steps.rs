@@ -188,12 +188,17 @@ fn matrices(program: &Program, fetch: &Fetch, depth: u32, (start, steps): (u32, 
     rule(element == 8 || bytes.is_multiple_of(MAX_ACCESS_BYTES), at(), || {
         format!("the rows of {} are {bytes} B apart, which is not a multiple of {MAX_ACCESS_BYTES}", buffer.name)
     })?;
-    rule(start.is_multiple_of(depth) && steps.is_multiple_of(depth), at(), || {
-        format!("`mma` multiplies {depth} steps at once, which {steps} from {start} are not made of")
-    })?;
+    whole(Unit::Warp, depth, (start, steps), at())?;
     rule(fetch.ahead == 0 || (fetch.ahead == depth && steps > depth), at(), || match steps > depth {
         true => format!("matrices are read 0 or {depth} steps ahead, not {}", fetch.ahead),
         false => format!("matrices of the only product of {steps} steps are read 0 steps ahead, not {}", fetch.ahead),
+    })
+}
+
+/// An instruction multiplies `depth` steps at once, and a statement some of these.
+fn whole(unit: Unit, depth: u32, (start, steps): (u32, u32), site: Site) -> Check {
+    rule(start.is_multiple_of(depth) && steps.is_multiple_of(depth), site, || {
+        format!("`{}` multiplies {depth} steps at once, which {steps} from {start} are not made of", unit.name())
     })
 }
 
@@ -298,9 +303,7 @@ fn described_fetch(program: &Program, fetch: &Fetch, columns: u32, (start, steps
     });
     rule(by_tma, at(), || format!("tensor cores see what tma writes, and {name} is written by threads"))?;
     let depth = WGMMA_DEPTH_BYTES / element;
-    rule(start.is_multiple_of(depth) && steps.is_multiple_of(depth), at(), || {
-        format!("`wgmma` multiplies {depth} steps at once, which {steps} from {start} are not made of")
-    })?;
+    whole(Unit::WarpGroup, depth, (start, steps), at())?;
     let rows = if fetch.side == Side::A { WGMMA_ROWS } else { columns };
     let whole = buffer.fast == Fast::K || rows.is_multiple_of(buffer.pitch) || rows == buffer.extent;
     rule(whole, at(), || format!("`wgmma` reads {rows} of {name}, which are not whole panels of {}", buffer.pitch))

@@ -4,10 +4,10 @@
 //! first. Each digit moves by a number of rows or columns. `16:n8 16:m8` means that 16 threads are next to each other,
 //! 8 columns apart, and 16 such rows of threads are 8 rows apart.
 
-use ptx_gemm_dsl::target::WARP;
-use ptx_gemm_dsl::terms::Extent2;
-
-use super::{MATRIX, WGMMA_ROWS};
+use crate::atoms::{MATRIX, Unit, WGMMA_ROWS};
+use crate::plan::{Geometry, Plan};
+use crate::target::{WARP, WARP_GROUP};
+use crate::terms::{Along, Extent2, Side};
 
 /// One digit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -123,6 +123,17 @@ impl Map {
         (m + warp_m, n + warp_n)
     }
 
+    /// The first row (of A) or column (of B) that a thread computes.
+    pub fn first_of(&self, side: Side, thread: u32) -> u32 {
+        let (row, column) = self.first(thread);
+        if side == Side::A { row } else { column }
+    }
+
+    /// The rows (of A) or columns (of B) of a thread, relative to the first one.
+    pub fn all_of(&self, side: Side) -> Vec<u32> {
+        if side == Side::A { self.rows() } else { self.cols() }
+    }
+
     /// The distinct rows of a thread's registers, ascending, relative to the first one.
     pub fn rows(&self) -> Vec<u32> {
         distinct(self.element.iter().map(|digit| (digit.extent, digit.m)))
@@ -179,6 +190,50 @@ impl Map {
             _ => None,
         }
     }
+}
+
+impl Plan {
+    /// The map of a plan's accumulators: row by row of the thread tile, or in the order of the matrix instruction.
+    pub fn map(&self) -> Map {
+        match self.atom.tensor() {
+            None => thread_map(&self.geometry),
+            Some((Unit::Warp, (rows, columns, _))) => {
+                let (mut map, Geometry { regions, region, .. }) = (Map::of_warp(rows), self.geometry);
+                map.warp = vec![Digit::n(regions.n, region.n), Digit::m(regions.m, region.m)];
+                map.element.extend([Digit::n(region.n / columns, columns), Digit::m(region.m / rows, rows)]);
+                Map::new(map.thread, map.warp, map.element)
+            }
+            Some((Unit::WarpGroup, (_, columns, _))) => {
+                let Geometry { regions, region, .. } = self.geometry;
+                // A region is what one of the four warps of a group computes.
+                let warps = WARP_GROUP / WARP;
+                let part = Extent2 { m: region.m * warps, n: region.n };
+                Map::m64s(columns, part, Extent2 { m: regions.m / warps, n: regions.n })
+            }
+        }
+    }
+}
+
+/// The map of a geometry's accumulators, row by row of the thread tile.
+fn thread_map(geometry: &Geometry) -> Map {
+    let (grid, fragment, stride, repeat) = (geometry.grid, geometry.fragment, geometry.stride, geometry.repeat);
+    let thread = match geometry.along {
+        Along::N => vec![Digit::n(grid.n, fragment.n), Digit::m(grid.m, fragment.m)],
+        Along::M => vec![Digit::m(grid.m, fragment.m), Digit::n(grid.n, fragment.n)],
+        Along::Z if grid.n == 8 => {
+            vec![Digit::n(2, fragment.n), Digit::m(4, fragment.m), Digit::n(4, 2 * fragment.n)]
+        }
+        Along::Z => vec![Digit::m(2, fragment.m), Digit::n(4, fragment.n), Digit::m(4, 2 * fragment.m)],
+    };
+    let (regions, region) = (geometry.regions, geometry.region);
+    let warp = vec![Digit::n(regions.n, region.n), Digit::m(regions.m, region.m)];
+    let element = vec![
+        Digit::n(fragment.n, 1),
+        Digit::n(repeat.n, stride.n),
+        Digit::m(fragment.m, 1),
+        Digit::m(repeat.m, stride.m),
+    ];
+    Map::new(thread, warp, element)
 }
 
 /// True if digits (values, step) reach each of `0 .. extent` exactly once: when sorted by step, each step is the
