@@ -2,6 +2,7 @@
 
 use ptx_gemm_ptx::instruction::{Approx, Compare, Half, Opcode, Operand, Rounding};
 use ptx_gemm_ptx::types::Type;
+use ptx_gemm_ptx::warp::{Direction, ShiftMode};
 
 use super::{Emitter, scalar_type};
 use crate::kernel::{self, Math, Value};
@@ -58,6 +59,7 @@ impl Emitter<'_> {
                 let (byte, word) = (self.reg(dst), self.value(&args[0], Type::B32));
                 return self.byte(byte, word, index, None);
             }
+            Math::Across => Opcode::Shf { direction: Direction::Right, mode: ShiftMode::Wrap },
             Math::Tf32 => Opcode::Cvt { rnd: Rounding::Rna, sat: false, to: Type::Tf32, from: Type::F32 },
         };
         self.entry.emit(opcode, operands);

@@ -233,6 +233,8 @@ pub enum Math {
     Four,
     /// a byte of a word, counted from the lowest
     Byte(u32),
+    /// the word that begins a number of bits after the first of two words, modulo 32
+    Across,
     /// an f32 of a word, rounded to tf32: to nearest, ties away from zero
     Tf32,
 }

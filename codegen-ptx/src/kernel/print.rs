@@ -353,6 +353,7 @@ fn math_name(op: Math) -> &'static str {
         Math::Byte(1) => "byte 1",
         Math::Byte(2) => "byte 2",
         Math::Byte(_) => "byte 3",
+        Math::Across => "across",
         Math::Tf32 => "tf32",
     }
 }

@@ -118,11 +118,11 @@ impl Pack {
         program.problem.layouts.fast(self.side) != self.fast
     }
 
-    /// Whether 16-bit elements are copied unchanged, only for their alignment. They are then read through the aligned
-    /// vectors around them, since element-by-element reads would be slower than the memory.
+    /// Whether elements of 8 or 16 bits are copied unchanged, only for their alignment. They are then read through the
+    /// aligned vectors around them, since element-by-element reads would be slower than the memory.
     pub fn around(&self, program: &Program) -> bool {
         let bytes = program.problem.types.of(self.side.operand()).bytes();
-        self.planes.is_none() && !self.transposes(program) && bytes == 2
+        self.planes.is_none() && !self.transposes(program) && bytes <= 2
     }
 
     /// Shared memory of a block, in bytes: for a tile that is transposed.

@@ -194,7 +194,7 @@ impl Structure<'_> {
             Math::Exp2 | Math::Exp2OrZero | Math::Reciprocal | Math::Byte(_) | Math::Tf32 => 1,
             Math::Add | Math::Sub | Math::Mul | Math::Div | Math::Min | Math::Max | Math::CopySign => 2,
             Math::Pair | Math::ConvertPair(_) => 2,
-            Math::Fma => 3,
+            Math::Fma | Math::Across => 3,
             Math::Four => 4,
         };
         rule(args.len() == takes, || format!("{op:?} with {} operands", args.len()))?;
@@ -203,7 +203,7 @@ impl Structure<'_> {
         let legal = match op {
             Math::Mov => true,
             Math::Convert => ty != Type::Word,
-            Math::Pair | Math::Four | Math::Tf32 => ty == Type::Word,
+            Math::Pair | Math::Four | Math::Across | Math::Tf32 => ty == Type::Word,
             Math::Byte(index) => ty.is_byte() && index < 4,
             Math::ConvertPair(to) => ty == Type::Word && matches!(to, Type::F16 | Type::Bf16),
             Math::First | Math::Second => matches!(ty, Type::F16 | Type::Bf16),
@@ -211,7 +211,7 @@ impl Structure<'_> {
             _ => !ty.is_narrow(),
         };
         rule(legal, || format!("{op:?} of {ty:?}"))?;
-        for arg in args {
+        for (index, arg) in args.iter().enumerate() {
             match (op, arg) {
                 (
                     Math::Convert
@@ -221,6 +221,7 @@ impl Structure<'_> {
                     | Math::Second
                     | Math::Four
                     | Math::Byte(_)
+                    | Math::Across
                     | Math::Tf32,
                     Value::Const(_),
                 ) => {
@@ -240,6 +241,7 @@ impl Structure<'_> {
                     let from = self.data(*reg)?;
                     rule(from.is_byte(), || format!("four of {from:?}"))?;
                 }
+                (Math::Across, Value::Reg(reg)) => self.typed(*reg, if index == 2 { Type::U32 } else { Type::Word })?,
                 (Math::First | Math::Second | Math::Byte(_) | Math::Tf32, Value::Reg(reg)) => {
                     self.typed(*reg, Type::Word)?
                 }

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A thread reads both aligned vectors, eight words, and shifts its bytes to the front: by two words if `skip` is at
-//! least 8, by one word if at least 4 remain, and by half a word if 2 remain. If two threads read the same vector, the
+//! least 8, by one word if at least 4 remain, and by half a word if 2 remain; if elements are bytes, by those that
+//! remain. If two threads read the same vector, the
 //! second read hits the L1 cache.
 
 use ptx_gemm_dsl::terms::{Fast, Param};
@@ -94,6 +95,16 @@ impl Packing<'_> {
             let moved = all.iter().zip(&all[step..]).map(|(no, yes)| (Value::Reg(*yes), Value::Reg(*no)));
             let moved: Vec<(Value, Value)> = moved.collect();
             all = moved.into_iter().map(|(yes, no)| self.select(pred, (yes, no), words)).collect();
+        }
+        if self.element == 1 {
+            let bit = |bytes: u64| (skip.clone() % (2 * bytes)).ge(bytes).select(8 * bytes, 0u64);
+            let bits = self.b.set_reg(bit(2) + bit(1));
+            let shifted = |two: &[Reg]| {
+                let dst = self.b.fresh(words);
+                self.b.math(Math::Across, dst, [two[0], two[1], bits].map(Value::Reg).to_vec());
+                dst
+            };
+            return all.windows(2).map(shifted).collect();
         }
         let half = WORD_BYTES / 2;
         let pred = self.b.set_reg((skip.clone() % WORD_BYTES).ge(half));
