@@ -33,7 +33,7 @@ impl Lowering<'_> {
         tile::walk(body, &mut |statement| waits |= matches!(statement.op, Op::AwaitC));
         let Some(arrival) = self.program.arrival.as_ref().filter(|_| waits) else { return };
         self.b.origin(&arrival.note, "parity of the first tile of C");
-        self.pipeline.parity_of_c = Some(self.b.variable(Expr::Const(0), 1));
+        self.position.parity_of_c = Some(self.b.variable(Expr::Const(0), 1));
     }
 
     /// Starts the copies of C's tile to the stage.
@@ -67,7 +67,7 @@ impl Lowering<'_> {
     /// Waits until C is in the stage.
     pub(super) fn await_c(&mut self, note: &Note) -> Lowered<()> {
         let parity =
-            self.pipeline.parity_of_c.clone().ok_or_else(|| broken("C is awaited by a role that does not carry it"))?;
+            self.position.parity_of_c.clone().ok_or_else(|| broken("C is awaited by a role that does not carry it"))?;
         let reads = self.reads_c(note);
         self.b.origin(note, "wait until C has arrived");
         let address = self.barrier_of_c()?;

@@ -131,8 +131,8 @@ impl<'a> Lowering<'a> {
         ])
     }
 
-    /// The descriptor of an operand's tile in the slot that was waited for, and the tile's contiguous dimension. It starts
-    /// at the first row of A or column of B of the warp group: part number `part`, each of `extent`.
+    /// The matrix descriptor of this warp group's part of an operand in the current slot, and the operand's contiguous
+    /// dimension. The part begins at row (of A) or column (of B) `part * extent`.
     fn descriptor(
         &mut self,
         pipeline: &Pipeline<'a>,

@@ -28,7 +28,7 @@ impl<'a> Lowering<'a> {
     /// Prepares to tell a role's first tile from those that follow, if a statement of its tiles depends on that.
     pub(super) fn start_after_first(&mut self, body: &[Statement]) {
         let first = body.iter().find(|statement| matches!(statement.op, tile::Op::AfterFirst { .. }));
-        self.pipeline.stored = first.map(|statement| {
+        self.position.stored = first.map(|statement| {
             self.b.origin(&statement.note, "no tile of D has been stored yet");
             self.b.variable(Expr::Const(0), 1)
         });
@@ -42,7 +42,7 @@ impl<'a> Lowering<'a> {
         body: &'a [Statement],
         note: &Note,
     ) -> Lowered<()> {
-        let stored = self.pipeline.stored.clone().ok_or_else(|| broken("there is no tile before the first"))?;
+        let stored = self.position.stored.clone().ok_or_else(|| broken("there is no tile before the first"))?;
         self.b.origin(note, "has this block stored a tile of D?");
         let stored = self.b.set_reg(stored.ge(1u32));
         self.b.open();
@@ -55,7 +55,7 @@ impl<'a> Lowering<'a> {
 
     /// The next tile is not the first.
     pub(super) fn end_of_tile(&mut self, body: &[Statement]) {
-        let Some(stored) = self.pipeline.stored.clone() else { return };
+        let Some(stored) = self.position.stored.clone() else { return };
         if let Some(first) = body.iter().find(|statement| matches!(statement.op, tile::Op::AfterFirst { .. })) {
             self.b.origin(&first.note, "the slots of this tile are returned when the next one begins");
             self.b.assign(&stored, Expr::Const(1));
@@ -65,7 +65,7 @@ impl<'a> Lowering<'a> {
     /// Takes the next free slots, and signals to the consumer that it owns them.
     pub(super) fn lend(&mut self, ring: usize, note: &Note) -> Lowered<()> {
         let (decl, lent) = self.slots_of_stage(ring)?;
-        let place = self.pipeline.carried[ring].as_ref().and_then(|carried| carried.write.clone());
+        let place = self.position.carried[ring].as_ref().and_then(|carried| carried.write.clone());
         let Some((slot, cursor)) = place else { return Err(broken("slots are lent by a role that fills none")) };
         // As for copies by TMA: the thread that arrives stays with its warp.
         let (warp, guard) = match self.program.by_tma(ring) {
@@ -103,7 +103,7 @@ impl<'a> Lowering<'a> {
         self.b.origin(note, "the slots for the tile of D");
         let later = (1..lent.slots).map(|index| (cursor.slot() + index) % decl.depth * decl.slot_bytes);
         let later: Vec<Expr> = later.map(|offset| self.b.set(offset)).collect();
-        self.pipeline.borrowed = std::iter::once(slot).chain(later).collect();
+        self.position.borrowed = std::iter::once(slot).chain(later).collect();
         let ahead = self.cursor(decl, 0, 0).ok_or_else(|| broken("only slots with mbarriers are lent"))?;
         self.set_cursor(&ahead, &cursor);
         self.b.origin_at(Site::LastSlotLent, note, "the last slot is lent, and so are those before it");
@@ -132,14 +132,14 @@ impl<'a> Lowering<'a> {
             self.arrive_empty(decl, &cursor, None);
             self.next_slot(decl, &slot, &cursor, note);
         }
-        self.pipeline.borrowed.clear();
+        self.position.borrowed.clear();
         Ok(())
     }
 
     /// The byte offset of a panel of the stage from the first slot of its ring.
     pub(super) fn panel_in_slots(&mut self, panel: Expr) -> Lowered<Expr> {
         let Some(lent) = self.program.lent() else { return Err(broken("the stage of d is in no slots")) };
-        let (Some(first), Some(panels)) = (self.pipeline.borrowed.first(), self.pipeline.borrowed.get(1..)) else {
+        let (Some(first), Some(panels)) = (self.position.borrowed.first(), self.position.borrowed.get(1..)) else {
             return Err(broken("no slots are borrowed"));
         };
         let index = panel.clone() / lent.panels;
@@ -158,7 +158,7 @@ impl<'a> Lowering<'a> {
     }
 
     fn read_place(&self, ring: usize) -> Lowered<(Expr, Cursor)> {
-        let place = self.pipeline.carried[ring].as_ref().and_then(|carried| carried.read.clone());
+        let place = self.position.carried[ring].as_ref().and_then(|carried| carried.read.clone());
         place.ok_or_else(|| broken("slots are borrowed by a role that reads none"))
     }
 

@@ -4,10 +4,10 @@
 //! verifier of kernel IR accepts.
 //!
 //! Every thread of the block prepares what all roles share; then the threads of each role run only its body. A role is
-//! lowered statement by statement; the state of its pipeline (its current slot, the K-tile that its pointers point at)
-//! is in [`stage`].
+//! lowered statement by statement. [`pipeline`] holds its position within a tile of D; [`state`] holds what lasts from tile
+//! to tile.
 //!
-//! Edges. A copy has two paths, chosen by one predicate that is uniform in the role. Tiles inside the operand are
+//! Edges. A copy by threads has two paths, chosen by one predicate that is uniform in the role. Tiles inside the operand are
 //! copied with the widest accesses and no guards. Other tiles are copied element by element, guarded, with zeros
 //! outside. Zeros beyond k add nothing, and elements beyond m and n are never stored. So the mainloop needs one
 //! comparison per K-tile to be correct at every size.
@@ -60,7 +60,7 @@ use arguments::Args;
 use expression::Dropping;
 use registers::{Families, Types};
 use scheduler::Units;
-use state::{Pipeline, Products, RoleState, Values};
+use state::{Position, Products, RoleState, Values};
 use stream_k::Segment;
 
 /// The result of a lowering step, or the statement that cannot be lowered.
@@ -112,7 +112,7 @@ pub fn lower(program: &Program) -> Lowered<Kernel> {
         args,
         dropping: Dropping::of(&program.problem.epilogue),
         role: RoleState::of(program),
-        pipeline: Pipeline::default(),
+        position: Position::default(),
         products: Products::new(acc),
         values: Values::default(),
     };
@@ -137,7 +137,7 @@ struct Lowering<'a> {
     args: Args,
     dropping: Dropping,
     role: RoleState<'a>,
-    pipeline: Pipeline,
+    position: Position,
     products: Products,
     values: Values,
 }
@@ -264,7 +264,7 @@ impl<'a> Lowering<'a> {
 
     fn tiles(&mut self, body: &'a [Statement]) -> Lowered<()> {
         let scheduler = &self.program.scheduler;
-        self.pipeline.carried = (0..self.program.rings.len()).map(|ring| self.carry(ring, body)).collect();
+        self.position.carried = (0..self.program.rings.len()).map(|ring| self.carry(ring, body)).collect();
         self.carry_c(body);
         self.start_after_first(body);
         if self.program.problem.batch == Batch::Grouped {

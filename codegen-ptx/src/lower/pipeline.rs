@@ -41,8 +41,8 @@ pub(super) struct Pipeline<'a> {
     pub(super) bases: Vec<(usize, FragmentBase)>,
     /// K left from the loop's current tile on; with planes, K-tiles left.
     pub(super) rem: Expr,
-    /// By distance in K-tiles: the value of `rem` from which a copy of the K-tile that far ahead needs no guards. It
-    /// reaches the end of that tile; for a tile of D at an edge, it is more than any k.
+    /// For each distance, in K-tiles: the smallest `rem` at which a copy that far ahead needs no guards. In a tile of D at an
+    /// edge no `rem` is large enough, so the copy is always guarded.
     pub(super) needs: Vec<(u32, Expr)>,
     /// With planes, the K-tiles of the chunk that the loop has completed.
     pub(super) in_chunk: Option<Expr>,
@@ -85,7 +85,7 @@ pub(super) struct Boxed {
     pub(super) height: Expr,
     /// Index of the product, in a batch.
     pub(super) product: Option<Expr>,
-    /// Rows of a whole tile's box, and of the whole buffer, along the strided dimension.
+    /// Rows along the strided dimension: of one box where the tile has its full width, and of the whole buffer.
     pub(super) rows: u32,
     pub(super) all_rows: u32,
     /// Bytes of a row of a panel.
@@ -96,7 +96,8 @@ pub(super) struct Boxed {
     pub(super) share: Option<Share>,
 }
 
-/// A box of each panel that a block starts if `starts` holds: its first row in the tile, and its byte offset in the panel.
+/// One extra box of each panel, which only blocks with `starts` start: its first row in the tile, and its byte offset in the
+/// panel.
 pub(super) struct OneMore {
     pub(super) starts: Reg,
     pub(super) first: Expr,
@@ -111,7 +112,7 @@ pub(super) struct Share {
     pub(super) of: BoxShare,
     /// One more box of each panel that only some blocks start.
     pub(super) more: Option<OneMore>,
-    /// First column, along the contiguous dimension, and first row in the tile of the first of these boxes.
+    /// Where the first of these boxes begins in the tile: its column, along the contiguous dimension, and its row.
     pub(super) column: Expr,
     pub(super) first: Expr,
     /// Its byte offset in the slot.

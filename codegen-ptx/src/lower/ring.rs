@@ -2,7 +2,7 @@
 //!
 //! Threads synchronise only where data pass between them: a wait ends when all copies into its slot are complete, and a
 //! slot is filled again once every thread has read it. The parity that a wait tests flips each time its side wraps
-//! around the ring. The producer waits for empty slots from its second round on.
+//! around the ring. The producer's first round never blocks: it tests parity 1, which a new mbarrier reports as complete.
 
 use ptx_gemm_dsl::target::{MBARRIER_PAIR, WARP_GROUP};
 use ptx_gemm_dsl::terms::{Extent2, Side};

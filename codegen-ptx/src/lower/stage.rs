@@ -40,7 +40,8 @@ fn copies_into<'c>(copies: &'c [Copies], ring: &Ring) -> Vec<&'c Copies> {
 impl<'a> Lowering<'a> {
     /// Lowers the statements that run only if there is something to sum over.
     ///
-    /// Computing addresses before the branch or inside it only affects ptxas's choices, but affects them a lot. When
+    /// Copies through registers compute their addresses before the branch, all others inside it. Both orders are correct, but
+    /// ptxas makes much faster code of these. When
     /// the number of registers was still left to ptxas, a 256 x 128 tile fed by cp.async reached 52.1 instead of 48.7
     /// TFLOP/s with the addresses inside the branch (H200, 4096), and `lab3` reached 33.2 instead of 24.2 with them
     /// before it.
@@ -172,7 +173,7 @@ impl<'a> Lowering<'a> {
             .rings
             .iter()
             .zip(boxes.into_iter().zip(walked))
-            .zip(self.pipeline.carried.clone())
+            .zip(self.position.carried.clone())
             .map(|((ring, (boxes, walked)), carried)| match carried {
                 None => RingState {
                     ring,
@@ -215,7 +216,7 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// What a K-tile subtracts from the rest of the sum: its depth, or with planes 1.
+    /// By how much one K-tile reduces `rem`: by its depth, or by 1 with planes, where `rem` counts K-tiles.
     pub(super) fn taken(&self) -> u32 {
         if self.program.planes_apart().is_some() { 1 } else { self.program.block.k }
     }

@@ -33,8 +33,9 @@ impl RoleState<'_> {
 
 /// The role's position in the rings.
 #[derive(Default)]
-pub(super) struct Pipeline {
-    /// That in each ring with mbarriers, if its blocks are persistent: the phases continue from tile to tile.
+pub(super) struct Position {
+    /// For each ring, the position that lasts from tile to tile, if it has mbarriers and either the blocks are persistent or
+    /// its slots are lent.
     pub carried: Vec<Option<Carried>>,
     /// The positions of the slots that hold the stage of D, in its order, relative to the first slot of their ring.
     pub borrowed: Vec<Expr>,
@@ -50,7 +51,7 @@ pub(super) struct Products {
     pub acc: Vec<Vec<Reg>>,
     /// wgmma `scale-d` per set: 0 for a tile's first product, then 1.
     pub started: Vec<Option<Expr>>,
-    /// Sets that have products wherever the statement being lowered runs; of others it depends on k.
+    /// Sets that certainly have products when the current statement runs. Whether the others have any depends on k.
     pub has_products: Vec<bool>,
     /// The set to which the previous statement has started to add products.
     pub multiplying: Option<usize>,

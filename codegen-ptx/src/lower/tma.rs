@@ -55,7 +55,7 @@ impl<'a> Lowering<'a> {
         Ok(Some(Boxes { operands, leader, k, place }))
     }
 
-    /// Advances to the next K-tile, with planes that of [`Lowering::advance_place`].
+    /// Advances to the next K-tile. With planes, [`Lowering::advance_place`] says which one that is.
     fn advance_boxes(&mut self, boxes: &Boxes) {
         match &boxes.place {
             None => self.b.assign(&boxes.k, boxes.k.clone() + self.program.block.k),
@@ -143,7 +143,8 @@ impl<'a> Lowering<'a> {
         Some(Share { blocks, of, more, column, first, bytes })
     }
 
-    /// One of the last boxes of each panel, which the first blocks of those that share start: `own` is this block's rank.
+    /// If the boxes of a panel do not divide evenly, the lowest-ranked blocks each start one of those left over. `own` is this
+    /// block's rank among the sharers.
     fn one_more(&mut self, tile: &Buffer, rows: u32, (own, of, sharers): (&Expr, BoxShare, u32)) -> OneMore {
         let row_bytes = tile.panel_row() * self.program.element(tile.side).bytes();
         let starts = self.b.set_reg(self.role.tid.clone().lt(1u32).and(own.clone().lt(of.extra)));

@@ -172,7 +172,7 @@ impl<'a> Lowering<'a> {
     /// Skips the K-tiles of the other groups in a ring.
     pub(super) fn skip(&mut self, ring: usize, note: &Note) -> Lowered<()> {
         let passed = self.role.groups.as_ref().and_then(|groups| groups.passed.get(ring).cloned());
-        let place = self.pipeline.carried[ring].as_ref().and_then(|carried| carried.read.clone());
+        let place = self.position.carried[ring].as_ref().and_then(|carried| carried.read.clone());
         let (Some(passed), Some(place)) = (passed, place) else {
             return Err(broken("only groups that take turns pass over K-tiles, in a ring that they read"));
         };

@@ -6,9 +6,8 @@
 //! but "this write happens after those reads", whatever orders them. The accumulators hold the terms of the sum by
 //! index, not by value.
 //!
-//! A clock also counts the phases of the full mbarriers that a thread knows to be complete. A wait tests the parity of
-//! a phase. The phase before the previous one has the same parity, so the thread has to know that the previous phase is
-//! complete.
+//! A wait tests only the parity of a phase, so it cannot tell a phase from the one two before it. A thread may therefore
+//! wait for a phase only if it knows that the previous one is complete. Its clock records that for each full mbarrier.
 
 mod arrival;
 mod lent;

@@ -53,8 +53,8 @@ impl Block<'_> {
         Ok(true)
     }
 
-    /// Whether a K-tile, by its number in the tile of D, is not copied because it is past the end of k. In other rings
-    /// such copies write zeros.
+    /// Whether K-tile number `k_tile` of this tile of D is past the end of k and therefore not copied. In other rings such
+    /// copies write zeros.
     fn past_the_end(&self, ring: usize, k_tile: u32) -> bool {
         k_tile >= self.k_tiles && (self.by_tma[ring] || self.program.carried(ring))
     }

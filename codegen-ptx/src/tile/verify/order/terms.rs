@@ -63,7 +63,6 @@ impl Block<'_> {
     pub(super) fn promote(&mut self, t: usize, from: usize, into: usize) -> Check {
         self.fresh(t, into)?;
         let terms = &mut self.threads[t].terms;
-        // Those of tensor cores keep their values until the next products overwrite them, and are promoted once.
         match (terms[from].clone(), &mut terms[into]) {
             (Some(added), Some(sum)) => {
                 sum.iter_mut().zip(&added).for_each(|(sum, added)| *sum += added);
