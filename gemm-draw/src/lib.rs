@@ -14,6 +14,7 @@ pub mod bars;
 mod canvas;
 mod error;
 pub mod errors;
+mod fragments;
 mod frame;
 mod gpu;
 mod idea;

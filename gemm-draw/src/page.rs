@@ -5,13 +5,15 @@ use crate::error::DrawError;
 use crate::frame::Panel;
 use crate::palette::{FAINT, INK, MUTED};
 use crate::subject::{Subject, block, is_transposed};
-use crate::{pipeline, raster, roofline, shared, threads};
+use crate::{fragments, pipeline, raster, roofline, shared, threads};
 
 /// The content of a panel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// Which thread, lane and warp holds which elements of the block's tile.
     Threads,
+    /// Which lane holds which elements of an instruction of the tensor cores.
+    Fragments,
     /// The placement of the staged tiles in the banks of shared memory, and which accesses conflict.
     Shared,
     /// What each role does during the K-tiles, and the contents of each slot.
@@ -24,12 +26,14 @@ pub enum What {
 
 impl What {
     /// All, in the order of a page.
-    pub const ALL: [What; 5] = [What::Threads, What::Shared, What::Pipeline, What::Raster, What::Roofline];
+    pub const ALL: [What; 6] =
+        [What::Threads, What::Fragments, What::Shared, What::Pipeline, What::Raster, What::Roofline];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             What::Threads => "threads",
+            What::Fragments => "fragments",
             What::Shared => "shared",
             What::Pipeline => "pipeline",
             What::Raster => "raster",
@@ -40,6 +44,7 @@ impl What {
     fn heading(self) -> &'static str {
         match self {
             What::Threads => "Threads: who holds what of the tile of D",
+            What::Fragments => "Fragments: who holds what of one instruction",
             What::Shared => "Shared memory: banks and conflicts",
             What::Pipeline => "Pipeline: K-tiles over time",
             What::Raster => "Raster: the order of the tiles of D",
@@ -50,6 +55,7 @@ impl What {
     fn panel(self, subject: &Subject, canvas: &mut Canvas, top: f64) -> Result<f64, DrawError> {
         match self {
             What::Threads => threads::panel(subject, canvas, top),
+            What::Fragments => fragments::panel(subject, canvas, top),
             What::Shared => shared::panel(subject, canvas, top),
             What::Pipeline => pipeline::panel(subject, canvas, top),
             What::Raster => raster::panel(subject, canvas, top),

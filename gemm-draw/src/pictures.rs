@@ -65,7 +65,9 @@ fn sound(name: &str, svg: &str) {
 fn complete(subject: &Subject, picture: &Picture) {
     let staged = !subject.program().unwrap().buffers.is_empty();
     let left_out: Vec<What> = picture.left_out.iter().map(|(what, _)| *what).collect();
-    let expected: &[What] = if staged { &[] } else { &[What::Shared, What::Pipeline] };
+    let by_threads = picture.svg.contains("threads multiply by themselves");
+    let expected = [(by_threads, What::Fragments), (!staged, What::Shared), (!staged, What::Pipeline)];
+    let expected: Vec<What> = expected.into_iter().filter(|(out, _)| *out).map(|(_, what)| what).collect();
     assert_eq!(left_out, expected, "{}", subject.name);
     for (what, why) in &picture.left_out {
         assert!(picture.svg.contains(&format!("Left out: {}", what.name())) && !why.is_empty());

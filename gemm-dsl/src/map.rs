@@ -4,7 +4,8 @@
 //! first. Each digit moves by a number of rows or columns. `16:n8 16:m8` means that 16 threads are next to each other,
 //! 8 columns apart, and 16 such rows of threads are 8 rows apart.
 
-use crate::atoms::{MATRIX, Unit, WGMMA_ROWS};
+use crate::atoms::{MATRIX, Multiply, Unit, WGMMA_ROWS};
+use crate::elements::DType;
 use crate::plan::{Geometry, Plan};
 use crate::target::{WARP, WARP_GROUP};
 use crate::terms::{Along, Extent2, Side};
@@ -63,6 +64,21 @@ impl Map {
             map.element.truncate(1);
         }
         map
+    }
+
+    /// The elements of A over rows and k, or of B over k and columns, of an instruction of a warp: a register of 32 bits holds
+    /// neighbours along k (PTX ISA, "Matrix fragments for mma.m16n8k16" and of the other shapes).
+    pub fn of_factor(row: &Multiply, side: Side, element: DType) -> Map {
+        let each = (32 / element.element().bits).max(1);
+        let (lanes, more) = (Digit::n(4, each), [Digit::n(each, 1), Digit::n(row.depth / (4 * each), 4 * each)]);
+        let of_a = Map::new(vec![lanes, Digit::m(8, 1)], vec![], vec![more[0], Digit::m(row.rows / 8, 8), more[1]]);
+        let turned =
+            |digits: Vec<Digit>| digits.into_iter().map(|digit| Digit { m: digit.n, n: digit.m, ..digit }).collect();
+        match side {
+            Side::A => of_a,
+            // Eight columns, once.
+            Side::B => Map::new(turned(of_a.thread), vec![], turned(Map::new(vec![], vec![], more.to_vec()).element)),
+        }
     }
 
     /// The accumulators of `wgmma` with m64nN in one warp group (PTX ISA, "wgmma.mma_async, accumulator D"): each warp

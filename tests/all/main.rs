@@ -12,6 +12,7 @@ mod faults;
 mod fixes;
 mod fragments;
 mod functions;
+mod instruction_maps;
 mod levels;
 mod macros;
 mod mutilated;

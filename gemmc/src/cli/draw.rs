@@ -36,6 +36,8 @@ pub(crate) struct Draw {
 pub(crate) enum What {
     /// Which thread, lane and warp holds which elements of the block's tile of D
     Threads,
+    /// Which lane holds which elements of an instruction of the tensor cores
+    Fragments,
     /// The banks of the staged tiles, and the conflicts of stores and loads
     Shared,
     /// What each role does over the K-tiles, and what is in each slot
@@ -50,6 +52,7 @@ impl From<What> for ptx_gemm_draw::What {
     fn from(what: What) -> Self {
         match what {
             What::Threads => Self::Threads,
+            What::Fragments => Self::Fragments,
             What::Shared => Self::Shared,
             What::Pipeline => Self::Pipeline,
             What::Raster => Self::Raster,
