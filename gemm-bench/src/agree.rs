@@ -198,7 +198,7 @@ fn finished(
     let types = operands.problem.types;
     let (rounding, stored) = (Rounding::of(types.epilogue()), Rounding::of(types.d));
     let (c, scalars) = (extras.c(product, row, col), extras.scalars.as_slice());
-    if types.acc.is_integer() {
+    if types.epilogue().is_integer() {
         let element = integer::Operands { acc: acc.value as i32, c: c as i32, row, col, scalars, vectors };
         return integer::evaluate(&extras.epilogue, &element).map(|value| (f64::from(value), 0.0));
     }
@@ -245,6 +245,8 @@ impl Bound {
         let gamma = if gamma < 1.0 { gamma } else { f64::INFINITY };
         let rounded_inputs = if types.a == DType::Tf32 { 2.0 * TF32 } else { 0.0 };
         let stored = if types.d == types.acc { 0.0 } else { self::unit(types.d) };
+        // A sum of integers is rounded once more.
+        let stored = stored + if types.acc.is_integer() { self::unit(types.epilogue()) } else { 0.0 };
         let quadrants = levels.map(|levels| {
             let of = Quadrants { levels, operands: [self::unit(types.a), self::unit(types.b)], sums: unit };
             let product = |depth: usize, [a, b]: [f64; 2]| {

@@ -190,7 +190,7 @@ fn sizes(kernel: &Kernel) -> Vec<Size> {
 pub fn bit_requests(kernel: &Kernel) -> Vec<Request> {
     let problem = kernel.problem();
     let any = kernel.interface().entries.iter().any(Entry::suits_all);
-    let integers = problem.types.acc.is_integer();
+    let integers = problem.types.epilogue().is_integer();
     let of_size = |(index, Size { m, n, k }): (usize, Size)| {
         // The first has odd padding; the padding of the others keeps every row aligned.
         let padding = if index == 0 && any { 3 } else { 16 };

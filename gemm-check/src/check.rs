@@ -18,7 +18,7 @@ pub fn check(gemm: &CompiledGemm, request: &Request) -> Result<Outcome, CheckErr
     let mut outcome = Outcome::new(run);
     outcome.padding_intact = d.padding_is_intact();
     for product in 0..request.products() {
-        match given.problem.types.acc {
+        match given.problem.types.epilogue() {
             DType::I32 => given.compare_integers(product, &d, &mut outcome),
             _ => given.compare_floats(product, &d, &mut outcome)?,
         }

@@ -68,7 +68,9 @@ impl Values {
             Data::Exact
                 if [types.acc, types.d].iter().any(|of| has_few_digits(*of, 11)) || has_few_digits(types.a, 4) =>
             {
-                signed(&mut numbers, largest_exact(types))
+                let value = signed(&mut numbers, largest_exact(types));
+                // An unsigned type has no negative ones.
+                if matches!(dtype.element().class, Class::Integer { signed: false }) { value.abs() } else { value }
             }
             Data::Exact | Data::Infinite | Data::Negative | Data::Vanishing => {
                 round(dtype, numbers.next_in(1, 10) as f64)

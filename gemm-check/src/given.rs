@@ -160,6 +160,11 @@ impl Given<'_> {
             let limit = (1.0 / unit / (largest_exact(problem.types) as f64).powi(2)) as usize;
             return Err(CheckError::NotExact { k: size.k, acc: problem.types.acc, limit });
         }
+        // Sums of integers are exact; in the type of the epilogue large ones are rounded.
+        let converted = |acc: Estimate| match problem.types.acc.is_integer() && acc.value.abs() * computed.unit > 1.0 {
+            true => Estimate { error: acc.error + acc.value.abs() * computed.unit, ..acc },
+            false => acc,
+        };
         let reference = |(index, (&sum, &magnitude)): (usize, (&f64, &f64))| {
             let (row, col) = (index / size.n, index % size.n);
             let operands = epilogue::Operands {
@@ -167,7 +172,7 @@ impl Given<'_> {
                     _ if quadrants.is_some() => Estimate { value: sum, error: quadrants.unwrap_or_default() },
                     Sums::Free => {
                         let acc = self.accumulated(product, (row, col), (sum, magnitude), exact);
-                        Estimate { error: acc.error + a.other_ties(&b, (row, col)), ..acc }
+                        converted(Estimate { error: acc.error + a.other_ties(&b, (row, col)), ..acc })
                     }
                     Sums::Fixed => Estimate::exact(sum),
                 },

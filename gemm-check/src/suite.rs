@@ -33,7 +33,7 @@ pub fn edge_requests(kernel: &Kernel, size: Size, turn: usize) -> [Request; 2] {
     let exact = if turn % 3 == 2 && has_narrow_output(kernel) { exact.odd_output(problem) } else { exact };
     let exact = if turn % 2 == 1 { with_scalars(problem, exact, &WHOLE, turn / 2) } else { exact };
     let (scalars, dropping): (&[f64], &[f64]) =
-        if problem.types.acc.is_integer() { (&[-1.0, 3.0], &INTEGERS) } else { (&[0.7, -1.5], &FRACTIONS) };
+        if problem.types.epilogue().is_integer() { (&[-1.0, 3.0], &INTEGERS) } else { (&[0.7, -1.5], &FRACTIONS) };
     let (random, special, infinite) = (Request::random(m, n, k), Request::special(m, n, k), Request::infinite(m, n, k));
     let other = match turn % 6 {
         0 => with_scalars(problem, random.aligned(), scalars, turn / 2),
@@ -201,7 +201,7 @@ pub(crate) fn exact_requests(kernel: &Kernel, Size { m, n, k }: Size) -> Vec<Req
 /// separate instructions may convert NaN, to the NaN of PTX.
 pub(crate) fn nan_requests(kernel: &Kernel, Size { m, n, k }: Size) -> Vec<Request> {
     let (problem, types) = (kernel.problem(), kernel.problem().types);
-    if types.d.bytes() >= types.acc.bytes() || types.d.is_integer() || (m, n) == (1, 1) {
+    if types.d.bytes() >= types.acc.bytes() || types.a.is_integer() || (m, n) == (1, 1) {
         return Vec::new();
     }
     let nans = with_products(kernel, with_scalars(problem, Request::nans(m, n, k), &FRACTIONS[1..3], 0), 0);

@@ -24,9 +24,16 @@ pub struct Types {
 }
 
 impl Types {
-    /// The type of the epilogue's computation, scalars and vectors: the accumulator's, or f32 if that is f16.
+    /// The type of the epilogue's computation, scalars and vectors: the accumulator's, or f32 if that is f16, or if it is an
+    /// integer type and D is not.
     pub fn epilogue(&self) -> DType {
-        if self.narrow_sums() { DType::F32 } else { self.acc }
+        let scaled = self.acc.is_integer() && !self.d.is_integer();
+        if self.narrow_sums() || scaled { DType::F32 } else { self.acc }
+    }
+
+    /// Whether the epilogue computes in another type than sums have.
+    pub fn converts_sums(&self) -> bool {
+        self.epilogue() != self.acc
     }
 
     /// Whether the epilogue computes in f32, from which `stmatrix` stores 16-bit elements.

@@ -187,8 +187,17 @@ impl Lowering<'_> {
         if self.types.sums == self.types.acc {
             return held;
         }
-        self.b.origin(note, "sums of f16 in f32");
         let mut sums = Vec::new();
+        if self.types.per_register() == 1 {
+            self.b.origin(note, "sums of i32 in f32");
+            for sum in held {
+                let converted = self.b.fresh(self.families.sum);
+                self.b.math(Math::Convert, converted, vec![Value::Reg(sum)]);
+                sums.push(converted);
+            }
+            return sums;
+        }
+        self.b.origin(note, "sums of f16 in f32");
         for pair in held {
             for half in [Math::First, Math::Second] {
                 let [narrow, wide] = [self.families.half, self.families.sum].map(|family| self.b.fresh(family));

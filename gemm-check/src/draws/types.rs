@@ -49,7 +49,7 @@ pub(super) const GROUP_TYPES: [&str; 17] = [
     "tf32",
     "a = tf32, b = tf32, c = f16, d = f32",
     "a = i8, b = i8, d = i32",
-    "a = u8, b = u8, d = i32",
+    "a = u8, b = u8, c = f32, d = bf16",
     "a = u8, b = i8, d = i32",
     "a = e4m3, b = e4m3, d = bf16",
     "a = e5m2, b = e4m3, d = f32",

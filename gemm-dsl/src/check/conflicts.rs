@@ -8,7 +8,7 @@ use crate::keys::KeySet;
 use crate::schedule::Schedule;
 use crate::table::Key;
 use crate::terms::{Load, Operands, Reads, Reduce, SplitK, Store};
-use crate::types::Batch;
+use crate::types::{Batch, Types};
 
 pub(super) fn check(schedule: &Schedule, settings: &Settings, findings: &mut Findings) {
     twice(schedule, findings);
@@ -222,19 +222,26 @@ fn companions(settings: &Settings, findings: &mut Findings) {
     }
 }
 
-/// f16 accumulators stay in registers, two in each.
+/// Accumulators that the epilogue converts stay in registers.
 fn narrow_sums(settings: &Settings, findings: &mut Findings) {
-    if !settings.problem.types.narrow_sums() {
+    let Types { acc, .. } = settings.problem.types;
+    let computed = settings.problem.types.epilogue();
+    if acc == computed {
         return;
     }
     for key in [Key::SplitK, Key::StreamK] {
         let Some(clause) = settings.get(key) else { continue };
         let types = settings.text(Key::Types, "");
-        let message = format!("{clause} conflicts with {types}: blocks exchange sums of f32, and these are f16");
+        let message =
+            format!("{clause} conflicts with {types}: blocks exchange sums of {computed}, and these are {acc}");
         let finding = findings.error("narrow-sums", key, &[Key::Types], message);
         finding.remove(clause.name(), format!("leave {} out", clause.name()));
         if let Some(Clause::Types(types)) = settings.get(Key::Types) {
-            let wide = Clause::Types(TypesClause { acc: Some(settings.problem.types.epilogue()), ..*types });
+            // Sums in the type of the epilogue; or D in that of the sums.
+            let wide = Clause::Types(match acc.is_integer() {
+                true => TypesClause { c: None, d: Some(acc), ..*types },
+                false => TypesClause { acc: Some(computed), ..*types },
+            });
             finding.set(&wide, format!("{wide} goes with {}", clause.name()));
         }
     }

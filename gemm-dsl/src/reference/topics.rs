@@ -222,7 +222,8 @@ fn types() -> String {
         "\nA and B have types that one multiply instruction takes. The accumulator is at least as wide as they are. Sums of \
          integers wrap around. Tensor cores can accumulate products of f16 in f16 (`acc = f16`): in half as many registers, \
          rounded to nearest after each instruction, and infinite beyond 65504. The epilogue, its scalars and its vectors are then \
-         f32.\n\nWith `atom(fma)` each operand is converted to the accumulator's type in registers, so A and B may have different \
+         f32. So they are where tensor cores add integers and D has a floating-point type, such as in `types(a = i8, b = i8, d = \
+         bf16)`: a sum is converted to f32 once it is complete.\n\nWith `atom(fma)` each operand is converted to the accumulator's type in registers, so A and B may have different \
          floating-point types. Narrower types are converted exactly. D is rounded once, from the accumulator's type to nearest \
          even; what an f16 cannot hold becomes infinite, and what an integer or an 8-bit float cannot hold becomes the nearest \
          that it can. C is read in its own type.\n\nTensor cores multiply f32 as tf32: TMA rounds A and B to nearest even for \
@@ -230,7 +231,7 @@ fn types() -> String {
          13 fraction bits of their terms, whatever the accumulator; so they are promoted every 128 of k, unless `promote` says \
          otherwise. Tiles of types of 8 and 32 bits are contiguous along k for tensor cores, because only 16-bit elements are \
          transposed on the way; lanes load f64 one by one. `atom(wgmma)` packs an operand that is not.\n\nScales are scalars and vectors of the epilogue. 8-bit \
-         weights and activations with a scale for each row and each column (W8A8):\n\n```text\ntypes(a = e4m3, b = e4m3, d = \
+         weights and activations with a scale for each row and each column (W8A8):\n\n```text\ntypes(a = i8, b = i8, d = \
          bf16);\nepilogue(|acc, of_row, of_column| acc * of_row[m] * of_column[n]);\n```\n",
     );
     text
@@ -289,7 +290,7 @@ const EPILOGUE: &str = "\
 | `2`, `0.5`, `1e-3` | a number                                     |
 
 The operators are `+ - * /` and parentheses with their usual precedence, and a sign before an operand. All are of the
-accumulator's type, or of f32 where that is f16. `x * y + z` is one fused multiply-add. If a scalar multiplies `acc` or `c` and
+accumulator's type, or of f32 where that is f16, or i32 and D is not. `x * y + z` is one fused multiply-add. If a scalar multiplies `acc` or `c` and
 is 0 in a call, it drops that operand: the operand is not read and counts as 0, as in BLAS. Every other 0 times NaN is NaN.
 
 ";

@@ -230,7 +230,10 @@ impl Structure<'_> {
                 (Math::Convert, Value::Reg(reg)) => {
                     let from = self.data(*reg)?;
                     rule(from != Type::Word, || "a conversion of a word".into())?;
-                    rule(from.is_integer() == ty.is_integer(), || format!("a conversion of {from:?} to {ty:?}"))?;
+                    let scaled = (from, ty) == (Type::S32, Type::F32);
+                    rule(scaled || from.is_integer() == ty.is_integer(), || {
+                        format!("a conversion of {from:?} to {ty:?}")
+                    })?;
                 }
                 (Math::Pair, Value::Reg(reg)) => {
                     let from = self.data(*reg)?;
