@@ -50,9 +50,19 @@ impl Rivals {
         (Rivals { cublas: cublas.ok(), cublaslt: cublaslt.ok(), best }, versions)
     }
 
-    /// How cuBLAS computes this product, if it does.
-    pub(crate) fn library(&self, operands: &Operands, accumulation: Accumulation) -> Option<Library<'_>> {
-        let cublas = self.cublas.as_ref().filter(|cublas| operands.cublas(cublas).is_ok()).map(Library::Cublas);
+    /// How cuBLAS computes this product, if it does. Some products, such as those of unaligned rows of bytes, it refuses only when
+    /// it is called.
+    pub(crate) fn library(
+        &self,
+        queue: &Queue,
+        operands: &Operands,
+        accumulation: Accumulation,
+    ) -> Option<Library<'_>> {
+        let runs = |cublas: &&Cublas| {
+            let products = operands.cublas(cublas).unwrap_or_default();
+            products.first().is_some_and(|first| queue.launch(first).is_ok())
+        };
+        let cublas = self.cublas.as_ref().filter(runs).map(Library::Cublas);
         let proposed = || {
             let lt = self.cublaslt.as_ref().filter(|_| narrow(operands))?;
             let algorithms = operands.cublaslt_algorithms(lt, accumulation).ok()?;
@@ -71,7 +81,7 @@ impl Rivals {
         reference: &Reference,
     ) -> (Theirs<'a>, Result<(), String>) {
         let by = |accumulation| {
-            let library = self.library(operands, accumulation);
+            let library = self.library(queue, operands, accumulation);
             library.and_then(|library| library.on_all(operands).ok()).unwrap_or_default()
         };
         let cublas = by(Accumulation::Exact);

@@ -246,7 +246,7 @@ impl Session<'_> {
 
     fn begin(&self, first: &Loaded<'_>, size: Size) -> Result<(Operands, Reference), Error> {
         let operands = Operands::new(self.device, self.properties, &first.problem, size, 1)?;
-        let library = self.rivals.library(&operands, Accumulation::Exact).zip(self.rivals.cublas.as_ref());
+        let library = self.rivals.library(&self.queue, &operands, Accumulation::Exact).zip(self.rivals.cublas.as_ref());
         let reference = Reference::new(self.device, &self.queue, library, &operands, 2)?;
         Ok((operands, reference))
     }
