@@ -6,12 +6,11 @@ use ptx_gemm::{Error, Resident};
 use crate::operands::Operands;
 
 /// How cuBLAS computes a product.
-#[derive(Clone, Copy)]
 pub(crate) enum Library<'r> {
     /// As programs call it.
     Cublas(&'r Cublas),
     /// By a proposal of cuBLASLt.
-    Lt(&'r CublasLt, Algorithm),
+    Lt(&'r CublasLt, Box<Algorithm>),
 }
 
 impl<'r> Library<'r> {

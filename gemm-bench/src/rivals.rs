@@ -66,7 +66,7 @@ impl Rivals {
         let proposed = || {
             let lt = self.cublaslt.as_ref().filter(|_| narrow(operands))?;
             let algorithms = operands.cublaslt_algorithms(lt, accumulation).ok()?;
-            Some(Library::Lt(lt, *algorithms.first()?))
+            Some(Library::Lt(lt, Box::new(*algorithms.first()?)))
         };
         cublas.or_else(proposed)
     }
