@@ -102,7 +102,7 @@ pub(crate) enum Command {
     /// The best schedule for a product, of all families: by estimate, or timed on a GPU
     Pick(Box<Pick>),
     /// Fit the figures of a GPU, so that estimates rank timed schedules best
-    Calibrate(Calibrate),
+    Calibrate(Box<Calibrate>),
     /// Every schedule of a text with alternatives: which are legal, which is fastest
     Sweep(Box<Sweep>),
     /// Products of matrices on the host, larger than a GPU's memory or on several GPUs
