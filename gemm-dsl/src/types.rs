@@ -31,11 +31,6 @@ impl Types {
         if self.narrow_sums() || scaled { DType::F32 } else { self.acc }
     }
 
-    /// Whether the epilogue computes in another type than sums have.
-    pub fn converts_sums(&self) -> bool {
-        self.epilogue() != self.acc
-    }
-
     /// Whether the epilogue computes in f32, from which `stmatrix` stores 16-bit elements.
     pub fn in_singles(&self) -> bool {
         self.epilogue() == DType::F32
