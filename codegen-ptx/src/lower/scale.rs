@@ -2,10 +2,12 @@
 //! written.
 //!
 //! A block handles [`SCALE_LINES`] rows (of A; columns of B) over all of k. Its lanes run along the contiguous
-//! dimension, its warps along the other one. Each thread tracks the largest magnitude of its finite elements and writes
-//! it to shared memory at the end; then one thread per row takes the maximum. Magnitudes of f32 are ordered like their
-//! bits, and the upper bits are the exponent: the scale changes it to that of 2^14. Rows with all elements below 2^-112
-//! get the scale of 2^-112, so that scales and their inverses are normal numbers.
+//! dimension, its warps along the other one. Each thread tracks the largest magnitude of its elements and writes it to
+//! shared memory at the end; then one thread per row takes the maximum. Magnitudes of f32 are ordered like their bits,
+//! and the upper bits are the exponent: the scale changes it to that of 2^14. Rows with all elements below 2^-112 get
+//! the scale of 2^-112, and rows with an infinity or NaN that of the largest numbers, so that scales and their inverses
+//! are normal numbers. The scale of such a row does not matter: all of its elements of D are infinite or NaN, and
+//! packing writes an infinity as one, and zeros alone as zeros, whatever the scale is.
 
 use ptx_gemm_dsl::target::WARP;
 use ptx_gemm_dsl::terms::{Fast, Param, Reads};
@@ -126,7 +128,7 @@ impl Scaling<'_> {
         self.b.push(Op::Clear { dst: vec![largest] });
         let access = self.access(&Param::Matrix(operand), (&left, &k_left))?;
 
-        self.b.origin_at(Site::LargestMagnitude, note, "the largest magnitude of finite elements");
+        self.b.origin_at(Site::LargestMagnitude, note, "the largest magnitude");
         self.b.open();
         let elements = self.b.fresh_many(self.values, AT_ONCE as usize);
         self.b.push(Op::Clear { dst: elements.clone() });
@@ -137,13 +139,8 @@ impl Scaling<'_> {
             self.b.load_global(vec![*dst], &address, 0, Some(guard), (access, Locality::Unknown));
         }
         for element in elements {
-            let [difference, magnitude] = [(); 2].map(|()| self.b.fresh(self.values));
-            self.b.math(Math::Sub, difference, vec![Value::Reg(element), Value::Reg(element)]);
-            let finite = self.b.fresh_pred();
-            self.b.push(Op::IsZero { dst: finite, src: difference });
+            let magnitude = self.b.fresh(self.values);
             self.b.math(Math::Abs, magnitude, vec![Value::Reg(element)]);
-            let (yes, no) = (Value::Reg(magnitude), Value::Const(0.0));
-            self.b.push(Op::Select { dst: magnitude, pred: finite, yes, no });
             self.b.math(Math::Max, largest, vec![Value::Reg(largest), Value::Reg(magnitude)]);
         }
         self.b.origin(note, "advance along k");

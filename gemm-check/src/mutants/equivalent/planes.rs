@@ -134,6 +134,14 @@ pub(super) const FAMILIES: &[Family] = &[
         reason: "the row or column lies outside D, and what is read in place of its scale is in the workspace and is not used",
     },
     Family {
+        kinds: &[MutantKind::Constant],
+        is: |mutant| adds(mutant) && one_less(mutant),
+        sites: &[Site::LoadScales],
+        entry: any,
+        certain: false,
+        reason: "the scale after the last one is in the workspace, and is read for a column that is not stored",
+    },
+    Family {
         kinds: &[MutantKind::Deleted],
         is: sets,
         sites: &[Site::LoadScales, Site::UndoScales],
