@@ -28,6 +28,17 @@ impl Schedule {
         if errors.is_empty() { Ok(schedule) } else { Err(check::report(&schedule, target, unknown, errors)) }
     }
 
+    /// Reads clauses that need not be a whole schedule, such as those that every candidate of a search has.
+    ///
+    /// # Errors
+    ///
+    /// The mistakes of the grammar: what else a schedule needs is not asked for.
+    pub fn parse_part(text: &str) -> Result<Schedule, Diagnostics> {
+        let parsed = Schedule::read(text);
+        let schedule = Schedule { items: parsed.items, source: Some(text.into()), ..Schedule::default() };
+        if parsed.errors.is_empty() { Ok(schedule) } else { Err(check::mistakes(&schedule, parsed.errors)) }
+    }
+
     /// The problem that the schedule computes: types, layouts, epilogue, batch.
     pub fn problem(&self) -> Result<Problem, Diagnostics> {
         check::problem(self)

@@ -49,7 +49,8 @@ fn a_product_gets_a_schedule_at_once() {
 
 #[test]
 fn what_is_given_is_kept() {
-    let picked = json(&["pick", "--types", "f32", "-e", "emulate(bf16x6)", "--epilogue", "|acc, c| relu(acc + c)"]);
+    let picked =
+        json(&["pick", "--types", "f32", "-e", "emulate(bf16x6)", "--epilogue", "|acc, bias| relu(acc + bias[n])"]);
     let best = picked["best"]["schedule"].as_str().expect("clauses");
     assert!(best.contains("emulate(bf16x6)") && best.contains("relu"), "{best}");
     let text = stdout(&["pick", "-m", "64", "--batch", "100", "--top", "1"]);
@@ -75,6 +76,16 @@ fn many_products_come_from_a_file() {
     assert!(failed(&["pick", "--shapes", shapes]).contains("line 1: one of M, MxNxK"));
     std::fs::write(shapes, "100x200x300 f17\n").expect("written");
     assert!(failed(&["pick", "--shapes", shapes]).contains("line 1: `f17` is neither a type"));
+}
+
+/// Clauses that are given are not taken for a whole schedule, which would need a tile.
+#[test]
+fn mistakes_in_what_is_given_are_told_alone() {
+    let told = failed(&["pick", "--epilogue", "|acc, bias| relu(acc + bias[i])", "-e", "cluster(2, 1)"]);
+    assert!(told.contains("bias is indexed by [m] or [n]") && !told.contains("tile"), "{told}");
+    let told = failed(&["pick", "-e", "cluter(2, 1); types(bf17)"]);
+    assert!(told.contains("did you mean `cluster`") && told.contains("did you mean `bf16`"), "{told}");
+    assert!(!told.contains("no tile") && told.contains("-e:1:1"), "{told}");
 }
 
 #[test]

@@ -239,6 +239,11 @@ pub(crate) fn report(
     all
 }
 
+/// What is wrong with a text, by the grammar alone.
+pub(crate) fn mistakes(schedule: &Schedule, errors: Vec<Diagnostic>) -> Diagnostics {
+    diagnostics(schedule, Vec::new(), errors)
+}
+
 /// What the schedule computes.
 pub(crate) fn problem(schedule: &Schedule) -> Result<Problem, Diagnostics> {
     let question = Question::default();

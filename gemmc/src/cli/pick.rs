@@ -43,7 +43,7 @@ pub(crate) struct Pick {
     /// Layouts of A and B
     #[arg(long, value_enum, default_value = "nn")]
     pub(crate) layouts: LayoutPair,
-    /// What is stored, such as '|acc, bias: col| relu(acc + bias)'
+    /// What is stored, such as '|acc, bias| relu(acc + bias[n])'
     #[arg(long, value_name = "CLOSURE", allow_hyphen_values = true)]
     pub(crate) epilogue: Option<String>,
     /// Clauses that every candidate has, such as 'emulate(bf16x6)' or 'cluster(2, 1)'; they replace those of the same kind

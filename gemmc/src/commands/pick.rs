@@ -184,7 +184,7 @@ impl Product {
     ) -> Result<Product, Failure> {
         let (size, problem) = (wanted.size, problem(wanted, args.epilogue.as_deref())?);
         let given = match &args.clauses {
-            Some(clauses) => problem.with(clauses.parse()?),
+            Some(clauses) => problem.with(Schedule::parse_part(clauses).map_err(|errors| errors.named("-e"))?),
             None => problem,
         };
         let count = if args.seconds.is_some() { POOL } else { usize::from(args.top).max(16) };
@@ -276,5 +276,5 @@ pub(super) fn problem(wanted: Wanted, epilogue: Option<&str>) -> Result<Schedule
     if let Some(closure) = epilogue {
         text.push_str(&format!(" epilogue({closure});"));
     }
-    Ok(text.parse()?)
+    Ok(Schedule::parse_part(&text)?)
 }
