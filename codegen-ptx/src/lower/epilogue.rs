@@ -183,7 +183,11 @@ impl Lowering<'_> {
 
     /// The accumulators in the epilogue's type, in the order of their map.
     fn sums(&mut self, acc: usize, note: &Note) -> Vec<Reg> {
-        let held = self.products.acc[acc].clone();
+        self.in_epilogue_type(self.products.acc[acc].clone(), note)
+    }
+
+    /// Complete sums in the epilogue's type, in the same order.
+    pub(super) fn in_epilogue_type(&mut self, held: Vec<Reg>, note: &Note) -> Vec<Reg> {
         if self.types.sums == self.types.acc {
             return held;
         }

@@ -79,7 +79,7 @@ impl<'a> Lowering<'a> {
         });
         self.b.origin(note, "all blocks of the cluster have left their sums");
         self.b.push(Op::ClusterWait);
-        let sums = self.b.fresh_many(self.families.value, exchange.map.elements() as usize);
+        let sums = self.fresh_partials(exchange.map.elements() as usize);
         self.b.origin_at(Site::UnreadLines, note, "lines that are not read are zero");
         self.b.push(Op::Clear { dst: sums.clone() });
         self.some_threads(adds, |lowering| lowering.add_parts(&work_tile, exchange, &sums, (line, element)))?;
@@ -88,6 +88,7 @@ impl<'a> Lowering<'a> {
         let c = ReadC::Global { width: exchange.c_width };
         let stored = self.epilogue_note();
         self.some_threads(adds, |lowering| {
+            let sums = lowering.in_epilogue_type(sums, &stored);
             lowering.store_sums(&work_tile, (&exchange.map, &sums, None), (exchange.width, c), &stored)
         })?;
         self.b.origin(note, "no block leaves while others read its sums");
@@ -183,7 +184,7 @@ impl<'a> Lowering<'a> {
             for part in group {
                 self.b.origin_at(Site::SumsOfPart, note, &format!("sums of part {part}"));
                 let block = self.b.set_reg(Expr::Const((*part).into()));
-                let of_part = if *part == 0 { sums.to_vec() } else { self.b.fresh_many(self.families.value, count) };
+                let of_part = if *part == 0 { sums.to_vec() } else { self.fresh_partials(count) };
                 if *part > 0 {
                     self.b.push(Op::Clear { dst: of_part.clone() });
                 }

@@ -40,8 +40,8 @@ impl<'a> Lowering<'a> {
         body: &'a [Statement],
         note: &'a Note,
     ) -> Lowered<()> {
-        if self.types.sums != self.types.acc {
-            return Err(broken("blocks exchange sums of the type that the epilogue computes in"));
+        if self.types.per_register() > 1 {
+            return Err(broken("blocks exchange sums that have a register each"));
         }
         let parts = match self.program.scheduler.division {
             Division::Whole | Division::Cluster(_) => {
@@ -199,8 +199,14 @@ impl<'a> Lowering<'a> {
         }
     }
 
+    /// Registers for sums of other blocks.
+    pub(super) fn fresh_partials(&mut self, count: usize) -> Vec<Reg> {
+        let family = if self.types.sums == self.types.acc { self.families.value } else { self.families.acc };
+        self.b.fresh_many(family, count)
+    }
+
     fn partials(&mut self, count: usize, slot: &Expr, workspace: Access) -> Vec<Reg> {
-        let sums = self.b.fresh_many(self.families.value, count);
+        let sums = self.fresh_partials(count);
         for (e, reg) in sums.iter().enumerate() {
             let address = self.partial(slot, e);
             let (memory, locality) = (Memory::Global(workspace), Locality::Unknown);

@@ -8,7 +8,7 @@ use crate::keys::KeySet;
 use crate::schedule::Schedule;
 use crate::table::Key;
 use crate::terms::{Load, Operands, Reads, Reduce, SplitK, Store};
-use crate::types::{Batch, Types};
+use crate::types::Batch;
 
 pub(super) fn check(schedule: &Schedule, settings: &Settings, findings: &mut Findings) {
     twice(schedule, findings);
@@ -222,26 +222,19 @@ fn companions(settings: &Settings, findings: &mut Findings) {
     }
 }
 
-/// Accumulators that the epilogue converts stay in registers.
+/// f16 accumulators stay in registers, two in each.
 fn narrow_sums(settings: &Settings, findings: &mut Findings) {
-    let Types { acc, .. } = settings.problem.types;
-    let computed = settings.problem.types.epilogue();
-    if acc == computed {
+    if !settings.problem.types.narrow_sums() {
         return;
     }
     for key in [Key::SplitK, Key::StreamK] {
         let Some(clause) = settings.get(key) else { continue };
         let types = settings.text(Key::Types, "");
-        let message =
-            format!("{clause} conflicts with {types}: blocks exchange sums of {computed}, and these are {acc}");
+        let message = format!("{clause} conflicts with {types}: blocks exchange sums of f32, and these are f16");
         let finding = findings.error("narrow-sums", key, &[Key::Types], message);
         finding.remove(clause.name(), format!("leave {} out", clause.name()));
         if let Some(Clause::Types(types)) = settings.get(Key::Types) {
-            // Sums in the type of the epilogue; or D in that of the sums.
-            let wide = Clause::Types(match acc.is_integer() {
-                true => TypesClause { c: None, d: Some(acc), ..*types },
-                false => TypesClause { acc: Some(computed), ..*types },
-            });
+            let wide = Clause::Types(TypesClause { acc: Some(settings.problem.types.epilogue()), ..*types });
             finding.set(&wide, format!("{wide} goes with {}", clause.name()));
         }
     }
