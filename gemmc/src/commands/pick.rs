@@ -172,6 +172,8 @@ struct Product {
     device: Option<String>,
     /// Why not everything was timed.
     broken: Option<String>,
+    /// How many of those that were to be timed at last had no time.
+    late: usize,
 }
 
 impl Product {
@@ -191,7 +193,7 @@ impl Product {
         let ranked = Pick { given: &given, size, gpu: &args.gpu }.until(count, &interrupt.flag());
         let (combinations, legal) = (ranked.combinations, ranked.legal);
         let families = ranked.candidates.iter().map(|one| one.family).collect();
-        let (mut candidates, mut name, mut broken) = (pick::candidates(&ranked), None, None);
+        let (mut candidates, mut name, mut broken, mut late) = (pick::candidates(&ranked), None, None, 0);
         if let (Some(device), Some(best)) = (device, ranked.candidates.first()) {
             let first = Duration::from_secs_f64(FIRST.0.max(FIRST.1 * best.estimate.ms / 1e3));
             let (effort, time) = match args.seconds {
@@ -201,9 +203,10 @@ impl Product {
             let on = On { device, gpu: &args.gpu, time, interrupt };
             let picked = on.picked(&ranked, effort, size, kept)?;
             (candidates, name, broken) = (picked.candidates, picked.timed.device, picked.timed.broken);
+            late = picked.timed.late;
         }
         let given = given.to_string().trim_end().replace('\n', " ");
-        Ok(Product { size, given, candidates, families, combinations, legal, device: name, broken })
+        Ok(Product { size, given, candidates, families, combinations, legal, device: name, broken, late })
     }
 
     /// How many candidates are shown.
@@ -239,6 +242,8 @@ impl Product {
         text.push_str(&format!("\n{shown}"));
         if let Some(why) = &self.broken {
             text.push_str(&format!("not all are timed: {why}\n"));
+        } else if self.late > 0 && args.seconds.is_none() {
+            text.push_str(&format!("{} more had no time: --seconds gives them some\n", self.late));
         }
         let clauses = best.schedule.replace("; ", ";\n");
         text.push_str(&format!("\nthe best, of the family {}\n\n{clauses}\n", self.family(best)));
