@@ -265,3 +265,166 @@ fn products_of_bytes() {
         }
     }
 }
+
+/// tf32, f64 with every rounding, and integers of four bits and of one.
+#[test]
+fn products_of_other_types() {
+    // Elements one after the other, the first one in the lowest bits.
+    let packed = |elements: &[u64], bits: usize| {
+        let mut all = vec![0u8; (elements.len() * bits).div_ceil(8)];
+        for (at, element) in elements.iter().enumerate() {
+            for bit in (0..bits).filter(|bit| element >> bit & 1 != 0) {
+                all[(at * bits + bit) / 8] |= 1 << ((at * bits + bit) % 8);
+            }
+        }
+        all
+    };
+    let f64s = |value: f64| value.to_bits();
+    // A shape, the types of A and of D, the bits of these, the operation, and how a value of A or B and one of D are written.
+    type Row<'a> = ([usize; 3], [&'a str; 2], [usize; 2], &'a str, fn(f64) -> u64, fn(f64) -> u64);
+    let s32: fn(f64) -> u64 = |value| value as i32 as u32 as u64;
+    let f32s: fn(f64) -> u64 = |value| (value as f32).to_bits().into();
+    let rows: [Row<'_>; 9] = [
+        (
+            [16, 16, 8],
+            ["tf32", "f32"],
+            [32, 32],
+            "wmma.mma.sync.aligned.LAYOUTS.m16n16k8.f32.tf32.tf32.f32",
+            f32s,
+            f32s,
+        ),
+        ([8, 8, 4], ["f64", "f64"], [64, 64], "wmma.mma.sync.aligned.LAYOUTS.m8n8k4.f64.f64.f64.f64", f64s, f64s),
+        ([8, 8, 4], ["f64", "f64"], [64, 64], "wmma.mma.sync.aligned.LAYOUTS.m8n8k4.rn.f64.f64.f64.f64", f64s, f64s),
+        ([8, 8, 4], ["f64", "f64"], [64, 64], "wmma.mma.sync.aligned.LAYOUTS.m8n8k4.rm.f64.f64.f64.f64", f64s, f64s),
+        (
+            [8, 8, 32],
+            ["s4", "s32"],
+            [4, 32],
+            "wmma.mma.sync.aligned.row.col.m8n8k32.s32.s4.s4.s32",
+            |x| x as i64 as u64,
+            s32,
+        ),
+        (
+            [8, 8, 32],
+            ["u4", "s32"],
+            [4, 32],
+            "wmma.mma.sync.aligned.row.col.m8n8k32.s32.u4.u4.s32",
+            |x| x as i64 as u64,
+            s32,
+        ),
+        (
+            [8, 8, 32],
+            ["s4", "s32"],
+            [4, 32],
+            "wmma.mma.sync.aligned.row.col.m8n8k32.s32.s4.s4.s32.satfinite",
+            |x| x as i64 as u64,
+            s32,
+        ),
+        (
+            [8, 8, 128],
+            ["b1", "s32"],
+            [1, 32],
+            "wmma.mma.xor.popc.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32",
+            |x| x as u64,
+            s32,
+        ),
+        (
+            [8, 8, 128],
+            ["b1", "s32"],
+            [1, 32],
+            "wmma.mma.and.popc.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32",
+            |x| x as u64,
+            s32,
+        ),
+    ];
+    for ([m, n, k], [ty, sum], [bits, of_sum], multiply, factor, sums) in rows {
+        let both = multiply.contains("LAYOUTS");
+        for layouts in [["row", "col"], ["col", "row"]].iter().take(if both { 2 } else { 1 }) {
+            let [of_a, of_b] = *layouts;
+            let multiply = multiply.replace("LAYOUTS", &format!("{of_a}.{of_b}"));
+            let width = if sum == "f64" { 64 } else { 32 };
+            let list = |name: &str, elements: usize, bits: usize| {
+                let all: Vec<String> = (0..elements * bits / width / 32).map(|at| format!("%{name}{at}")).collect();
+                format!("{{{}}}", all.join(", "))
+            };
+            let (a, b, c) = (list("a", m * k, bits), list("b", k * n, bits), list("c", m * n, of_sum));
+            let shape = format!("m{m}n{n}k{k}");
+            let body = format!(
+                ".reg .b{width} %a<8>; .reg .b{width} %b<8>; .reg .b{width} %c<8>;
+                wmma.load.a.sync.aligned.{of_a}.{shape}.global.{ty} {a}, [%in];
+                wmma.load.b.sync.aligned.{of_b}.{shape}.global.{ty} {b}, [%in+4096];
+                wmma.load.c.sync.aligned.row.{shape}.global.{sum} {c}, [%in+8192];
+                {multiply} {c}, {a}, {b}, {c};
+                wmma.store.d.sync.aligned.row.{shape}.global.{sum} [%out], {c};"
+            );
+            // Signed if the type is; of an f64, one that is not exact when it is multiplied.
+            let value = |i: usize, j: usize| {
+                let whole = ((i * 7 + j * 5 + i * j) % (1 << bits.min(4))) as f64;
+                match ty {
+                    "f64" => whole / 3.0 - 1.7,
+                    "tf32" | "s4" => whole - 8.0,
+                    _ => whole,
+                }
+            };
+            let start = |at: usize| match ty {
+                "f64" => 1.0 / (at as f64 + 3.0),
+                "s4" if at.is_multiple_of(3) => f64::from(i32::MAX - 5),
+                _ => at as f64 - 20.0,
+            };
+            let matrix = |layout: &str, [rows, columns]: [usize; 2]| {
+                let at =
+                    |at: usize| if layout == "row" { [at / columns, at % columns] } else { [at % rows, at / rows] };
+                let elements: Vec<u64> =
+                    (0..rows * columns).map(|index| factor(value(at(index)[0], at(index)[1]))).collect();
+                packed(&elements, bits)
+            };
+            let mut input = matrix(of_a, [m, k]);
+            input.resize(4096, 0);
+            input.extend(matrix(of_b, [k, n]));
+            input.resize(8192, 0);
+            input.extend(packed(&(0..m * n).map(|at| sums(start(at))).collect::<Vec<_>>(), of_sum));
+            input.resize(12288, 0);
+            let want: Vec<u64> = (0..m * n)
+                .map(|at| {
+                    let pairs = (0..k).map(|l| (value(at / n, l), value(l, at % n)));
+                    let total = match ty {
+                        "b1" if multiply.contains("xor") => start(at) + pairs.filter(|(x, y)| x != y).count() as f64,
+                        "f64" => pairs.fold(start(at), |sum, (x, y)| match multiply.contains(".rm.") {
+                            false => x.mul_add(y, sum),
+                            true => below(x, y, sum),
+                        }),
+                        _ => start(at) + pairs.map(|(x, y)| x * y).sum::<f64>(),
+                    };
+                    match (ty, multiply.contains("satfinite")) {
+                        ("s4", false) => total as i64 as u32 as u64,
+                        _ => sums(total),
+                    }
+                })
+                .collect();
+            for checks in [Checks::Off, Checks::Full] {
+                let out = run(&body, &input, m * n * of_sum / 8, 32, checks);
+                let out = out.unwrap_or_else(|violation| panic!("{multiply}: {violation}"));
+                assert!(out == packed(&want, of_sum), "{multiply} ({checks:?})");
+            }
+            let missing = change(
+                &body,
+                &format!("{multiply} {c}, {a}"),
+                &format!("{multiply} {c}, {{{}}}", a.replace(['{', '}'], "").replace("%a0", "%b7")),
+            );
+            breaks(&multiply, &missing, &input, 32, Uninitialised, &["never written"]);
+        }
+    }
+}
+
+/// x y + sum, rounded down.
+fn below(x: f64, y: f64, sum: f64) -> f64 {
+    let nearest = x.mul_add(y, sum);
+    // The error of the nearest number: the product and both sums as pairs, whose parts do not overlap.
+    let product = x * y;
+    let of_product = x.mul_add(y, -product);
+    let total = product + sum;
+    let part = total - product;
+    let of_total = (product - (total - part)) + (sum - part);
+    let error = (total - nearest) + (of_total + of_product);
+    if error < 0.0 { nearest.next_down() } else { nearest }
+}

@@ -239,9 +239,19 @@ pub enum Opcode {
     WmmaLoad { part: Part, layout: Layout, shape: Shape, space: Space, element: Element },
     /// `wmma.store.d.sync.aligned.layout.shape[.space].type [a], {b}[, stride]`.
     WmmaStore { layout: Layout, shape: Shape, space: Space, element: Element },
-    /// `wmma.mma.sync.aligned.layout.layout.shape.d[.a.b].c {d}, {a}, {b}, {c}`; the types of A and B are left out if
-    /// they are f16.
-    WmmaMultiply { layouts: [Layout; 2], shape: Shape, d: Element, ab: Element, c: Element, overflow: Overflow },
+    /// `wmma.mma.sync.aligned.layout.layout.shape[.rnd].d[.a.b].c {d}, {a}, {b}, {c}`; the types of A and B are left out
+    /// if they are f16.
+    WmmaMultiply {
+        layouts: [Layout; 2],
+        shape: Shape,
+        rnd: Rounding,
+        d: Element,
+        ab: Element,
+        c: Element,
+        overflow: Overflow,
+    },
+    /// `wmma.mma.xor|and.popc.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32 {d}, {a}, {b}, {c}`.
+    WmmaBits { xor: bool },
     /// `wgmma.mma_async.sync.aligned.shape[.satfinite].d.a.b {d}, a, b, scale-d[, scale-a, scale-b[, trans-a], trans-b]`.
     Wgmma { shape: Shape, overflow: Overflow, d: Element, a: Element, b: Element },
     /// `wgmma.fence.sync.aligned`.

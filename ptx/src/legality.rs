@@ -4,7 +4,7 @@ use crate::asynchronous::{Arrival, CacheHint, Eviction, Multicast, PrefetchSize,
 use crate::extended::Combine;
 use crate::hints::{Hints, L1Hint, L2Hint};
 use crate::instruction::{Approx, Atomic, Cache, Compare, Half, Instruction, Opcode, Operand, Order, Rounding, Scope};
-use crate::matrix::{Element, Overflow, Part, Shape};
+use crate::matrix::{Element, Layout, Overflow, Part, Shape};
 use crate::types::{Space, Type};
 use crate::warp::ClusterOrder;
 
@@ -88,17 +88,38 @@ pub(crate) fn refuse(op: &Opcode) -> Option<&'static str> {
         }
         Opcode::Mma { shape, overflow, d, a, b, c } => multiply(*shape, *overflow, [*d, *a, *b, *c]),
         Opcode::Wgmma { shape, overflow, d, a, b } => warpgroup_multiply(*shape, *overflow, *d, [*a, *b]),
+        Opcode::WmmaLoad { part: Part::A, layout: Layout::Col, element, .. }
+        | Opcode::WmmaLoad { part: Part::B, layout: Layout::Row, element, .. }
+            if element.bits() < 8 =>
+        {
+            Some(FOUR_BITS)
+        }
         Opcode::WmmaLoad { part, shape, space, element, .. } => fragment(*part, *shape, *element).or(flat(*space)),
         Opcode::WmmaStore { shape, space, element, .. } => fragment(Part::D, *shape, *element).or(flat(*space)),
-        Opcode::WmmaMultiply { ab, overflow: Overflow::Satfinite, .. } if !matches!(ab, Element::S8 | Element::U8) => {
+        Opcode::WmmaMultiply { d, overflow: Overflow::Satfinite, .. } if *d != Element::S32 => {
             Some(".satfinite is for integers")
+        }
+        Opcode::WmmaMultiply { rnd, ab, .. } if *rnd != Rounding::None && *ab != Element::F64 => {
+            Some("wmma takes a rounding mode for .f64 alone")
+        }
+        Opcode::WmmaMultiply { rnd, .. }
+            if !matches!(rnd, Rounding::None | Rounding::Rn | Rounding::Rz | Rounding::Rm | Rounding::Rp) =>
+        {
+            Some("the rounding mode is one of .rn, .rz, .rm and .rp")
+        }
+        Opcode::WmmaMultiply { layouts, ab: Element::S4 | Element::U4, .. }
+            if *layouts != [Layout::Row, Layout::Col] =>
+        {
+            Some(FOUR_BITS)
         }
         Opcode::WmmaMultiply { shape, d, ab, c, .. } => match (ab, d, c) {
             (Element::F16, Element::S32, _) | (Element::F16, _, Element::S32) => {
                 Some("wmma does not support these types")
             }
             (Element::Bf16, Element::F32, Element::F32)
-            | (Element::S8 | Element::U8, Element::S32, Element::S32)
+            | (Element::Tf32, Element::F32, Element::F32)
+            | (Element::F64, Element::F64, Element::F64)
+            | (Element::S8 | Element::U8 | Element::S4 | Element::U4, Element::S32, Element::S32)
             | (Element::F16, ..) => {
                 fragment(Part::A, *shape, *ab).or(fragment(Part::D, *shape, *d)).or(fragment(Part::C, *shape, *c))
             }
@@ -314,6 +335,7 @@ fn multiply(shape: Shape, overflow: Overflow, elements: [Element; 4]) -> Option<
         (E4m3 | E5m2, E4m3 | E5m2) => &[(16, 8, 16), (16, 8, 32)],
         (S8 | U8, S8 | U8) => &[(8, 8, 16), (16, 8, 16), (16, 8, 32)],
         (F64, F64) => &[(8, 8, 4), (16, 8, 4), (16, 8, 8), (16, 8, 16)],
+        (S4 | U4, S4 | U4) | (B1, B1) => return Some("mma of elements of less than a byte is not supported here"),
         _ => return Some("mma does not support these operand types"),
     };
     let accumulates = match a {
@@ -331,21 +353,25 @@ fn multiply(shape: Shape, overflow: Overflow, elements: [Element; 4]) -> Option<
     saturation(overflow, a)
 }
 
+/// What narrower elements than bytes need.
+const FOUR_BITS: &str = "elements of less than a byte are in rows of A and columns of B";
+
 /// A fragment of `wmma`.
 fn fragment(part: Part, shape: Shape, element: Element) -> Option<&'static str> {
-    let legal = match part {
-        Part::A | Part::B => matches!(element, Element::F16 | Element::Bf16 | Element::S8 | Element::U8),
-        Part::C | Part::D => matches!(element, Element::F16 | Element::F32 | Element::S32),
+    use Element::*;
+    let (factors, sums): (&[Element], &[Element]) = match (shape.m, shape.n, shape.k) {
+        (16, 16, 16) | (32, 8, 16) | (8, 32, 16) => (&[F16, Bf16, S8, U8], &[F16, F32, S32]),
+        (16, 16, 8) => (&[Tf32], &[F32]),
+        (8, 8, 4) => (&[F64], &[F64]),
+        (8, 8, 32) => (&[S4, U4], &[S32]),
+        (8, 8, 128) => (&[B1], &[S32]),
+        _ => return Some("wmma does not support this shape"),
     };
-    match (shape.m, shape.n, shape.k) {
-        (16, 16, 16) | (32, 8, 16) | (8, 32, 16) if legal => None,
-        (16, 16, 16) | (32, 8, 16) | (8, 32, 16) => Some("wmma does not support this type for this matrix"),
-        (16, 16, 8) if !matches!(element, Element::Tf32 | Element::F32) => Some("wmma does not support this shape"),
-        (8, 8, 4) if element != Element::F64 => Some("wmma does not support this shape"),
-        (8, 8, 32 | 128) if element != Element::S32 => Some("wmma does not support this shape"),
-        (16, 16, 8) | (8, 8, 4 | 32 | 128) => Some("wmma of this shape is not supported here, although PTX has it"),
-        _ => Some("wmma does not support this shape"),
-    }
+    let legal = match part {
+        Part::A | Part::B => factors.contains(&element),
+        Part::C | Part::D => sums.contains(&element),
+    };
+    (!legal).then_some("wmma does not support this type for this matrix")
 }
 
 fn flat(space: Space) -> Option<&'static str> {

@@ -50,17 +50,23 @@ pub enum Element {
     E5m2,
     S8,
     U8,
+    S4,
+    U4,
+    B1,
     S32,
 }
 
 words!(Element {
-    F16 "f16", Bf16 "bf16", Tf32 "tf32", F32 "f32", F64 "f64", E4m3 "e4m3", E5m2 "e5m2", S8 "s8", U8 "u8", S32 "s32",
+    F16 "f16", Bf16 "bf16", Tf32 "tf32", F32 "f32", F64 "f64", E4m3 "e4m3", E5m2 "e5m2", S8 "s8", U8 "u8", S4 "s4",
+    U4 "u4", B1 "b1", S32 "s32",
 });
 
 impl Element {
     /// Width in bits.
     pub const fn bits(self) -> u32 {
         match self {
+            Element::B1 => 1,
+            Element::S4 | Element::U4 => 4,
             Element::E4m3 | Element::E5m2 | Element::S8 | Element::U8 => 8,
             Element::F16 | Element::Bf16 => 16,
             Element::Tf32 | Element::F32 | Element::S32 => 32,
@@ -76,6 +82,7 @@ impl Element {
             Element::S32 => Type::S32,
             Element::F16 => Type::F16x2,
             Element::Bf16 | Element::Tf32 | Element::E4m3 | Element::E5m2 | Element::S8 | Element::U8 => Type::U32,
+            Element::S4 | Element::U4 | Element::B1 => Type::U32,
         }
     }
 

@@ -198,13 +198,22 @@ fn warp_modifiers(op: &mut Opcode, m: &mut impl Modifiers) {
             m.optional(space);
             m.required(element);
         }
-        Opcode::WmmaMultiply { layouts, shape, d, ab, c, overflow } => {
+        Opcode::WmmaMultiply { layouts, shape, rnd, d, ab, c, overflow } => {
             layouts.iter_mut().for_each(|layout| m.required(layout));
             m.shape(shape);
+            m.optional(rnd);
             m.required(d);
             // A and B of f16 are not written.
             let mut element = Element::F16;
-            for (other, text) in [(Element::Bf16, "bf16.bf16"), (Element::S8, "s8.s8"), (Element::U8, "u8.u8")] {
+            for (other, text) in [
+                (Element::Bf16, "bf16.bf16"),
+                (Element::Tf32, "tf32.tf32"),
+                (Element::F64, "f64.f64"),
+                (Element::S8, "s8.s8"),
+                (Element::U8, "u8.u8"),
+                (Element::S4, "s4.s4"),
+                (Element::U4, "u4.u4"),
+            ] {
                 let mut stated = *ab == other;
                 m.flag(&mut stated, text);
                 element = if stated { other } else { element };
@@ -213,6 +222,7 @@ fn warp_modifiers(op: &mut Opcode, m: &mut impl Modifiers) {
             m.required(c);
             m.optional(overflow);
         }
+        Opcode::WmmaBits { .. } => m.literal("row.col.m8n8k128.s32.b1.b1.s32"),
         Opcode::Wgmma { shape, overflow, d, a, b } => {
             m.shape(shape);
             m.optional(overflow);

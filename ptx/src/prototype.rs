@@ -249,11 +249,14 @@ static PROTOTYPES: &[Opcode] = &[
     Opcode::WmmaMultiply {
         layouts: [Layout::Row; 2],
         shape: Shape::new(16, 16, 16),
+        rnd: Rounding::None,
         d: Element::F32,
         ab: Element::F16,
         c: Element::F32,
         overflow: Overflow::Wrap,
     },
+    Opcode::WmmaBits { xor: false },
+    Opcode::WmmaBits { xor: true },
     Opcode::Xor(Type::B32),
 ];
 

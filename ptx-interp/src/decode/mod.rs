@@ -225,6 +225,7 @@ impl<'a> Decoder<'a> {
             | Opcode::WmmaLoad { .. }
             | Opcode::WmmaStore { .. }
             | Opcode::WmmaMultiply { .. }
+            | Opcode::WmmaBits { .. }
             | Opcode::Wgmma { .. }
             | Opcode::WgmmaFence
             | Opcode::WgmmaCommit

@@ -107,7 +107,9 @@ impl Decoder<'_> {
             (&Opcode::WmmaStore { layout, shape, space, element }, [address, values, stride @ ..]) => {
                 self.wmma_access((Way::Store, Part::D), (layout, shape, space, element), [address, values], stride)
             }
-            (Opcode::WmmaMultiply { .. }, [d, a, b, c]) => self.wmma_multiply(opcode, [d, a, b, c]),
+            (Opcode::WmmaMultiply { .. } | Opcode::WmmaBits { .. }, [d, a, b, c]) => {
+                self.wmma_multiply(opcode, [d, a, b, c])
+            }
             (Opcode::WgmmaFence, []) => Ok(Op::GroupFence),
             (Opcode::WgmmaCommit, []) => Ok(Op::GroupCommit),
             (Opcode::WgmmaWait, &[Operand::Int(pending)]) => {

@@ -8,7 +8,7 @@ use ptx_gemm_ptx::types::{Space, Type};
 use super::Decoder;
 use super::memory::state_space;
 use super::tensor_core::UNFIT;
-use crate::op::{Factor, Fragment, FragmentMultiply, Op, Pointer, R32, Sum, Way};
+use crate::op::{Factor, Fragment, FragmentMultiply, FragmentProduct, Op, Pointer, Slot, Sum, Way};
 
 impl Decoder<'_> {
     pub(super) fn wmma_access(
@@ -18,9 +18,6 @@ impl Decoder<'_> {
         [address, values]: [&Operand; 2],
         stride: &[Operand],
     ) -> Result<Op, String> {
-        if !supported(shape) || !matches!(element.bits(), 8 | 16 | 32) {
-            return Err(format!("wmma of {shape} in .{} is not supported", element.name()));
-        }
         let stride = match stride {
             [] => None,
             [stride] => Some(self.r32(stride, Type::U32)?),
@@ -29,34 +26,43 @@ impl Decoder<'_> {
         let values = self.wmma_registers(values, part.registers(shape, element))?;
         let space = state_space(space);
         let (base, offset) = self.address(address, space)?;
-        let (address, bytes) = (Pointer { space, base, offset }, (element.bits() / 8) as u8);
-        self.code.fragments.push(Fragment { way, part, layout, shape, bytes, address, stride, values });
+        let (address, bits) = (Pointer { space, base, offset }, element.bits() as u8);
+        self.code.fragments.push(Fragment { way, part, layout, shape, bits, address, stride, values });
         Ok(Op::Fragment { index: self.code.fragments.len() as u32 - 1 })
     }
 
     pub(super) fn wmma_multiply(&mut self, opcode: &Opcode, operands: [&Operand; 4]) -> Result<Op, String> {
-        let &Opcode::WmmaMultiply { layouts, shape, d, ab, c, overflow } = opcode else { return Err(UNFIT.into()) };
-        let factor = match ab {
-            Element::F16 | Element::S8 | Element::U8 => Factor::F16,
-            Element::Bf16 => Factor::Bf16,
-            _ => return Err(UNFIT.into()),
-        };
-        if !supported(shape) {
-            return Err(format!("wmma of {shape} is not supported"));
-        }
         let sum = |element: Element| match element {
             Element::F32 => Ok(Sum::F32),
             Element::F16 => Ok(Sum::F16),
-            Element::S32 => Ok(Sum::S32),
             _ => Err(UNFIT.to_owned()),
+        };
+        let (layouts, shape, [d, ab, c], product) = match *opcode {
+            Opcode::WmmaMultiply { layouts, shape, rnd, d, ab, c, overflow } => {
+                let (signed, saturates) = (matches!(ab, Element::S8 | Element::S4), overflow == Overflow::Satfinite);
+                let product = match ab {
+                    Element::F16 => FragmentProduct::Half(Factor::F16, [sum(d)?, sum(c)?]),
+                    Element::Bf16 => FragmentProduct::Half(Factor::Bf16, [sum(d)?, sum(c)?]),
+                    Element::Tf32 => FragmentProduct::Tf32,
+                    Element::F64 => FragmentProduct::Double(rnd),
+                    Element::S8 | Element::U8 | Element::S4 | Element::U4 => {
+                        FragmentProduct::Integers { bits: ab.bits() as u8, signed, saturates }
+                    }
+                    _ => return Err(UNFIT.into()),
+                };
+                (layouts, shape, [d, ab, c], product)
+            }
+            Opcode::WmmaBits { xor } => {
+                let of = [Element::S32, Element::B1, Element::S32];
+                ([Layout::Row, Layout::Col], Shape::new(8, 8, 128), of, FragmentProduct::Bits { xor })
+            }
+            _ => return Err(UNFIT.into()),
         };
         let [to, left, right, from] = operands;
         let multiply = FragmentMultiply {
             layouts,
             shape,
-            factor,
-            sums: [sum(d)?, sum(c)?],
-            bytes: (ab.bits() == 8).then_some([ab == Element::S8, overflow == Overflow::Satfinite]),
+            product,
             d: self.wmma_registers(to, Part::D.registers(shape, d))?,
             a: self.wmma_registers(left, Part::A.registers(shape, ab))?,
             b: self.wmma_registers(right, Part::B.registers(shape, ab))?,
@@ -66,16 +72,12 @@ impl Decoder<'_> {
         Ok(Op::FragmentMultiply { index: self.code.fragment_multiplies.len() as u32 - 1 })
     }
 
-    fn wmma_registers(&mut self, operand: &Operand, count: u8) -> Result<ArrayVec<R32, 8>, String> {
+    fn wmma_registers(&mut self, operand: &Operand, count: u8) -> Result<ArrayVec<Slot, 8>, String> {
         let Operand::Vector(values) = operand else { return Err(UNFIT.into()) };
         let mut registers = ArrayVec::new();
         for value in values {
-            registers.try_push(self.d32(value)?).map_err(|_| UNFIT)?;
+            registers.try_push(self.destination(value)?).map_err(|_| UNFIT)?;
         }
         if registers.len() == usize::from(count) { Ok(registers) } else { Err(UNFIT.into()) }
     }
-}
-
-fn supported(shape: Shape) -> bool {
-    matches!((shape.m, shape.n, shape.k), (16, 16, 16) | (32, 8, 16) | (8, 32, 16))
 }

@@ -195,6 +195,14 @@ fn half_arith(op: Arith, ty: Type, a: u64, b: u64, c: u64) -> u64 {
     from_f64(ty, value, Round::NearestTiesToEven)
 }
 
+/// a b + c in f64.
+pub(super) fn multiply_add(rounding: Rounding, a: u64, b: u64, c: u64) -> u64 {
+    match rounding {
+        Rounding::None | Rounding::Rn => f64::from_bits(a).mul_add(f64::from_bits(b), f64::from_bits(c)).to_bits(),
+        _ => directed(Arith::Fma, Type::F64, rounding, [a, b, c]),
+    }
+}
+
 fn directed(op: Arith, ty: Type, rounding: Rounding, values: [u64; 3]) -> u64 {
     if op == Arith::Sqrt {
         return square_root(ty, round_mode(rounding), values[0]);

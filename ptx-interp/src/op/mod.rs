@@ -24,8 +24,8 @@ pub(crate) use self::rare::{BarrierReduce, Condition, Rare};
 pub(crate) use self::scalar::{Arith, Bits, Scalar, ScalarFn};
 pub(crate) use self::system::{Argument, System, SystemFunction};
 pub(crate) use self::tensor_core::{
-    DoubleMultiply, Factor, Factors, Fragment, FragmentMultiply, GroupMultiply, GroupRegisters, Left, Major, Matrices,
-    Multiply, Narrow, Other, Sum, Way,
+    DoubleMultiply, Factor, Factors, Fragment, FragmentMultiply, FragmentProduct, GroupMultiply, GroupRegisters, Left,
+    Major, Matrices, Multiply, Narrow, Other, Sum, Way,
 };
 use crate::flags::Scope;
 

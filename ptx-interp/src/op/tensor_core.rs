@@ -3,9 +3,10 @@
 use std::ops::Range;
 
 use arrayvec::ArrayVec;
+use ptx_gemm_ptx::instruction::Rounding;
 use ptx_gemm_ptx::matrix::{Layout, Part, Shape};
 
-use super::{P, Pointer, R32, R64};
+use super::{P, Pointer, R32, R64, Slot};
 
 /// The types of the elements of A and B.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,12 +126,45 @@ pub(crate) struct Fragment {
     pub(crate) part: Part,
     pub(crate) layout: Layout,
     pub(crate) shape: Shape,
-    /// Bytes of an element: 1, 2 or 4.
-    pub(crate) bytes: u8,
+    /// Bits of an element.
+    pub(crate) bits: u8,
     pub(crate) address: Pointer,
     /// Elements from one row, or column, to the next; the length of a row or column if absent.
     pub(crate) stride: Option<R32>,
-    pub(crate) values: ArrayVec<R32, 8>,
+    pub(crate) values: ArrayVec<Slot, 8>,
+}
+
+/// What `wmma.mma` multiplies, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FragmentProduct {
+    /// 16-bit floats, with D and C in these types.
+    Half(Factor, [Sum; 2]),
+    Tf32,
+    Double(Rounding),
+    /// Integers of so many bits.
+    Integers {
+        bits: u8,
+        signed: bool,
+        saturates: bool,
+    },
+    /// Counts the bits that both have, or one of the two.
+    Bits {
+        xor: bool,
+    },
+}
+
+impl FragmentProduct {
+    /// Bits of an element of A and B, of D, and of C.
+    pub(crate) fn bits(self) -> [usize; 3] {
+        let of = |sum: Sum| if sum == Sum::F16 { 16 } else { 32 };
+        match self {
+            FragmentProduct::Half(_, [d, c]) => [16, of(d), of(c)],
+            FragmentProduct::Tf32 => [32; 3],
+            FragmentProduct::Double(_) => [64; 3],
+            FragmentProduct::Integers { bits, .. } => [bits.into(), 32, 32],
+            FragmentProduct::Bits { .. } => [1, 32, 32],
+        }
+    }
 }
 
 /// `wmma.mma`.
@@ -138,15 +172,11 @@ pub(crate) struct Fragment {
 pub(crate) struct FragmentMultiply {
     pub(crate) layouts: [Layout; 2],
     pub(crate) shape: Shape,
-    pub(crate) factor: Factor,
-    /// Of D and of C.
-    pub(crate) sums: [Sum; 2],
-    /// For products of bytes: whether they are signed, and whether the sums saturate.
-    pub(crate) bytes: Option<[bool; 2]>,
-    pub(crate) d: ArrayVec<R32, 8>,
-    pub(crate) a: ArrayVec<R32, 8>,
-    pub(crate) b: ArrayVec<R32, 8>,
-    pub(crate) c: ArrayVec<R32, 8>,
+    pub(crate) product: FragmentProduct,
+    pub(crate) d: ArrayVec<Slot, 8>,
+    pub(crate) a: ArrayVec<Slot, 8>,
+    pub(crate) b: ArrayVec<Slot, 8>,
+    pub(crate) c: ArrayVec<Slot, 8>,
 }
 
 /// Where a matrix is contiguous in shared memory.

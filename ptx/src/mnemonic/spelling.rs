@@ -102,7 +102,7 @@ fn of_wmma(word: &str) -> u8 {
     match word {
         "row" | "col" => 1,
         word if word.starts_with('m') && word.contains('n') && word.contains('k') => 2,
-        word if Space::from_name(word).is_some() => 3,
+        word if Space::from_name(word).is_some() || Rounding::from_name(word).is_some() => 3,
         word if Type::from_name(word).is_some() => 4,
         _ => 0,
     }

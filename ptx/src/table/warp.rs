@@ -82,6 +82,18 @@ pub(super) fn row(op: &Opcode) -> Row {
                 .counts(of.map(|(part, element)| part.registers(*shape, element)))
                 .since(element_since(*ab))
         }
+        Opcode::WmmaBits { xor } => {
+            let (stem, since) = match xor {
+                true => ("wmma.mma.xor.popc.sync.aligned", Since::sm(75, (6, 3))),
+                false => ("wmma.mma.and.popc.sync.aligned", Since::sm(80, (7, 1))),
+            };
+            let shape = Shape::new(8, 8, 128);
+            let of = [(Part::D, Element::S32), (Part::A, Element::B1), (Part::B, Element::B1), (Part::C, Element::S32)];
+            Row::plain(stem, MULTIPLY)
+                .types(of.map(|(_, element)| element.register()))
+                .counts(of.map(|(part, element)| part.registers(shape, element)))
+                .since(since)
+        }
         Opcode::Wgmma { shape, d, a, .. } => warpgroup_multiply(*shape, *d, *a),
         Opcode::WgmmaFence => Row::plain("wgmma.fence.sync.aligned", &[]).since(WARPGROUP),
         Opcode::WgmmaCommit => Row::plain("wgmma.commit_group.sync.aligned", &[]).since(WARPGROUP),
@@ -115,7 +127,11 @@ fn fragment(stem: &'static str, slots: &'static [Slot], registers: u8, element: 
 }
 
 fn element_since(element: Element) -> Since {
-    if element == Element::Bf16 { AMPERE } else { Since::ALWAYS }
+    match element {
+        Element::Bf16 | Element::Tf32 | Element::F64 => AMPERE,
+        Element::S4 | Element::U4 | Element::B1 => Since::sm(75, (6, 3)),
+        _ => Since::ALWAYS,
+    }
 }
 
 /// `mma.sync`: D, A, B, C as fragments over the 32 threads of a warp.

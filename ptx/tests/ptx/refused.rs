@@ -256,6 +256,15 @@ fn wrong_matrix_and_asynchronous_instructions() {
                 "expected a single-precision constant between 0 and 1",
             ),
             ("cvt.rp.satfinite.f16.f32 %h0, %f0;", "this rounding is not available for this type"),
+            (
+                "wmma.load.a.sync.aligned.col.m8n8k32.s4 {%r0}, [%rd0];",
+                "less than a byte are in rows of A and columns of B",
+            ),
+            ("wmma.load.a.sync.aligned.row.m8n8k128.s4 {%r0}, [%rd0];", "this type for this matrix"),
+            (
+                "mma.sync.aligned.m8n8k32.row.col.s32.s4.s4.s32 {%r0, %r1}, {%r2}, {%r3}, {%r0, %r1};",
+                "elements of less than a byte is not supported here",
+            ),
             ("cvt.rn.satfinite.tf32.f32 %r0, %f0;", "needs sm_100 or later"),
             ("lop3.or.b32 %r0, %r1, %r2, %r3, 128, %p1;", "expected a register and a predicate with `|` between them"),
             ("lop3.b32 %r0, %r1, %r2, %r3, 256;", "operand 5 (`256`): expected 0 to 255"),
@@ -291,6 +300,10 @@ fn wrong_matrix_and_asynchronous_instructions() {
             ("wmma.load.a.sync.aligned.row.m16n16k16.bf16 {%r0, %r1, %r2, %r3}, [%rd0];", "needs sm_80 or later"),
             (
                 "wmma.load.a.sync.aligned.row.m16n16k8.f16 {%r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7}, [%rd0];",
+                "wmma does not support this type for this matrix",
+            ),
+            (
+                "wmma.load.a.sync.aligned.row.m16n8k16.f16 {%r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7}, [%rd0];",
                 "wmma does not support this shape",
             ),
             (
