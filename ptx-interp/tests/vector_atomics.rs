@@ -10,7 +10,7 @@ use crate::run::Device;
 /// the numbers 1 to 8 in f32.
 fn run(body: &str, initial: [u32; 4], threads: u32, checks: Checks) -> Result<Vec<u32>, Violation> {
     let mut device = Device::new(&format!(
-        ".version 8.1\n.target sm_90\n.address_size 64
+        ".version 8.4\n.target sm_90\n.address_size 64
          .visible .entry k(.param .u64 out) {{
          .reg .b64 %o; .reg .b64 %rd<4>; .reg .b32 %t; .reg .b32 %r<8>; .reg .b16 %h<8>; .reg .f32 %x<9>; .reg .pred %p<4>;
          .reg .f32 %f<8>;
@@ -124,7 +124,7 @@ fn faults() {
 #[test]
 fn memory_that_was_never_written() {
     let mut device = Device::new(
-        ".version 8.1\n.target sm_90\n.address_size 64
+        ".version 8.4\n.target sm_90\n.address_size 64
          .visible .entry k(.param .u64 out) {
          .reg .b64 %o; .reg .f32 %x;
          ld.param.u64 %o, [out]; mov.f32 %x, 0f3F800000;
@@ -136,4 +136,33 @@ fn memory_that_was_never_written() {
     let violation = device.launch([1, 1, 1], [1, 1, 1], &[Arg::U64(out)]).map(|_| ()).expect_err("half is missing");
     assert_eq!(violation.kind, Uninitialised);
     assert!(violation.to_string().contains(&format!("4 bytes at {:#x}", out + 4)), "{violation}");
+}
+
+/// 128 bits are exchanged at once, and compared as a whole; they are loaded, stored and moved in the same way.
+#[test]
+fn numbers_of_128_bits() {
+    let wide = |body: &str| {
+        format!(
+            ".reg .b128 %q<4>; .shared .align 16 .b8 s[16];
+             mov.b64 %rd0, 0x0000000200000001; mov.b64 %rd1, 0x0000000400000003; mov.b128 %q0, {{%rd0, %rd1}};
+             mov.b64 %rd2, 0x0000000600000005; mov.b64 %rd3, 0x0000000800000007; mov.b128 %q1, {{%rd2, %rd3}};
+             {body}"
+        )
+    };
+    // The first thread finds what it compares with, and all others find what that one wrote.
+    let swaps =
+        wide("atom.global.cas.b128 %q2, [%o], %q0, %q1; setp.eq.u32 %p0, %t, 1; @%p0 st.global.b128 [%o+16], %q2;");
+    gives(&swaps, [1, 2, 3, 4], &[5, 6, 7, 8, 5, 6, 7, 8]);
+    // One half differs.
+    let differs = swaps.replace("mov.b64 %rd1, 0x0000000400000003;", "mov.b64 %rd1, 0x0000000400000009;");
+    gives(&differs, [1, 2, 3, 4], &[1, 2, 3, 4, 1, 2, 3, 4]);
+    let shared = wide(
+        "setp.eq.u32 %p0, %t, 0; @%p0 st.shared.b128 [s], %q0; bar.sync 0; @%p0 atom.shared.exch.b128 %q2, [s], %q1;
+         @%p0 ld.shared.b128 %q3, [s]; @%p0 mov.b128 {%rd0, _}, %q2; @%p0 mov.b128 {_, %rd1}, %q3;
+         @%p0 st.global.b64 [%o], %rd0; @%p0 st.global.b64 [%o+8], %rd1;",
+    );
+    gives(&shared, [0; 4], &[1, 2, 7, 8]);
+    let odd = wide("atom.global.exch.b128 %q2, [%o+8], %q1;");
+    breaks(&odd, Misaligned, &["atom"]);
+    breaks(&wide("atom.global.cas.b128 %q2, [%o], %q3, %q1;"), Uninitialised, &["%q3 (low)"]);
 }

@@ -267,6 +267,10 @@ impl Decoder<'_> {
 
     fn mov(&mut self, ty: Type, operands: &[Operand]) -> Result<Op, String> {
         let [d, a] = operands else { return Err("mov takes two operands".into()) };
+        if ty.bits() == 128 {
+            let (d, a) = (self.halves(d)?, self.halves(a)?);
+            return Ok(self.add_rare(Rare::Move128 { d, a }));
+        }
         match (d, a) {
             (Operand::Vector(parts), a) => return self.unpack(parts, a, ty),
             (d, Operand::Vector(parts)) => return self.pack(d, parts, ty),
@@ -286,7 +290,6 @@ impl Decoder<'_> {
                 a => Ok(Op::MovPred { negated: false, d: self.dp(d)?, a: self.pred(a)? }),
             },
             64 => Ok(Op::Un64 { f: Un32::Mov, d: self.d64(d)?, a: self.r64(a, ty)? }),
-            128 => Err("128-bit moves are not supported".into()),
             _ => Ok(Op::Un32 { f: Un32::Mov, d: self.d32(d)?, a: self.r32(a, ty)? }),
         }
     }

@@ -28,7 +28,7 @@ impl Decoder<'_> {
             (&Opcode::Ld { order, space, cache, vector, ty, .. }, [values, address]) => {
                 let mut access = self.access(address, space, order, ty)?;
                 access.read_only = cache == Cache::Nc;
-                self.elements(&mut access, values, vector, |decoder, value| decoder.destination(value))?;
+                self.elements(&mut access, values, (vector, ty), |decoder, value| decoder.destination(value))?;
                 // If no instruction of the entry stores to shared memory strongly, a vector of shared words holds no
                 // flags, and a thread learns nothing from it. Reading it is then a weak read, and as fast as one.
                 let no_flags =
@@ -38,7 +38,7 @@ impl Decoder<'_> {
             }
             (&Opcode::St { order, space, vector, ty, .. }, [address, values]) => {
                 let mut access = self.access(address, space, order, ty)?;
-                self.elements(&mut access, values, vector, |decoder, value| decoder.stored(value, ty))?;
+                self.elements(&mut access, values, (vector, ty), |decoder, value| decoder.stored(value, ty))?;
                 Ok(Op::Store { index: self.add_access(access) })
             }
             (&Opcode::Atom { order, space, op, ty }, [d, address, rest @ ..]) => {
@@ -83,13 +83,20 @@ impl Decoder<'_> {
         &mut self,
         access: &mut Access,
         values: &Operand,
-        vector: u8,
+        (vector, ty): (u8, Type),
         mut slot: impl FnMut(&mut Self, &Operand) -> Result<Slot, String>,
     ) -> Result<(), String> {
         let values = match values {
             Operand::Vector(values) => values.as_slice(),
             one => std::slice::from_ref(one),
         };
+        if let ([one], Type::B128) = (values, ty) {
+            for (slot, half) in access.values.iter_mut().zip(self.halves(one)?) {
+                *slot = half.into();
+            }
+            (access.count, access.shape) = (2, Shape::Doubles);
+            return Ok(());
+        }
         if values.len() != usize::from(vector.max(1)) || values.len() > access.values.len() {
             return Err(format!("{} registers do not fit the vector width {vector}", values.len()));
         }
@@ -114,6 +121,8 @@ impl Decoder<'_> {
     fn access(&mut self, address: &Operand, space: Space, order: Order, ty: Type) -> Result<Access, String> {
         let space = state_space(space);
         let (base, offset) = self.address(address, space)?;
+        // Both halves of 128 bits are accessed at once.
+        let ty = if ty == Type::B128 { Type::B64 } else { ty };
         if !matches!(ty.bits(), 8 | 16 | 32 | 64) {
             return Err(format!("accesses of .{} are not supported", ty.name()));
         }
@@ -181,21 +190,25 @@ impl Decoder<'_> {
         d: &Operand,
         sources: &[Operand],
     ) -> Result<Op, String> {
-        let d = self.destination(d)?;
         let (b, c) = match (op, sources) {
-            (Atomic::Cas, [b, c]) => (self.source(b, ty)?, self.source(c, ty)?),
+            (Atomic::Cas, [b, c]) => (b, c),
             (Atomic::Cas, _) => return Err("cas takes two values".into()),
-            (_, [b]) => {
-                let b = self.source(b, ty)?;
-                (b, b)
-            }
+            (_, [b]) => (b, b),
             _ => return Err("the operation takes one value".into()),
         };
+        let mut elements = ArrayVec::new();
+        if ty == Type::B128 {
+            let [d, b, c] = [self.halves(d)?, self.halves(b)?, self.halves(c)?].map(|halves| halves.map(Slot::from));
+            elements.extend([0, 1].map(|half| AtomicElement { d: d[half], b: b[half], c: c[half] }));
+            access.count = 2;
+        } else {
+            let (d, b, c) = (self.destination(d)?, self.source(b, ty)?, self.source(c, ty)?);
+            elements.push(AtomicElement { d, b, c });
+        }
         if !matches!(access.space, None | Some(StateSpace::Global | StateSpace::Shared | StateSpace::Cluster)) {
             return Err("atomics work on global and shared memory only".into());
         }
-        let elements = std::iter::once(AtomicElement { d, b }).collect();
-        access.atomic = Some(Box::new(AtomicOp { op, ty, elements, c }));
+        access.atomic = Some(Box::new(AtomicOp { op, ty, elements }));
         Ok(Op::Atomic { index: self.add_access(access) })
     }
 
@@ -213,7 +226,8 @@ impl Decoder<'_> {
         };
         let mut elements = ArrayVec::new();
         for (d, b) in d.iter().zip(b) {
-            let element = AtomicElement { d: self.destination(d)?, b: self.source(b, ty)? };
+            let (d, b) = (self.destination(d)?, self.source(b, ty)?);
+            let element = AtomicElement { d, b, c: b };
             elements.try_push(element).map_err(|_| "the vector is too long")?;
         }
         if !matches!(elements.len(), 2 | 4 | 8) || elements.len() != b.len() {
@@ -223,8 +237,7 @@ impl Decoder<'_> {
             return Err("vectors of atomics work on global memory only".into());
         }
         access.count = elements.len() as u8;
-        let c = elements[0].b;
-        access.atomic = Some(Box::new(AtomicOp { op, ty, elements, c }));
+        access.atomic = Some(Box::new(AtomicOp { op, ty, elements }));
         Ok(Op::Atomic { index: self.add_access(access) })
     }
 

@@ -33,7 +33,7 @@ use ptx_gemm_ptx::warp::GridDependency;
 
 pub(crate) use self::pointers::point;
 pub(crate) use self::symbols::{GlobalVariable, MAX_CONST, Symbols};
-use crate::op::{Bulk, Code, Constant, Guard, Instr, Op, Origin, P, Quad, Slot, Un64};
+use crate::op::{Bulk, Code, Constant, Guard, Instr, Op, Origin, P, Quad, R64, Slot, Un64};
 
 /// Decodes one entry of a module. `lines` is parallel to the body; `text` returns the text of a line.
 pub(crate) fn decode(
@@ -67,6 +67,8 @@ struct Decoder<'a> {
     code: Code,
     /// Slots assigned to registers so far; registers that are declared but never used take none.
     registers: HashMap<(u16, u32), Slot>,
+    /// The halves of registers of 128 bits.
+    registers128: HashMap<(u16, u32), [R64; 2]>,
     constants: HashMap<(Constant, Width), Slot>,
     labels: HashMap<&'a str, u32>,
     /// Lists of labels, with their numbers once an instruction has named them.
@@ -108,6 +110,7 @@ impl<'a> Decoder<'a> {
             symbols,
             code: Code::default(),
             registers: HashMap::new(),
+            registers128: HashMap::new(),
             constants: HashMap::new(),
             labels,
             lists,

@@ -26,11 +26,44 @@ impl Decoder<'_> {
                 Slot::P(P(self.names_pred.len() as u32 - 1))
             }
             64 => Slot::R64(self.new64(name)),
-            128 => return Err(format!("the 128-bit register {name} is not supported")),
+            128 => return Err(format!("a register of 128 bits, {name}, does not fit here")),
             _ => Slot::R32(self.new32(name)),
         };
         self.registers.insert((reg.family, reg.index), slot);
         Ok(slot)
+    }
+
+    /// The halves of 128 bits, the lower one first: a register, or two of 64 bits.
+    pub(super) fn halves(&mut self, operand: &Operand) -> Result<[R64; 2], String> {
+        match operand {
+            Operand::Vector(halves) => match halves.as_slice() {
+                [low, high] => Ok([self.half64(low)?, self.half64(high)?]),
+                _ => Err("128 bits are packed from two registers of 64".into()),
+            },
+            Operand::Sink => Ok([self.sink64(); 2]),
+            Operand::Reg(reg) => {
+                let key = (reg.family, reg.index);
+                if let Some(&halves) = self.registers128.get(&key) {
+                    return Ok(halves);
+                }
+                let family =
+                    self.entry.registers.get(usize::from(reg.family)).ok_or("the register's family is not declared")?;
+                let name = family.count.map_or(family.prefix.clone(), |_| format!("{}{}", family.prefix, reg.index));
+                let halves = [self.new64(format!("{name} (low)")), self.new64(format!("{name} (high)"))];
+                self.registers128.insert(key, halves);
+                Ok(halves)
+            }
+            _ => Err("expected a register of 128 bits".into()),
+        }
+    }
+
+    /// A half, to read or to write.
+    fn half64(&mut self, operand: &Operand) -> Result<R64, String> {
+        match operand {
+            Operand::Sink => Ok(self.sink64()),
+            Operand::Reg(_) => self.d64(operand),
+            _ => self.r64(operand, Type::B64),
+        }
     }
 
     fn new32(&mut self, name: String) -> R32 {
@@ -125,7 +158,7 @@ impl Decoder<'_> {
         Ok(match ty.bits() {
             1 => Slot::P(self.pred(operand)?),
             64 => Slot::R64(self.r64(operand, ty)?),
-            128 => return Err("128-bit values are not supported".into()),
+            128 => return Err("a value of 128 bits does not fit here".into()),
             _ => Slot::R32(self.r32(operand, ty)?),
         })
     }

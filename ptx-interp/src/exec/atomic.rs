@@ -50,11 +50,14 @@ pub(super) fn atomic<const WATCH: bool>(
         }
         // Destinations may be among the operands.
         let operands: ArrayVec<u64, 8> = op.elements.iter().map(|element| warp.regs.get(element.b, lane)).collect();
-        let c = warp.regs.get(op.c, lane);
+        let c: ArrayVec<u64, 8> = op.elements.iter().map(|element| warp.regs.get(element.c, lane)).collect();
+        let wide = match op.ty {
+            Type::B128 => Some(on_both_halves(block, location, |old| exchange(op.op, old, &operands, &c))),
+            _ => None,
+        };
         for (index, (element, tainted)) in op.elements.iter().zip(&mut tainted).enumerate() {
             let location = location.after(index * bytes);
-            let b = operands[index];
-            let new = |old| apply(op.op, op.ty, old, b, c);
+            let new = |old| apply(op.op, op.ty, old, operands[index], c[index]);
             let written = read::<WATCH>(warp, block, env, location, 0, bytes, lane).1;
             if WATCH && !written && op.op != Atomic::Exch {
                 if env.watches(ViolationKind::Uninitialised) && matches!(location, Location::Global(..)) {
@@ -67,14 +70,26 @@ pub(super) fn atomic<const WATCH: bool>(
                 // An atomic always reads the newest write.
                 order::observe(warp, block, env, (location, lane), access);
             }
-            let old = match location {
-                Location::Global(mapped, offset) => {
+            let old = match (location, wide) {
+                (Location::Global(mapped, offset), Some((old, new))) => {
+                    mapped.buffer.mark(offset, bytes);
+                    block.wrote_global |= new != old;
+                    old[index]
+                }
+                (Location::Shared(offset), Some((old, new))) => {
+                    if WATCH {
+                        block.shared.mark(offset, bytes, *tainted >> lane & 1 == 0);
+                    }
+                    block.wrote_shared |= new != old;
+                    old[index]
+                }
+                (Location::Global(mapped, offset), None) => {
                     let old = on_global(mapped, offset, bytes, new);
                     mapped.buffer.mark(offset, bytes);
                     block.wrote_global |= new(old) != old;
                     old
                 }
-                Location::Shared(offset) if op.elements.len() == 1 => {
+                (Location::Shared(offset), None) if op.elements.len() == 1 => {
                     let old = block.shared.load(offset, bytes);
                     block.shared.store(offset, bytes, new(old));
                     if WATCH {
@@ -104,7 +119,7 @@ pub(super) fn atomic<const WATCH: bool>(
 }
 
 fn defined_operands(warp: &Warp, env: &Env, op: &AtomicOp, active: u32) -> Checked {
-    for slot in op.elements.iter().map(|element| element.b).chain([op.c]) {
+    for slot in op.elements.iter().flat_map(|element| [element.b, element.c]) {
         let tainted = warp.taint.mask(warp.taint.at(slot)) & active;
         if tainted != 0 && env.watches(ViolationKind::Uninitialised) {
             return Err(undefined(warp, env, slot, tainted, "is an operand of an atomic"));
@@ -148,6 +163,40 @@ fn on_global(mapped: &Mapped, offset: usize, bytes: usize, new: impl Fn(u64) -> 
     };
     let old = buffer.word(offset).fetch_update(SeqCst, SeqCst, update).unwrap_or_else(|old| old);
     u64::from((old & mask) >> shift)
+}
+
+/// The new value of 128 bits.
+fn exchange(op: Atomic, old: [u64; 2], b: &[u64], c: &[u64]) -> [u64; 2] {
+    match op {
+        Atomic::Cas if old != *b => old,
+        Atomic::Cas => [c[0], c[1]],
+        _ => [b[0], b[1]],
+    }
+}
+
+/// Atomically replaces 128 bits by others; returns the old and the new ones.
+fn on_both_halves(
+    block: &mut BlockMemory,
+    location: Location,
+    change: impl Fn([u64; 2]) -> [u64; 2],
+) -> ([u64; 2], [u64; 2]) {
+    match location {
+        Location::Global(mapped, offset) => {
+            let buffer = &mapped.buffer;
+            let _whole = buffer.wide.lock().unwrap_or_else(PoisonError::into_inner);
+            let old = [0, 8].map(|half| buffer.load(offset + half, 8));
+            let new = change(old);
+            [0, 8].iter().zip(new).for_each(|(half, new)| buffer.store(offset + half, 8, new));
+            (old, new)
+        }
+        Location::Shared(offset) => {
+            let old = [0, 8].map(|half| block.shared.load(offset + half, 8));
+            let new = change(old);
+            [0, 8].iter().zip(new).for_each(|(half, new)| block.shared.store(offset + half, 8, new));
+            (old, new)
+        }
+        _ => Default::default(),
+    }
 }
 
 /// Combines an element of global memory with a number.

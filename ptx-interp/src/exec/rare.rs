@@ -78,6 +78,16 @@ impl Warp {
                     self.taint_from(&from, &to, active);
                 }
             }
+            Rare::Move128 { d, a } => {
+                for lane in lanes(active) {
+                    let value = a.map(|half| self.regs.get(half.into(), lane));
+                    d.into_iter().zip(value).for_each(|(d, value)| self.regs.set(d.into(), lane, value));
+                }
+                if WATCH {
+                    let [d, a] = [d, a].map(|halves| halves.map(|half| self.taint.at(Slot::from(half))));
+                    self.taint_from(&a, &d.map(|at| (at, 0)), active);
+                }
+            }
         }
     }
 

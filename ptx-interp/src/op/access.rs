@@ -105,10 +105,8 @@ pub(crate) enum Shape {
 pub(crate) struct AtomicOp {
     pub(crate) op: Atomic,
     pub(crate) ty: Type,
-    /// For each element of the vector, the destination and the operand.
+    /// For each element of the vector, or each half of a number of 128 bits.
     pub(crate) elements: ArrayVec<AtomicElement, 8>,
-    /// The new value of an element that equals the operand.
-    pub(crate) c: Slot,
 }
 
 /// The registers of one element of an atomic.
@@ -116,6 +114,8 @@ pub(crate) struct AtomicOp {
 pub(crate) struct AtomicElement {
     pub(crate) d: Slot,
     pub(crate) b: Slot,
+    /// The new value of an element that equals the operand; the operand if there is none.
+    pub(crate) c: Slot,
 }
 
 /// `cp.async`; the access describes its destination.

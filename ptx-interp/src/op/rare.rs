@@ -15,6 +15,8 @@ pub(crate) enum Rare {
     Lookup { d: R32, p: P, sources: [R32; 3], table: u8, with: BinPred, c: Condition },
     /// Four halves of 16 bits, the lowest first.
     Unpack4 { parts: [R32; 4], a: R64 },
+    /// 128 bits, the lower half first.
+    Move128 { d: [R64; 2], a: [R64; 2] },
 }
 
 /// A predicate, possibly negated.
