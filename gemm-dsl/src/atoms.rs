@@ -114,6 +114,9 @@ pub struct Multiply {
     pub coarse: bool,
     /// The first target that has it.
     pub least: Target,
+    /// Registers that a thread must be allowed to have: with a lower limit, ptxas (12.9, 13.0) refuses the instruction,
+    /// even where fewer suffice. 0 if there is no such rule.
+    pub least_registers: u32,
 }
 
 const fn warp(
@@ -123,21 +126,32 @@ const fn warp(
     least: Target,
 ) -> Multiply {
     let columns = Columns::Only(columns);
-    Multiply { unit: Unit::Warp, factors, mixed: false, rows, columns, depth, sums, coarse: false, least }
+    Multiply {
+        unit: Unit::Warp,
+        factors,
+        mixed: false,
+        rows,
+        columns,
+        depth,
+        sums,
+        coarse: false,
+        least,
+        least_registers: 0,
+    }
 }
 
 const fn group(factors: &'static [DType], depth: u32, step: u32, sums: &'static [DType]) -> Multiply {
     let columns = Columns::Many(step);
     let (unit, least) = (Unit::WarpGroup, Target::SM_90A);
-    Multiply { unit, factors, mixed: false, rows: 64, columns, depth, sums, coarse: false, least }
+    Multiply { unit, factors, mixed: false, rows: 64, columns, depth, sums, coarse: false, least, least_registers: 0 }
 }
 
 /// The rows. Of the instructions for one type, the deepest comes first.
 pub static MULTIPLIES: [Multiply; 19] = {
     [
-        warp(&[DType::F64], (16, 8, 16), &[DType::F64], Target::SM_90),
-        warp(&[DType::F64], (16, 8, 8), &[DType::F64], Target::SM_90),
-        warp(&[DType::F64], (16, 8, 4), &[DType::F64], Target::SM_90),
+        Multiply { least_registers: 64, ..warp(&[DType::F64], (16, 8, 16), &[DType::F64], Target::SM_90) },
+        Multiply { least_registers: 64, ..warp(&[DType::F64], (16, 8, 8), &[DType::F64], Target::SM_90) },
+        Multiply { least_registers: 64, ..warp(&[DType::F64], (16, 8, 4), &[DType::F64], Target::SM_90) },
         warp(&[DType::F64], (8, 8, 4), &[DType::F64], Target::SM_80),
         warp(&[DType::Tf32], (16, 8, 8), &[DType::F32], Target::SM_80),
         warp(&[DType::Tf32], (16, 8, 4), &[DType::F32], Target::SM_80),

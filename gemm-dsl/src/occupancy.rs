@@ -90,7 +90,8 @@ impl Plan {
         // spills more. The registers that `wgmma` demands cannot spill.
         let spills = blocks == 2 && self.target.capability >= 90 && self.atom.of_group().is_none();
         let slack = if spills { given / 10 } else { 0 };
-        live <= given + slack
+        let least = self.atom.row(self.ring.a.dtype).map_or(0, |row| row.least_registers);
+        live <= given + slack && given >= least
     }
 
     /// Registers of a thread that hold data at once in the mainloop.

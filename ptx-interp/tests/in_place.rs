@@ -7,7 +7,8 @@ use std::fmt::Write;
 use ptx_gemm_interp::{Arg, Checks, ViolationKind};
 use ptx_gemm_ptx::asynchronous::PrefetchSize;
 use ptx_gemm_ptx::forms::{Field, Form, all};
-use ptx_gemm_ptx::instruction::{Cache, Opcode, Order};
+use ptx_gemm_ptx::instruction::{Cache, Opcode, Order, Rounding};
+use ptx_gemm_ptx::matrix::Layout;
 use ptx_gemm_ptx::types::{Space, Type};
 
 use crate::run::Device;
@@ -215,6 +216,10 @@ impl Entry {
             (_, Type::Pred) => self.line(format!(
                 "ld.global.u32 %bit, [%data+{at}];\nand.b32 %bit, %bit, 1;\nsetp.ne.u32 {name}, %bit, 0;"
             )),
+            // Numbers of eight bytes are not aligned for it.
+            (_, Type::B128) => self.line(format!(
+                "ld.global.b64 %word, [%data+{at}];\nnot.b64 %high, %word;\nmov.b128 {name}, {{%word, %high}};"
+            )),
             _ => self.line(format!("ld.global.{ty} {name}, [%data+{at}];")),
         }
         name
@@ -226,6 +231,7 @@ impl Entry {
         self.line(match (ty, source) {
             (Type::Pred, Some(source)) => format!("and.pred {name}, {source}, {source};"),
             (Type::Pred, None) => format!("setp.ne.u32 {name}, 0, 0;"),
+            (Type::B128, None) => format!("mov.b64 %word, 0;\nmov.b128 {name}, {{%word, %word}};"),
             (ty, source) => format!("mov.{} {name}, {};", ty.name(), source.map_or("0", String::as_str)),
         });
         name
@@ -236,6 +242,7 @@ impl Entry {
             Type::Pred => format!("selp.u64 %word, 1, 0, {name};"),
             Type::B16 => format!("cvt.u64.u16 %word, {name};"),
             Type::B32 => format!("cvt.u64.u32 %word, {name};"),
+            Type::B128 => format!("mov.b128 {{%word, %high}}, {name};\nmad.lo.u64 %word, %high, 3, %word;"),
             _ => format!("mov.b64 %word, {name};"),
         });
         self.line(format!("st.global.b64 [%out+{at}], %word;"));
@@ -253,7 +260,7 @@ impl Entry {
         format!(
             ".visible .entry {name}(.param .u64 data, .param .u64 memory, .param .u64 out) {{
              .shared .align 128 .b8 tile[{bytes}];
-             .reg .b64 %data, %out, %word, %own, %global64, %shared64;
+             .reg .b64 %data, %out, %word, %high, %own, %global64, %shared64;
              .reg .b32 %t, %bit, %shared32;
              .reg .pred %on;
              {declared}
@@ -284,8 +291,8 @@ impl Entry {
     }
 }
 
-/// Whether a form's other fields are as in the plain one. The ordering of an access, and its cache hints, do not
-/// concern registers.
+/// Whether a form's other fields are as in the plain one. The ordering of an access, its cache hints, and which elements
+/// a product combines, do not concern registers.
 fn is_plain(op: &Opcode) -> bool {
     match op {
         Opcode::Ld { order, cache, prefetch, .. } => {
@@ -294,6 +301,7 @@ fn is_plain(op: &Opcode) -> bool {
         Opcode::Atom { order, .. } | Opcode::AtomVector { order, .. } => *order == Order::Weak,
         Opcode::MbarrierArrive { order, .. } | Opcode::MbarrierArriveDrop { order, .. } => *order == Order::Weak,
         Opcode::MbarrierWait { order, .. } => *order == Order::Weak,
+        Opcode::WmmaMultiply { layouts, rnd, .. } => (*layouts, *rnd) == ([Layout::Row, Layout::Col], Rounding::None),
         _ => true,
     }
 }

@@ -10,7 +10,7 @@ use crate::limits;
 use crate::plan::Geometry;
 use crate::suggest;
 use crate::table::Key;
-use crate::target::{Target, WARP};
+use crate::target::{Target, WARP, registers_per_thread};
 use crate::terms::StageMemory;
 use crate::words::Word;
 
@@ -208,6 +208,19 @@ impl<'a> Needs<'a> {
                 problem = Some(format!(
                     "{blocks} x {each} B of shared memory = {}, {target} holds {limit} per multiprocessor",
                     blocks * each
+                ));
+            }
+        }
+        let least = self.settings.atom.row(self.settings.problem.types.a).map_or(0, |row| row.least_registers);
+        if let Some(geometry) = self.geometry {
+            let threads = self.settings.threads(geometry);
+            let given = |blocks: u64| registers_per_thread(threads, blocks as u32);
+            if blocks <= most && given(blocks) < least {
+                most = (1..blocks).rev().find(|blocks| given(*blocks) >= least).unwrap_or(1);
+                problem = Some(format!(
+                    "a thread has {} registers then, and {} needs {least}",
+                    given(blocks),
+                    self.settings.atom
                 ));
             }
         }

@@ -93,7 +93,7 @@ pub(super) const ROWS: &[(&str, &str, &str, &str)] = &[
     (PARTS, "-> d width 4", "-> d width 8", "D is stored 8 f32 at a time, but a thread holds 4 adjacent ones"),
     (PARTS, "-> d width 4", "-> d width 2", ""),
     (WITH_C, "c width 4", "c width 8", "C is read 8 f32 at a time, but a thread holds 4 adjacent ones"),
-    (NARROW, "acc f32", "acc f16", "blocks exchange sums of the type that the epilogue computes in, f32, not of f16"),
+    (NARROW, "acc f32", "acc f16", "blocks exchange sums that have a register each, and two of f16 share one"),
     (PARTS, "params a, b, d", "params workspace, a, b, d", "nothing reads the parameter `workspace`"),
     (PARTS, "-> d width 4", "-> c width 4", "expected `d`"),
 ];
