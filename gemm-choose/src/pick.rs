@@ -3,7 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicBool;
 
-use ptx_gemm_dsl::clause::{BatchKind, TypesClause};
+use ptx_gemm_dsl::atoms::Unit;
+use ptx_gemm_dsl::clause::{BatchKind, Clause, TypesClause};
 use ptx_gemm_dsl::table::Key;
 use ptx_gemm_dsl::types::{Batch, Problem, Types};
 use ptx_gemm_dsl::{DType, Plan, Schedule};
@@ -129,12 +130,17 @@ impl Pick<'_> {
         let mut ranked = Ranked::default();
         let mut legal = Vec::new();
         let mut fastest = f64::INFINITY;
+        let mut of_groups = false;
         for (number, family) in Family::all().iter().enumerate() {
             ranked.combinations += family.space.len();
-            if self.threads_need(family).is_some_and(|least| least > HOPELESS * fastest) {
+            // Estimates favour warps where few rows are multiplied: what was timed took twice as long. (f64 is for warps alone.)
+            let unit = self.unit(family);
+            if unit == Some(Unit::Warp) && of_groups || unit.is_none() && self.threads_need(family) > HOPELESS * fastest
+            {
                 continue;
             }
             let found = self.search(family).run(interrupt, &|_| ());
+            of_groups |= unit == Some(Unit::WarpGroup) && !found.legal.is_empty();
             fastest = found.legal.iter().map(|one| one.estimate.ms).fold(fastest, f64::min);
             legal.extend(found.legal.into_iter().map(|one| (number, one)));
         }
@@ -179,12 +185,20 @@ impl Pick<'_> {
         ranked
     }
 
-    /// The fewest milliseconds of the multiply-adds of a family without tensor cores.
-    fn threads_need(&self, family: &Family) -> Option<f64> {
+    /// Who executes the instructions of a family; `None` for threads.
+    fn unit(&self, family: &Family) -> Option<Unit> {
         let schedule = self.search(family).schedule(&family.space.combination(0)?).ok()?;
-        let by_threads = schedule.get(Key::Atom).is_none();
-        let types = schedule.problem().ok()?.types;
-        by_threads.then(|| least_of_threads(types, self.size, self.gpu))
+        match schedule.get(Key::Atom) {
+            Some(Clause::Atom(atom)) => atom.tensor().map(|(unit, _)| unit),
+            _ => None,
+        }
+    }
+
+    /// The fewest milliseconds of the multiply-adds of a family without tensor cores.
+    fn threads_need(&self, family: &Family) -> f64 {
+        let schedule = family.space.combination(0).and_then(|first| self.search(family).schedule(&first).ok());
+        let types = schedule.and_then(|schedule| schedule.problem().ok()).map(|problem| problem.types);
+        types.map_or(0.0, |types| least_of_threads(types, self.size, self.gpu))
     }
 
     fn search<'s>(&'s self, family: &'s Family) -> Search<'s> {
