@@ -114,6 +114,17 @@ impl Program {
         Ok(Program { number: NEXT.fetch_add(1, Relaxed), entries })
     }
 
+    /// The instructions that cannot be executed: their lines, counted from 1, and why.
+    pub fn refused(&self) -> impl Iterator<Item = (u32, &str)> {
+        self.entries.iter().flat_map(|entry| {
+            let all = entry.code.instrs.iter().zip(&entry.code.origins);
+            all.filter_map(|(instr, origin)| match instr.op {
+                Op::Refused { index } => Some((origin.line, entry.code.refusals[index as usize].as_str())),
+                _ => None,
+            })
+        })
+    }
+
     /// Names of the entries, in the order of the text.
     pub fn entries(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().map(|entry| entry.name.as_str())

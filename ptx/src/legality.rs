@@ -81,6 +81,7 @@ pub(crate) fn refuse(op: &Opcode) -> Option<&'static str> {
             Some("needs a rounding mode or .approx")
         }
         Opcode::Rcp { rnd, ty } | Opcode::Sqrt { rnd, ty } => arithmetic_rounding(*rnd, *ty),
+        Opcode::Redux { ty: Type::F32, .. } => Some("redux of .f32 is not supported here"),
         Opcode::Lop3With(Combine::Xor) => Some("lop3 combines by .and or .or"),
         Opcode::IsSpaceP(Space::Generic) => Some("isspacep needs a state space"),
         Opcode::Dp4a { b, .. } | Opcode::Dp2a { b, .. } if !matches!(b, Type::U32 | Type::S32) => {
@@ -330,6 +331,9 @@ fn multiply(shape: Shape, overflow: Overflow, elements: [Element; 4]) -> Option<
     use Element::*;
     let [d, a, b, c] = elements;
     let shapes: &[(u16, u16, u16)] = match (a, b) {
+        (F16, F16) if (shape.m, shape.n, shape.k) == (8, 8, 4) => {
+            return Some("mma of the shape of Volta is not supported here");
+        }
         (F16, F16) | (Bf16, Bf16) => &[(16, 8, 8), (16, 8, 16)],
         (Tf32, Tf32) => &[(16, 8, 4), (16, 8, 8)],
         (E4m3 | E5m2, E4m3 | E5m2) => &[(16, 8, 16), (16, 8, 32)],

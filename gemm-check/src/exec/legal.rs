@@ -1,5 +1,6 @@
 //! What is wrong with PTX text, before anything runs it.
 
+use ptx_gemm_runtime::interp::Program;
 use ptx_gemm_runtime::ptx::parse::parse_with_lines;
 use ptx_gemm_runtime::ptx::verify::{Violation, verify};
 use ptx_gemm_runtime::{TextError, TextErrors};
@@ -42,9 +43,23 @@ pub fn legal(text: &str) -> Result<String, TextErrors> {
     Ok(module.target.to_string())
 }
 
+/// The instructions of a legal text that the interpreter does not execute, each at its line and with the reason. Nothing is known
+/// about those that are not supported at all, so that [`legal`] says nothing about them either.
+pub fn unsupported(text: &str) -> Vec<TextError> {
+    let Ok(program) = Program::from_text(text) else { return Vec::new() };
+    let at = |line: u32| text.lines().nth(line.saturating_sub(1) as usize).unwrap_or_default();
+    let column = |line: u32| at(line).chars().take_while(|character| character.is_whitespace()).count() + 1;
+    let found = program.refused().map(|(line, why)| TextError {
+        line: line as usize,
+        column: column(line),
+        message: why.to_owned(),
+    });
+    found.collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::legal;
+    use super::{legal, unsupported};
 
     const HEAD: &str = ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 out)\n{\n  .reg .b32 %r<4>;\n  \
                         .reg .f32 %f<40>;\n  .reg .u32 %u<4>;\n  .reg .b64 %d<4>;\n  .reg .pred %p<2>;\n";
@@ -68,6 +83,30 @@ mod tests {
         assert_eq!((errors.len(), errors[0].line, errors[0].column), (1, 1, 1), "{errors:?}");
     }
 
+    /// Whatever is not known is named, and nothing else is said about it: least of all that it is legal.
+    #[test]
+    fn what_is_not_supported_is_named() {
+        for instruction in [
+            "mma.sp.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%r0, %r1}, {%r2, %r3}, {%r0, %r1}, {%r0, %r1}, %r3, 0x0",
+            "mma.sync.aligned.m8n8k128.row.col.s32.b1.b1.s32.xor.popc {%r0, %r1}, {%r2}, {%r3}, {%r0, %r1}",
+            "wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, %d0, %d1, %r0, 0, %p0, 1, 1, 0, 0",
+            "multimem.red.global.add.f32 [%d0], %f0",
+            "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%d0], 32",
+            "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%d0], [%d1]",
+            "redux.sync.min.NaN.f32 %f0, %f1, -1",
+            "alloca.u64 %d0, 16",
+            "vadd.s32.s32.s32 %r0, %r1, %r2",
+            "frobnicate.u32 %r0, %r1",
+        ] {
+            let text = format!("{HEAD}  mov.u32 %r1, %tid.x;\n  {instruction};\n  ret;\n}}\n");
+            assert!(legal(&text).is_ok(), "{instruction}");
+            let all = unsupported(&text);
+            let name = instruction.split(' ').next().unwrap();
+            assert!(all.len() == 1 && (all[0].line, all[0].column) == (12, 3), "{instruction}: {all:?}");
+            assert_eq!(all[0].message, format!("`{name}` is not supported"));
+        }
+    }
+
     /// What the interpreter would run although no assembler takes it.
     #[test]
     fn what_assemblers_refuse_is_refused() {
@@ -86,6 +125,16 @@ mod tests {
             &group,
         ] {
             assert!(!refused(HEAD, body).is_empty(), "{body}");
+        }
+        // Of these PTX has forms that are not known here.
+        for body in [
+            "  mma.sync.aligned.m8n8k32.row.col.s32.s4.s4.s32 {%r0, %r1}, {%r2}, {%r3}, {%r0, %r1};",
+            "  mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {%f0, %f1, %f2, %f3, %f4, %f5, %f6, %f7}, {%r0, %r1}, {%r2, %r3}, \
+             {%f0, %f1, %f2, %f3, %f4, %f5, %f6, %f7};",
+            "  redux.sync.min.f32 %f0, %f1, -1;",
+        ] {
+            let errors = refused(HEAD, body);
+            assert!(errors.len() == 1 && errors[0].1.contains("not supported here"), "{errors:?}");
         }
         let oldest = HEAD.replace("8.0", "7.5").replace("sm_90a", "sm_60");
         let matched = "  match.any.sync.b32 %r1, %r2, %r3;";

@@ -18,7 +18,7 @@ pub use element::ElementType;
 pub use file::{Arg, Buffer, Init, LaunchFile, Map};
 pub use gpu::{GpuRun, on_gpu};
 pub use interpreter::{Interpreted, Order, Orders, foreign, interpret};
-pub use legal::legal;
+pub use legal::{legal, unsupported};
 pub use maps::{MapDisagreement, MapOpinion};
 pub use of_kernel::launch_of;
 use ptx_gemm_runtime::interp::{LoadError, MemoryError, TensorElement, TensorMapArgs, TensorMapError};

@@ -5,7 +5,8 @@ mod fix;
 
 use std::path::Path;
 
-use ptx_gemm_check::exec::legal;
+use ptx_gemm::TextError;
+use ptx_gemm_check::exec::{legal, unsupported};
 use serde_json::json;
 
 use super::exec;
@@ -59,12 +60,23 @@ fn ptx_file(compile: &Compile) -> Option<&Path> {
     path.extension().is_some_and(|extension| extension == "ptx").then_some(path)
 }
 
-/// What an assembler would refuse.
+/// What an assembler would refuse, and what the interpreter does not execute.
 fn ptx(compile: &Compile) -> Result<Reply, Failure> {
     let path = ptx_file(compile).unwrap_or(Path::new(""));
     let text = exec::text(path)?;
     let target = legal(&text).map_err(|errors| exec::broken(path, &text, errors))?;
-    Ok(Reply::fine(format!("legal for {target}\n"), json!({ "ok": true, "target": target })))
+    let mut told = String::new();
+    let unsupported = unsupported(&text);
+    for TextError { line, column, message } in &unsupported {
+        told.push_str(&format!("{}:{line}:{column}: not executed here: {message}\n", path.display()));
+    }
+    let but = if unsupported.is_empty() { "" } else { ", but for what is not known here" };
+    told.push_str(&format!("legal for {target}{but}\n"));
+    let list: Vec<_> = unsupported
+        .iter()
+        .map(|TextError { line, column, message }| json!({ "line": line, "column": column, "message": message }))
+        .collect();
+    Ok(Reply::fine(told, json!({ "ok": true, "target": target, "unsupported": list })))
 }
 
 fn checked(compile: &Compile) -> Result<Reply, Failure> {

@@ -170,7 +170,8 @@ fn cluster_since(order: ClusterOrder) -> Since {
 
 fn redux_types(op: Atomic) -> Types {
     match op {
-        Atomic::Add | Atomic::Min | Atomic::Max => Types::of(&[Type::U32, Type::S32]),
+        Atomic::Add => Types::of(&[Type::U32, Type::S32]),
+        Atomic::Min | Atomic::Max => Types::of(&[Type::U32, Type::S32, Type::F32]),
         Atomic::And | Atomic::Or | Atomic::Xor => Types::of(&[Type::B32]),
         Atomic::Exch | Atomic::Cas | Atomic::Inc | Atomic::Dec => Types::NONE,
     }
