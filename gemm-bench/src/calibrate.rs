@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use ptx_gemm::random::SplitMix64;
 use ptx_gemm::{DType, Schedule};
-use ptx_gemm_choose::{Gpu, Quality, Timed, misses, quality, target};
+use ptx_gemm_choose::{Gpu, Quality, Timed, misses, quality, target, with_article};
 use ptx_gemm_draw::Scheme;
 use ptx_gemm_draw::scatter::{Scatter, scatter};
 use ptx_gemm_dsl::Plan;
@@ -131,7 +131,7 @@ pub fn plot(gpu: &Gpu, rows: &[Timed]) -> String {
     let Quality { products, rows, regret, .. } = quality(gpu, rows);
     scatter(
         &Scatter {
-            title: format!("Estimates for an {} next to times", gpu.name),
+            title: format!("Estimates for {} next to times", with_article(&gpu.name)),
             text: format!(
                 "{products} products that no figure was fitted to, with {rows} timed schedules. For each product, the schedule with \
                  the best estimate and the fastest one, which are often the same. The pick is {:.1}% slower than the fastest \

@@ -12,7 +12,7 @@ mod size;
 pub use estimate::{Bound, Estimate, Unsuited, estimate};
 pub use family::Family;
 pub use fit::{Miss, Quality, Timed, fit, misses, quality};
-pub use gpu::Gpu;
+pub use gpu::{Gpu, with_article};
 pub use pick::{Candidate, FIRST, Pick, Ranked, pick};
 pub use search::{Found, Legal, RuledOut, Search, target};
 pub use size::Size;

@@ -216,6 +216,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use ptx_gemm_check::part::Part;
+    use ptx_gemm_dsl::{DType, Schedule};
 
     use super::{Pick, Ranked, Way};
     use crate::family::Family;
@@ -231,6 +232,40 @@ mod tests {
     fn every_family_says_what_it_is_for() {
         for family in Family::all() {
             assert!(family.purpose().ends_with('.'), "{}: {}", family.name, family.purpose());
+        }
+    }
+
+    /// GPUs that nobody has timed anything on: schedules of instructions that they have, and speeds that they can have.
+    #[test]
+    fn gpus_without_calibration_get_schedules() {
+        let part = Part::of_this_run();
+        let types =
+            ["types(f32)", "types(bf16); layout(b = col)", "types(f64)", "types(f16)", "types(i8); layout(b = col)"];
+        let all = Gpu::all().iter().filter(|gpu| !gpu.calibrated).flat_map(|gpu| types.map(|types| (gpu, types)));
+        let always = |gpu: &Gpu, types: &str| matches!(gpu.name.as_str(), "A100" | "RTX4090") && types.contains("bf16");
+        let now = all.enumerate().filter(|(index, (gpu, types))| always(gpu, types) || part.has(*index));
+        for (_, (gpu, given)) in now {
+            let size = Size::of([4096; 3]);
+            let given: Schedule = given.parse().unwrap();
+            let types = given.problem().unwrap().types;
+            let ranked = Pick { given: &given, size, gpu }.run(8);
+            assert_eq!(ranked.candidates.len(), 8, "{} {given}", gpu.name);
+            for one in &ranked.candidates {
+                let plan = one.schedule.plan(target(&one.schedule, gpu)).unwrap();
+                assert!(plan.target.runs_on(gpu.capability), "{}: {}", gpu.name, one.schedule);
+                let peak = match plan.atom.tensor() {
+                    Some(_) => gpu.tensor_peak(types.a),
+                    None => gpu.peak(types.acc),
+                };
+                let speed = size.operations() / one.estimate.ms / 1e9;
+                assert!(speed <= peak, "{}: {speed} of {peak} TFLOP/s: {}", gpu.name, one.schedule);
+            }
+            // f64 is no faster on the tensor cores of most.
+            if types.a != DType::F64 || gpu.name == "A100" {
+                let multiplied = ranked.candidates[0].schedule.to_string().contains("atom(");
+                let has = gpu.capability >= 80 && types.a != DType::F32;
+                assert_eq!(multiplied, has, "{}: {}", gpu.name, ranked.candidates[0].schedule);
+            }
         }
     }
 

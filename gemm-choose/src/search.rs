@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use ptx_gemm_dsl::atoms::Multiply;
+use ptx_gemm_dsl::atoms::{Multiply, Unit};
 use ptx_gemm_dsl::clause::{Atom, Clause, TileClause};
 use ptx_gemm_dsl::table::Key;
 use ptx_gemm_dsl::{Combination, Conflict, DType, Diagnostics, KeySet, Schedule, Space, Target};
@@ -76,7 +76,7 @@ impl Search<'_> {
         let rest = given.clauses().fold(schedule, |rest, clause| rest.without(clause.key()));
         let whole = given.clone().with(rest);
         Ok(match self.in_halves {
-            Some(factor) => of_width(whole, factor),
+            Some(factor) => of_width(whole, factor, self.gpu),
             None => whole,
         })
     }
@@ -155,9 +155,9 @@ impl Search<'_> {
     }
 }
 
-/// A schedule with K-tiles and instructions of as many bytes along k as it has in 16-bit elements; of f64, with the deepest
-/// instruction that divides its K-tiles.
-fn of_width(schedule: Schedule, factor: DType) -> Schedule {
+/// A schedule with K-tiles and instructions of as many bytes along k as it has in 16-bit elements. Where a GPU's warps have no such
+/// instruction, and for f64, it has the deepest one that divides its K-tiles.
+fn of_width(schedule: Schedule, factor: DType, gpu: &Gpu) -> Schedule {
     let Some(Clause::Atom(atom)) = schedule.get(Key::Atom).cloned() else { return schedule };
     let Some((unit, (m, n, k))) = atom.tensor() else { return schedule };
     let bits = factor.element().bits;
@@ -167,16 +167,17 @@ fn of_width(schedule: Schedule, factor: DType) -> Schedule {
     }
     let scaled = |depth: u32| depth * HALF_BITS / bits;
     let tile = if let Some(Clause::Tile(tile)) = schedule.get(Key::Tile) { tile.k.map(scaled) } else { None };
-    let depth = match tile {
-        Some(tile) if factor == DType::F64 => {
-            let fits = |row: &&Multiply| row.rows == m && tile.is_multiple_of(row.depth);
-            Multiply::of(unit, factor).find(fits).map_or(scaled(k), |row| row.depth)
-        }
-        _ => scaled(k),
+    let fits =
+        |row: &&Multiply| row.least.runs_on(gpu.capability) && tile.is_some_and(|tile| tile.is_multiple_of(row.depth));
+    let alike = |row: &&Multiply| fits(row) && row.rows == m && (factor == DType::F64 || row.depth == scaled(k));
+    let row = match unit {
+        Unit::Warp => Multiply::of(unit, factor).find(alike).or_else(|| Multiply::of(unit, factor).find(fits)),
+        Unit::WarpGroup => None,
     };
+    let atom = row.map_or(unit.atom((m, n, scaled(k))), Multiply::atom);
     let of_its_types = |clause: &Clause| match clause {
         Clause::Tile(tile) => Clause::Tile(TileClause { k: tile.k.map(scaled), ..*tile }),
-        Clause::Atom(_) => Clause::Atom(unit.atom((m, n, depth))),
+        Clause::Atom(_) => Clause::Atom(atom),
         other => other.clone(),
     };
     schedule.clauses().map(of_its_types).fold(Schedule::new(), Schedule::clause)

@@ -16,7 +16,6 @@ mod error;
 pub mod errors;
 mod fragments;
 mod frame;
-mod gpu;
 mod idea;
 mod ladder;
 mod order;
@@ -38,7 +37,6 @@ mod timeline;
 
 pub use canvas::Scheme;
 pub use error::DrawError;
-pub use gpu::{GPUS, Gpu};
 pub use idea::Idea;
 pub use ladder::{by_idea, ladder, middle};
 pub use page::{Picture, What, draw};

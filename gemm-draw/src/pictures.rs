@@ -2,12 +2,13 @@
 
 use ptx_gemm_check::part::Part;
 use ptx_gemm_check::{Case, cases, tuned};
+use ptx_gemm_choose::Gpu;
 use ptx_gemm_runtime::Kernel;
 use ptx_gemm_runtime::interp::SharedCost;
 use rayon::prelude::*;
 use roxmltree::{Document, Node};
 
-use crate::{Conflicts, Gpu, Measured, Picture, Scheme, Subject, What, conflicts, draw};
+use crate::{Conflicts, Measured, Picture, Scheme, Subject, What, conflicts, draw};
 
 /// A program that no schedule makes: two rings, two sets of accumulators.
 const TWO_SUMS: &str = include_str!("../../examples/tile/two_sums.tile");
@@ -15,12 +16,12 @@ const TWO_SUMS: &str = include_str!("../../examples/tile/two_sums.tile");
 fn subject(case: &Case) -> Subject {
     let schedule = case.schedule().unwrap_or_else(|errors| panic!("{}: {errors}", case.name));
     let kernel = Kernel::compile(&schedule, None).unwrap_or_else(|error| panic!("{}: {error}", case.name));
-    Subject::new(case.name, Some(schedule.to_string()), kernel, Gpu::named("h200").unwrap())
+    Subject::new(case.name, Some(schedule.to_string()), kernel, Gpu::h200())
 }
 
 fn two_sums() -> Subject {
     let kernel = Kernel::compile_text(TWO_SUMS).unwrap();
-    Subject::new("two_sums", None, kernel, Gpu::named("h200").unwrap())
+    Subject::new("two_sums", None, kernel, Gpu::h200())
 }
 
 fn named(name: &str) -> Subject {
@@ -179,7 +180,7 @@ fn a_transposed_schedule_shows_its_own_d() {
     let words = |clauses: &str, what: &[What]| {
         let schedule: ptx_gemm_dsl::Schedule = clauses.parse().unwrap();
         let kernel = Kernel::compile(&schedule, Some(ptx_gemm_dsl::Target::SM_90)).unwrap();
-        let svg = drawn(&Subject::new("d", None, kernel, Gpu::named("h200").unwrap()), what).svg;
+        let svg = drawn(&Subject::new("d", None, kernel, Gpu::h200()), what).svg;
         // Paragraphs are broken into lines, each a text of its own.
         let document = Document::parse(&svg).unwrap();
         let texts = document.descendants().filter(|node| node.has_tag_name("text")).filter_map(|node| node.text());
@@ -239,7 +240,7 @@ fn a_wave_is_what_the_device_holds_or_the_schedule_says() {
     let words = |clauses: &str| {
         let schedule: ptx_gemm_dsl::Schedule = clauses.parse().unwrap();
         let kernel = Kernel::compile(&schedule, Some(ptx_gemm_dsl::Target::SM_90)).unwrap();
-        let subject = Subject::new("wave", None, kernel, Gpu::named("h200").unwrap());
+        let subject = Subject::new("wave", None, kernel, Gpu::h200());
         drawn(&subject, &[What::Raster]).svg.replace('\n', " ")
     };
     let tile = "tile(64, 64, 8); thread(4, 4); blocks_per_sm(2);";

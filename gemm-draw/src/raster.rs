@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use ptx_gemm_choose::Gpu;
 use ptx_gemm_dsl::Target;
 use ptx_gemm_dsl::terms::Wave;
 use ptx_gemm_runtime::tile::Division;
@@ -9,7 +10,6 @@ use ptx_gemm_runtime::tile::Division;
 use crate::canvas::{Anchor, Canvas, Size};
 use crate::error::DrawError;
 use crate::frame::Panel;
-use crate::gpu::Gpu;
 use crate::order;
 use crate::palette::{self, FAINT, INK, MUTED, ON_LIGHT};
 use crate::subject::{Subject, block, is_transposed};
@@ -152,7 +152,7 @@ fn words(
 }
 
 /// The number of blocks, which a program for an older GPU leaves to the driver: more blocks may fit on this GPU.
-fn at_least(blocks: u32, target: Target, gpu: Gpu) -> String {
+fn at_least(blocks: u32, target: Target, gpu: &Gpu) -> String {
     match Target::newest(gpu.capability) == Some(target) {
         true => blocks.to_string(),
         false => format!("at least {blocks}"),

@@ -1,5 +1,6 @@
 //! The roofline: what a GPU's memory and arithmetic allow a schedule, and what was measured.
 
+use ptx_gemm_choose::Gpu;
 use ptx_gemm_dsl::terms::Side;
 use ptx_gemm_runtime::tile::{Instruction, Op, Program};
 
@@ -7,7 +8,6 @@ use crate::axis::{Axis, number};
 use crate::canvas::{Anchor, Canvas, Size};
 use crate::error::DrawError;
 use crate::frame::Panel;
-use crate::gpu::Gpu;
 use crate::palette::{self, ALARM, FAINT, INK, MUTED, PAPER};
 use crate::subject::Subject;
 
@@ -60,7 +60,7 @@ pub(crate) fn panel(subject: &Subject, canvas: &mut Canvas, top: f64) -> Result<
 }
 
 /// The peak in TFLOP/s of the instructions that a program multiplies with, and what it is of.
-fn peak(program: &Program, gpu: Gpu) -> (f64, String) {
+fn peak(program: &Program, gpu: &Gpu) -> (f64, String) {
     let by_matrices =
         |op: &Op| matches!(op, Op::Steps { multiply, .. } if !matches!(multiply.by, Instruction::Fma { .. }));
     match program.statements().iter().any(|statement| by_matrices(&statement.op)) {

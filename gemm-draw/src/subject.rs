@@ -3,13 +3,13 @@
 use std::sync::{Arc, OnceLock};
 
 use ptx_gemm_check::Profile;
+use ptx_gemm_choose::Gpu;
 use ptx_gemm_dsl::terms::Extent3;
 use ptx_gemm_dsl::types::Orientation;
 use ptx_gemm_runtime::Kernel;
 use ptx_gemm_runtime::tile::Program;
 
 use crate::error::DrawError;
-use crate::gpu::Gpu;
 
 /// A measured speed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,7 +29,7 @@ pub struct Subject {
     /// The kernel. Its first entry is drawn: the one with the widest accesses.
     pub kernel: Arc<Kernel>,
     /// The GPU that the wave and the roofline are drawn for.
-    pub gpu: Gpu,
+    pub gpu: &'static Gpu,
     /// A speed measured on that GPU.
     pub measured: Option<Measured>,
     profile: OnceLock<Result<Profile, DrawError>>,
@@ -47,7 +47,7 @@ pub(crate) fn block(program: &Program) -> Extent3 {
 
 impl Subject {
     /// A kernel without a measured speed.
-    pub fn new(name: impl Into<String>, clauses: Option<String>, kernel: Arc<Kernel>, gpu: Gpu) -> Subject {
+    pub fn new(name: impl Into<String>, clauses: Option<String>, kernel: Arc<Kernel>, gpu: &'static Gpu) -> Subject {
         Subject { name: name.into(), clauses, kernel, gpu, measured: None, profile: OnceLock::new() }
     }
 

@@ -25,7 +25,7 @@ use std::ffi::OsString;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use ptx_gemm::Target;
-use ptx_gemm_draw::Gpu;
+use ptx_gemm_choose::Gpu;
 
 use target::{gpu, target};
 
@@ -150,7 +150,7 @@ pub(crate) struct Compile {
     #[arg(long, value_parser = target, help = TARGET)]
     pub(crate) target: Option<Target>,
     #[arg(long, value_name = "NAME", value_parser = gpu, help = GPU)]
-    pub(crate) gpu: Option<Gpu>,
+    pub(crate) gpu: Option<&'static Gpu>,
     #[command(flatten)]
     pub(crate) plain: Plain,
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use ptx_gemm::{CompiledGemm, Device, Diagnostics, Error, Gemm, Kernel, Level, Plan, Schedule, Target, TileProgram};
 use ptx_gemm_check::{Case, case, cases, tuned};
-use ptx_gemm_draw::GPUS;
+use ptx_gemm_choose::Gpu;
 
 use crate::cli::{Compile, Source};
 use crate::reply::{Failure, Status};
@@ -110,14 +110,15 @@ fn loaded(text: &Text, args: &Compile) -> Result<Loaded, Failure> {
     let loaded = planned(text, args.target, args.gpu.map(|gpu| gpu.capability))?;
     let target = loaded.target();
     match args.gpu.filter(|gpu| !target.runs_on(gpu.capability)) {
-        Some(gpu) => Err(other_gpu(gpu.title, target)),
+        Some(gpu) => Err(other_gpu(&gpu.title, target)),
         None => Ok(loaded),
     }
 }
 
 /// The error for code that a GPU does not run.
 pub(crate) fn other_gpu(gpu: &str, target: Target) -> Failure {
-    let able: Vec<&str> = GPUS.iter().filter(|gpu| target.runs_on(gpu.capability)).map(|gpu| gpu.name).collect();
+    let able = Gpu::all().iter().filter(|gpu| target.runs_on(gpu.capability));
+    let able: Vec<String> = able.map(|gpu| gpu.name.to_lowercase()).collect();
     Failure::Other {
         clause: "gpu",
         message: format!("{gpu} does not run code for {target}"),

@@ -41,7 +41,7 @@ use ptx_gemm_dsl::terms::{Fast, Operands, Reduce, Tail};
 use ptx_gemm_dsl::types::{DType, Orientation, Types};
 use serde::{Deserialize, Serialize};
 
-use crate::gpu::Gpu;
+use crate::gpu::{Gpu, with_article};
 use crate::size::Size;
 
 /// Bytes of a sector of global memory, and of a line of the first-level cache.
@@ -130,7 +130,7 @@ impl fmt::Display for Bound {
 /// or matrices that exceed its memory.
 pub fn estimate(plan: &Plan, size: Size, gpu: &Gpu) -> Result<Estimate, Unsuited> {
     if !plan.target.runs_on(gpu.capability) {
-        let message = format!("code for {} does not run on an {}", plan.target, gpu.name);
+        let message = format!("code for {} does not run on {}", plan.target, with_article(&gpu.name));
         return Err(Unsuited { rule: "device", message });
     }
     let block = plan.problem.asked_extents(plan.block);
@@ -143,7 +143,8 @@ pub fn estimate(plan: &Plan, size: Size, gpu: &Gpu) -> Result<Estimate, Unsuited
     let bytes = size.bytes(plan.problem.asked().types);
     if bytes > gpu.memory_bytes.into() {
         let (needed, has) = (bytes as f64 / 1e9, gpu.memory_bytes as f64 / 1e9);
-        let message = format!("the matrices of {size} take {needed:.4} GB, and an {} has {has} GB", gpu.name);
+        let gpu = with_article(&gpu.name);
+        let message = format!("the matrices of {size} take {needed:.4} GB, and {gpu} has {has} GB");
         return Err(Unsuited { rule: "memory", message });
     }
     // Extents of the product that the plan computes, transposed or not.
@@ -358,16 +359,14 @@ impl Model<'_> {
     /// Cycles and instructions of the products of a K-tile, which has `fma` multiply-adds of warps.
     fn products(&self, fma: f64) -> (f64, f64) {
         let (gpu, elements) = (self.gpu, fma * WARP * planes(self.plan).products);
-        let [by_group, by_warp] = [gpu.wgmma_per_clock, gpu.mma_per_clock].map(|rate| rate / halves(self.plan));
-        let at_once = |m: u32, n: u32, k: u32| f64::from(m) * f64::from(n) * f64::from(k);
         match self.plan.atom {
             Atom::Fma => {
                 let cycles = fma / gpu.fma_of(self.plan.problem.types.acc);
                 (cycles + self.fragment_registers() / gpu.issue_per_clock, fma)
             }
-            Atom::Mma(m, n, k) => (elements / by_warp, elements / at_once(m, n, k)),
-            // Each of the four warps of a group issues it.
-            Atom::Wgmma(m, n, k) => (elements / by_group, 4.0 * elements / at_once(m, n, k)),
+            Atom::Mma(m, n, k) | Atom::Wgmma(m, n, k) => {
+                (elements / gpu.mma_of(factor(self.plan)), elements / (f64::from(m) * f64::from(n) * f64::from(k)))
+            }
         }
     }
 
@@ -437,15 +436,6 @@ impl Model<'_> {
     /// Cycles to read every operand from memory once.
     fn memory(&self) -> f64 {
         self.size.bytes(self.plan.problem.types) as f64 / self.gpu.dram_bytes_per_clock
-    }
-}
-
-/// The time of a product relative to one of 16 bits: tensor cores multiply as many bytes in a clock, whatever the type, but
-/// f64 at a sixteenth of the rate.
-fn halves(plan: &Plan) -> f64 {
-    match factor(plan).element().bits {
-        64 => 16.0,
-        bits => f64::from(bits) / 16.0,
     }
 }
 

@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use ptx_gemm::{DType, Target};
 use ptx_gemm_bench::suites::{LayoutPair, Size, Suite};
-use ptx_gemm_draw::Gpu;
+use ptx_gemm_choose::Gpu;
 
 use super::DeviceName;
 use super::profile::{milliseconds, whole_seconds};
@@ -90,7 +90,7 @@ pub(crate) struct Ladder {
     #[arg(long, value_parser = target, help = TARGET)]
     pub(crate) target: Option<Target>,
     #[arg(long, value_name = "NAME", value_parser = gpu, help = GPU)]
-    pub(crate) gpu: Option<Gpu>,
+    pub(crate) gpu: Option<&'static Gpu>,
     /// The steps of a product on the CPU next to libraries, instead of the cases
     #[arg(long, conflicts_with_all = COMPILES)]
     pub(crate) cpu: bool,

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use ptx_gemm_bench::sweep::Gpu;
+use ptx_gemm_choose::Gpu;
 
 use super::bench::picture;
 use super::profile::whole_seconds;
-use super::sweep::gpu;
+use super::target::gpu;
 use super::{DeviceName, Plain};
 
 #[derive(Args, Debug)]
@@ -26,7 +26,7 @@ pub(crate) struct Calibrate {
     pub(crate) seed: u64,
     /// The GPU that they were timed on, or one like it: its figures are the first guess
     #[arg(long, default_value = "H200", value_parser = gpu)]
-    pub(crate) gpu: Gpu,
+    pub(crate) gpu: &'static Gpu,
     /// Fit nothing: say how well the estimates rank
     #[arg(long)]
     pub(crate) judge: bool,

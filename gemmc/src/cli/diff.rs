@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use ptx_gemm::Target;
 use ptx_gemm_check::differences::Level;
 use ptx_gemm_check::figures::PATIENCE;
-use ptx_gemm_draw::Gpu;
+use ptx_gemm_choose::Gpu;
 
 use super::Plain;
 use super::profile::{Wait, seconds};
@@ -28,7 +28,7 @@ pub(crate) struct Diff {
     #[arg(long, value_parser = target, help = TARGET)]
     pub(crate) target: Option<Target>,
     #[arg(long, value_name = "NAME", value_parser = gpu, help = GPU)]
-    pub(crate) gpu: Option<Gpu>,
+    pub(crate) gpu: Option<&'static Gpu>,
     /// How long to wait for ptxas, in seconds; 0: do not run it
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value_t = Wait(PATIENCE))]
     pub(crate) wait: Wait,

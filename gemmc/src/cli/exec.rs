@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use ptx_gemm::interp::{Checks, ViolationKind};
 use ptx_gemm_check::exec::Orders;
-use ptx_gemm_draw::Gpu;
+use ptx_gemm_choose::Gpu;
 
 use super::target::gpu;
 use super::{DeviceName, Plain};
@@ -31,7 +31,7 @@ pub(crate) struct Exec {
     pub(crate) max_instructions: u64,
     /// The GPU that blocks are resident on, such as h200 [default: the launch file's, else one of the module's target]
     #[arg(long, value_name = "NAME", value_parser = gpu)]
-    pub(crate) gpu: Option<Gpu>,
+    pub(crate) gpu: Option<&'static Gpu>,
     /// Level of optimisation of the driver's assembler, 0 to 4, on a GPU
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u32).range(0..=4))]
     pub(crate) opt: Option<u32>,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use ptx_gemm::Target;
-use ptx_gemm_draw::Gpu;
+use ptx_gemm_choose::Gpu;
 
 use super::extent::size;
 use super::target::{GPU, TARGET, gpu, target};
@@ -22,7 +22,7 @@ pub(crate) struct Check {
     #[arg(long, value_parser = target, help = TARGET)]
     pub(crate) target: Option<Target>,
     #[arg(long, value_name = "NAME", value_parser = gpu, help = GPU)]
-    pub(crate) gpu: Option<Gpu>,
+    pub(crate) gpu: Option<&'static Gpu>,
     #[command(flatten)]
     pub(crate) plain: Plain,
     /// Apply the fixes that the diagnostics show and that leave fewer errors: to the .gemm file, or printed. What is computed

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use clap::Args;
 use ptx_gemm::DType;
 use ptx_gemm_bench::suites::LayoutPair;
-use ptx_gemm_bench::sweep::Gpu;
+use ptx_gemm_choose::Gpu;
 
 use super::bench::dtype;
 use super::extent::extent;
 use super::profile::whole_seconds;
-use super::sweep::gpu;
+use super::target::gpu;
 use super::{DeviceName, Plain};
 
 #[derive(Args, Debug)]
@@ -51,7 +51,7 @@ pub(crate) struct Pick {
     pub(crate) clauses: Option<String>,
     /// Estimate for this GPU
     #[arg(long, default_value = "H200", value_parser = gpu)]
-    pub(crate) gpu: Gpu,
+    pub(crate) gpu: &'static Gpu,
     /// Time the first eight on this GPU, 16 if they are close, in turns with cuBLAS: cuda:N
     #[arg(long, value_parser = DeviceName::parse)]
     pub(crate) device: Option<DeviceName>,

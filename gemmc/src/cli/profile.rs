@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ptx_gemm::Target;
 use ptx_gemm_check::figures::PATIENCE;
-use ptx_gemm_draw::Gpu;
+use ptx_gemm_choose::Gpu;
 
 use super::extent::extent;
 use super::target::{GPU, TARGET, gpu, target};
@@ -29,7 +29,7 @@ pub(crate) struct Profile {
     #[arg(long, value_parser = target, help = TARGET)]
     pub(crate) target: Option<Target>,
     #[arg(long, value_name = "NAME", value_parser = gpu, help = GPU)]
-    pub(crate) gpu: Option<Gpu>,
+    pub(crate) gpu: Option<&'static Gpu>,
     /// Rows of A and D [default: two tiles; 4096 for times]
     #[arg(short = 'm', value_name = "M", value_parser = extent)]
     pub(crate) m: Option<usize>,

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 use ptx_gemm::Target;
-use ptx_gemm_bench::sweep::Gpu;
+use ptx_gemm_choose::Gpu;
 
 use super::extent::extent;
 use super::profile::whole_seconds;
+use super::target::gpu;
 use super::target::{TARGET, target};
 use super::{DeviceName, Plain};
 
@@ -43,7 +44,7 @@ pub(crate) struct Sweep {
     pub(crate) target: Option<Target>,
     /// Estimate for this GPU
     #[arg(long, default_value = "H200", value_parser = gpu)]
-    pub(crate) gpu: Gpu,
+    pub(crate) gpu: &'static Gpu,
     /// Judge this many combinations, drawn at random
     #[arg(long, value_name = "N")]
     pub(crate) sample: Option<u64>,
@@ -79,9 +80,4 @@ pub(crate) struct SweepWorker {
     /// Where to run: cuda:N
     #[arg(long, value_parser = DeviceName::parse)]
     pub(crate) device: DeviceName,
-}
-
-pub(super) fn gpu(text: &str) -> Result<Gpu, String> {
-    let names = || Gpu::all().iter().map(|gpu| gpu.name.as_str()).collect::<Vec<_>>().join(", ");
-    Gpu::find(text).cloned().ok_or_else(|| format!("one of {}", names()))
 }

@@ -108,7 +108,7 @@ pub(crate) fn run(args: &cli::Calibrate) -> Result<Reply, Failure> {
             let judged: Vec<Timed> =
                 rows.iter().filter(|row| kind.is_none_or(|kind| Kind::of(row) == kind)).cloned().collect();
             let name = kind.map_or("all", Kind::name);
-            for (gpu, when) in [(&args.gpu, "before"), (&gpu, "after")] {
+            for (gpu, when) in [(args.gpu, "before"), (&gpu, "after")] {
                 let quality = quality(gpu, &judged);
                 if when == "after" && args.judge || quality.products == 0 {
                     continue;

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use ptx_gemm_bench::report;
-use ptx_gemm_draw::{DrawError, Gpu, Measured, Picture, Scheme, Subject, What, draw};
+use ptx_gemm_choose::Gpu;
+use ptx_gemm_draw::{DrawError, Measured, Picture, Scheme, Subject, What, draw};
 use serde_json::{Value, json};
 
 use crate::cli;
@@ -27,7 +28,7 @@ pub(crate) fn run(args: &cli::Draw) -> Result<Reply, Failure> {
     let gpu = gpu(args, &loaded)?;
     let mut subject = Subject::new(name, clauses, loaded.kernel()?, gpu);
     if let Some(results) = &args.results {
-        subject.measured = Some(measured(results, &subject.name, gpu.title)?);
+        subject.measured = Some(measured(results, &subject.name, &gpu.title)?);
     }
     let what: Vec<What> = match args.what.is_empty() {
         true => What::ALL.into(),
@@ -53,7 +54,7 @@ fn as_pixels(_: &str, _: f32) -> Result<Vec<u8>, Failure> {
 }
 
 /// The requested GPU, or one that runs the program.
-fn gpu(args: &cli::Draw, loaded: &Loaded) -> Result<Gpu, Failure> {
+fn gpu(args: &cli::Draw, loaded: &Loaded) -> Result<&'static Gpu, Failure> {
     let target = loaded.target();
     let found = args.compile.gpu.or_else(|| Gpu::for_target(target));
     found.ok_or_else(|| source::other_gpu("a GPU that is known", target))

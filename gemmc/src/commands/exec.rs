@@ -10,7 +10,7 @@ use ptx_gemm::{Device, Target, TextErrors};
 use ptx_gemm_check::exec::{
     ExecError, GpuRun, Interpreted, LaunchFile, Order, foreign, interpret, legal, on_gpu, resident,
 };
-use ptx_gemm_draw::{GPUS, Gpu};
+use ptx_gemm_choose::Gpu;
 use serde_json::{Map, Value, json};
 
 use crate::cli::{DeviceName, Exec};
@@ -140,8 +140,8 @@ fn with_residency(
     let mut file = file.clone();
     let named = match (args.gpu, &file.gpu) {
         (Some(gpu), _) => Some(gpu),
-        (None, Some(name)) => Some(Gpu::named(name).ok_or_else(|| {
-            let known = GPUS.map(|gpu| gpu.name).join(", ");
+        (None, Some(name)) => Some(Gpu::find(name).ok_or_else(|| {
+            let known = Gpu::all().iter().map(|gpu| gpu.name.to_lowercase()).collect::<Vec<_>>().join(", ");
             Failure::refused(
                 "launch",
                 format!("{}: `{name}` is not a known GPU; one of {known}", args.launch.display()),
@@ -150,7 +150,7 @@ fn with_residency(
         (None, None) => None,
     };
     let target = target.split(',').next().and_then(|target| target.parse::<Target>().ok());
-    let of_target = |target: Target| GPUS.into_iter().find(|gpu| gpu.capability == target.capability);
+    let of_target = |target: Target| Gpu::all().iter().find(|gpu| gpu.capability == target.capability);
     let gpu = named.or_else(|| of_target(target?));
     if let (None, Some(gpu)) = (file.resident, gpu) {
         // The limits are those of the GPU, whatever older target the module is for.

@@ -12,7 +12,7 @@ use ptx_gemm_bench::rows::{Rows, Run};
 use ptx_gemm_bench::suites::{LayoutPair, Size};
 use ptx_gemm_bench::sweep::timing::Timing;
 use ptx_gemm_bench::sweep::{Candidate, Failure as Fate, Kept, report};
-use ptx_gemm_choose::{Gpu, Pick, Ranked};
+use ptx_gemm_choose::{Gpu, Pick, Ranked, with_article};
 use serde_json::{Value, json};
 
 use super::sweep::{PATIENCE, cuda};
@@ -232,8 +232,11 @@ impl Product {
 
     fn text(&self, args: &cli::Pick) -> String {
         let Product { size, given, combinations, legal, .. } = self;
-        let gpu = self.device.as_ref().unwrap_or(&args.gpu.name);
-        let mut text = format!("{size} {given} on an {gpu}: {legal} legal schedules of {combinations} combinations\n");
+        let gpu = with_article(self.device.as_ref().unwrap_or(&args.gpu.name));
+        let mut text = format!("{size} {given} on {gpu}: {legal} legal schedules of {combinations} combinations\n");
+        if let Some(caveat) = args.gpu.caveat() {
+            text.push_str(&format!("{caveat}\n"));
+        }
         let Some(best) = self.candidates.first() else {
             text.push_str("no family computes this product: write a schedule of your own, or leave clauses out (-e)\n");
             return text;
@@ -261,6 +264,7 @@ impl Product {
             "m": self.size.m, "n": self.size.n, "k": self.size.k, "batch": self.size.batch,
             "given": self.given,
             "gpu": args.gpu.name,
+            "calibrated": args.gpu.calibrated,
             "device": self.device,
             "combinations": u64::try_from(self.combinations).ok(),
             "legal": self.legal,

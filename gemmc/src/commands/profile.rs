@@ -13,7 +13,7 @@ use ptx_gemm_bench::timing::{Timed, Untimed, time};
 use ptx_gemm_check::figures::{Assembler, Figures, How};
 use ptx_gemm_check::ladder::Timing;
 use ptx_gemm_check::{Size as Extents, dram_bytes, formula_bytes, sample_size};
-use ptx_gemm_choose::{Estimate, Gpu, estimate};
+use ptx_gemm_choose::{Estimate, Gpu, estimate, with_article};
 use serde_json::{Value, json};
 
 use crate::cli::{Compile, DeviceName, Plain, Profile, Source};
@@ -66,14 +66,18 @@ pub(crate) fn run(args: &Profile) -> Result<Reply, Failure> {
         );
     }
     let estimated = estimated(args, &loaded);
+    let of = args.gpu.unwrap_or_else(Gpu::h200);
     if let Some((size, Estimate { ms, bound, share, .. })) = &estimated {
         text.push_str(&format!(
-            "\nestimate: {ms:.4} ms for {size} on an H200; {bound} alone takes {:.0}% of that\n",
+            "\nestimate: {ms:.4} ms for {size} on {}; {bound} alone takes {:.0}% of that\n",
+            with_article(&of.name),
             100.0 * share
         ));
+        of.caveat().into_iter().for_each(|caveat| text.push_str(&format!("{caveat}\n")));
     }
     let mut json = serde_json::to_value(&figures).map_err(|error| Failure::refused("json", error.to_string()))?;
     json["estimate"] = json!(estimated.map(|(_, estimate)| estimate));
+    json["estimated_for"] = json!({ "gpu": of.name, "calibrated": of.calibrated });
     json["name"] = loaded.name().into();
     json["assembler"] = assembler.as_ref().map(Assembler::version).into();
     let mut status = Status::from(figures.verdict);
@@ -91,7 +95,8 @@ fn estimated(args: &Profile, loaded: &Loaded) -> Option<(Size, Estimate)> {
     let Loaded::Schedule { plan, .. } = loaded else { return None };
     let [m, n, k] = [args.m, args.n, args.k].map(|extent| extent.unwrap_or(EXTENT));
     let size = Size { m, n, k, batch: 1 };
-    Some((size, estimate(plan, size, Gpu::h200()).ok()?))
+    let gpu = args.gpu.unwrap_or_else(Gpu::h200);
+    Some((size, estimate(plan, size, gpu).ok()?))
 }
 
 /// The assembler, unless the time to wait for it is 0.

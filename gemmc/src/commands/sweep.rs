@@ -105,6 +105,10 @@ impl Run<'_> {
         let Run { args, size, interrupt, .. } = *self;
         let mut text = report::text(outcome, size, &args.gpu.name, args.top.unwrap_or(SHOWN));
         let mut json = report::json(outcome, size, &args.gpu.name, args.top.unwrap_or(usize::MAX));
+        json["calibrated"] = args.gpu.calibrated.into();
+        if let Some(caveat) = args.gpu.caveat() {
+            text.push_str(&format!("\n{caveat}\n"));
+        }
         if let Some(Timed { device, known, late, broken }) = timed {
             json["timed"] = json!({ "device": device, "known": known, "late": late, "broken": broken });
             if let Some(device) = device {
