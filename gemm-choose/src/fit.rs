@@ -149,7 +149,7 @@ pub fn fit(gpu: &Gpu, rows: &[Timed], figures: &[&str]) -> Gpu {
         let moved = figures.iter().filter_map(|name| Some((*now.figure(name)? / *before.figure(name)?).ln().powi(2)));
         capped + regret_of_first + ERROR * error + STAY * moved.sum::<f64>()
     };
-    let mut best = gpu.clone();
+    let mut best = Gpu { calibrated: true, ..gpu.clone() };
     let mut least = cost(&best);
     for step in STEPS {
         // Twice, because figures depend on each other.

@@ -94,6 +94,28 @@ fn times_need_a_gpu() {
     assert!(failed(&["pick", "--seconds", "3"]).contains("--device"));
 }
 
+/// A GPU is known by name, or by a file as calibrate writes it; the answer says what nobody has measured.
+#[test]
+fn gpus_are_files() {
+    let of = |gpu: &str| json(&["pick", "--types", "bf16", "--gpu", gpu, "--top", "1"]);
+    assert_eq!(of("h200")["calibrated"], true);
+    let a100 = of("a100");
+    assert_eq!((&a100["calibrated"], &a100["gpu"]), (&false.into(), &"A100".into()));
+    assert!(a100["best"]["schedule"].as_str().is_some_and(|best| best.contains("atom(mma(16, 8, 16))")), "{a100}");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("mine.txt");
+    let name = file.to_str().expect("a path");
+    let sheet = "title = Mine\ncapability = 89\nprocessors = 60\nmemory_bytes = 12000000000\nboost_mhz = 2000\nmemory_gb_s = 500\n";
+    std::fs::write(&file, format!("name = Mine\n{sheet}cache_mb = 40\npeak_tflops = 60\n")).expect("written");
+    let mine = of(name);
+    assert_eq!(mine["gpu"], "Mine");
+    let plan = stdout(&["profile", "double_buffered", "--gpu", name, "--wait", "0"]);
+    assert!(plan.contains("on an Mine;") && plan.contains("not calibrated"), "{plan}");
+    std::fs::write(&file, format!("{sheet}speed = 3\n")).expect("written");
+    assert!(failed(&["pick", "--gpu", name]).contains("`name` is missing"));
+    assert!(failed(&["pick", "--gpu", "voodoo"]).contains("one of h200, h100, a100"));
+}
+
 /// The figures that are in use rank the rows that are there.
 #[test]
 fn figures_are_judged() {
