@@ -38,7 +38,7 @@ const ARROWS: [(&str, &[&str]); 15] = [
     ("runtime", &["codegen-ptx", "gemm-dsl", "ptx", "ptx-interp"]),
     ("gemm-check", &["gemm-dsl", "runtime"]),
     ("", &["codegen-ptx", "gemm-check", "gemm-choose", "gemm-dsl", "gemm-macros", "ptx", "ptx-interp", "runtime"]),
-    ("gemm-draw", &["gemm-check", "gemm-dsl", "runtime"]),
+    ("gemm-draw", &["gemm-check", "gemm-choose", "gemm-dsl", "runtime"]),
     ("gemm-bench", &["", "gemm-check", "gemm-choose", "gemm-draw", "gemm-dsl"]),
     ("gemmc", &["", "gemm-bench", "gemm-check", "gemm-choose", "gemm-draw", "gemm-dsl", "ptx"]),
     ("examples", &[]),
