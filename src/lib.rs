@@ -203,6 +203,7 @@
 extern crate self as ptx_gemm;
 
 mod abi;
+mod auto;
 pub mod builder;
 mod expansion;
 mod gemm;
@@ -211,6 +212,7 @@ pub mod testing;
 mod tile;
 
 pub use abi::{Abi, AbiEntry, AbiLaunch, AbiParam};
+pub use auto::{Auto, Chosen, Reason, matmul};
 pub use gemm::{Gemm, Level};
 /// Choosing a schedule: families, estimates, GPUs as data.
 pub use ptx_gemm_choose as choose;

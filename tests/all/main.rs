@@ -1,6 +1,7 @@
 //! The tests that cross crates, in one binary.
 
 mod assemble;
+mod auto;
 mod builder;
 mod conformance;
 mod contracts;
