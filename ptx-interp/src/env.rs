@@ -20,7 +20,7 @@ use crate::history::History;
 use crate::maps::Acquired;
 use crate::mbarrier::Mbarriers;
 use crate::memory::Memory;
-use crate::op::{Code, Constant, Op, Slot};
+use crate::op::{Code, Constant, Op, Slot, Way};
 use crate::options::{BlockOrder, Checks, Counting, Landing, Severity, WarpOrder, Watch};
 use crate::program::Entry;
 use crate::row::{LANES, Row32, Row64, lanes};
@@ -75,6 +75,7 @@ pub(crate) struct Env<'a> {
     pub(crate) proxy_init_own: Severity,
     pub(crate) equal_stores: Severity,
     pub(crate) past_rows: Severity,
+    pub(crate) wide_parity: Severity,
     /// Registers that each thread starts with, if known.
     pub(crate) registers: Option<u32>,
     /// Whether kernels that were launched before may still run, as far as the checks know.
@@ -301,7 +302,11 @@ impl Env<'_> {
 
     /// Whether an instruction is a weak store of registers.
     pub(crate) fn is_weak_store(&self, pc: u32) -> bool {
-        matches!(self.code.instrs[pc as usize].op, Op::Store { index } if self.code.accesses[index as usize].strong.is_none())
+        match self.code.instrs[pc as usize].op {
+            Op::Store { index } => self.code.accesses[index as usize].strong.is_none(),
+            Op::Matrices { index } => self.code.matrices[index as usize].way == Way::Store,
+            _ => false,
+        }
     }
 
     /// Whether an instruction is a multiplication of a warp group.

@@ -147,6 +147,7 @@ pub fn launch(program: &Program, memory: &Memory, launch: &Launch, options: &Opt
         proxy_init_own: options.proxy_init_own,
         equal_stores: options.equal_stores,
         past_rows: options.past_rows,
+        wide_parity: options.wide_parity,
         registers: launch.registers.or(entry.registers),
         overlaps: launch.overlaps && strict,
         max_instructions: options.max_instructions.unwrap_or(u64::MAX),

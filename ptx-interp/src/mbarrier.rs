@@ -176,8 +176,8 @@ impl Mbarrier {
     /// Whether the awaited phase is complete.
     pub(crate) fn is_over(&self, awaited: Awaited) -> Result<bool, Misuse> {
         match awaited {
-            Awaited::Parity(parity @ 0..=1) => Ok(self.phase & 1 != u64::from(parity)),
-            Awaited::Parity(parity) => Err(Misuse::Parity(parity)),
+            // The hardware reads the lowest bit.
+            Awaited::Parity(parity) => Ok(self.phase & 1 != u64::from(parity & 1)),
             Awaited::Number(state) if state == self.phase => Ok(false),
             Awaited::Number(state) if state.checked_add(1) == Some(self.phase) => Ok(true),
             Awaited::Number(state) => Err(Misuse::Stale { state, phase: self.phase }),

@@ -178,6 +178,9 @@ pub struct Options {
     /// How to handle a tensor store that also writes bytes after the rows of its tensor
     /// ([`crate::ViolationKind::PastRows`]).
     pub past_rows: Severity,
+    /// How to handle a wait at an mbarrier for a parity other than 0 and 1, such as -1 for 1: the PTX ISA has no other, and the
+    /// hardware reads the lowest bit ([`crate::ViolationKind::BarrierMisuse`]).
+    pub wide_parity: Severity,
     /// Whether to count the cost of the launch.
     pub counting: Counting,
     /// Number of host threads; the whole current rayon pool if absent.
@@ -200,6 +203,7 @@ impl Default for Options {
             proxy_init_own: Severity::Deny,
             equal_stores: Severity::Warn,
             past_rows: Severity::Warn,
+            wide_parity: Severity::Warn,
             counting: Counting::Off,
             threads: None,
             max_instructions: Some(1 << 30),

@@ -151,6 +151,9 @@ fn prints_and_assertions() {
     assert_eq!(String::from_utf8_lossy(&report.printed), "1  1.50 abc beef x  |\n2  1.50 abc beef x  |\n");
     let unknown = run(".extern .func f (.param .b64 x) .noreturn;", "{ .param .b64 a; call f, (a); }").unwrap_err();
     assert!(unknown.message.contains("`f` cannot be called: it has no body in this module"), "{unknown}");
+    let stray = "mov.u64 %rd1, 64;\np: .callprototype (.reg .b32 _) _ (.reg .b32 _);\ncall (%r0), %rd1, (%t), p;";
+    let stray = run(".func (.reg .b32 r) f (.reg .b32 x) { mov.b32 r, x; ret; }", stray).unwrap_err();
+    assert!(stray.message.contains("the address of no function of this module"), "{stray}");
 }
 
 #[test]

@@ -91,6 +91,14 @@ fn equal_stores_of_one_instruction() {
         check(Found::Race, name, &first_warp(store), 1);
     }
     // Truncation leaves equal bytes.
+    let rows = |value: &str| {
+        first_warp(&format!(
+            "mov.b32 %r0, {value};\nstmatrix.sync.aligned.m8n8.x1.shared.b16 [%s], {{%r0}};\n\
+             stmatrix.sync.aligned.m8n8.x1.trans.shared.b16 [%s+32], {{%r0}};"
+        ))
+    };
+    check(Found::Nothing, "equal rows of a matrix", &rows("65537"), 1);
+    check(Found::Race, "other rows of a matrix", &rows("%t"), 1);
     check(Found::Nothing, "equal low bytes", &first_warp("shl.b32 %r0, %t, 8;\nst.shared.u8 [%s], %r0;"), 1);
 }
 

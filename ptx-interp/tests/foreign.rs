@@ -49,6 +49,49 @@ fn integers() {
     check("min.relu.s32", &["u32"; 3], &[(&[0xffff_ffff, 5], 0), (&[7, 5], 5)]);
 }
 
+/// LLVM reads a narrow integer in a wide register, and rounds between the floats of 16 bits without saying how.
+#[test]
+fn conversions_from_a_part_of_a_register() {
+    let wide = 0x1234_5678_ffff_fff0;
+    check("cvt.s64.s8", &["u64"; 2], &[(&[wide], 0xffff_ffff_ffff_fff0)]);
+    check("cvt.u64.u16", &["u64"; 2], &[(&[wide], 0xfff0)]);
+    check("cvt.s32.s16", &["u32", "u64"], &[(&[wide], 0xffff_fff0)]);
+    check("cvt.rn.f32.u16", &["f32", "u64"], &[(&[wide], f(65520.0))]);
+    check("cvt.rn.f64.s32", &["f64", "u64"], &[(&[wide], d(-16.0))]);
+    check("cvt.bf16.f16", &["u16"; 2], &[(&[0x3c01], 0x3f80), (&[0x3c07], 0x3f81)]);
+}
+
+/// The smallest and the largest f32 of a warp, as sm_100a finds them.
+#[test]
+fn extrema_of_a_warp() {
+    let run = |mnemonic: &str, nan: bool| {
+        let mut device = Device::new(&format!(
+            ".version 8.6\n.target sm_100a\n.address_size 64
+             .visible .entry k(.param .u64 out) {{
+             .reg .b64 %o; .reg .b32 %t; .reg .f32 %f<4>; .reg .pred %p;
+             ld.param.u64 %o, [out]; mov.u32 %t, %tid.x;
+             cvt.rn.f32.u32 %f0, %t; sub.f32 %f0, %f0, 0f41C80000;
+             setp.eq.u32 %p, %t, 7; @%p mov.f32 %f0, {};
+             {mnemonic} %f1, %f0, 0xffffffff; setp.eq.u32 %p, %t, 9; @%p st.global.f32 [%o], %f1;
+             ret; }}",
+            if nan { "0f7FC00001" } else { "0f80000000" },
+        ));
+        let out = device.upload("out", &[0u32]);
+        device.launch([1, 1, 1], [32, 1, 1], &[Arg::U64(out)]).expect("right");
+        u64::from(device.words(out, 1)[0])
+    };
+    // -25 to 6, with -0 or a NaN in lane 7.
+    for (mnemonic, of_numbers, of_nan) in [
+        ("redux.sync.min.f32", f(-25.0), f(-25.0)),
+        ("redux.sync.max.f32", f(6.0), f(6.0)),
+        ("redux.sync.max.NaN.f32", f(6.0), 0x7fff_ffff),
+        ("redux.sync.max.abs.f32", f(25.0), f(25.0)),
+        ("redux.sync.min.abs.NaN.f32", f(0.0), 0x7fff_ffff),
+    ] {
+        assert_eq!([run(mnemonic, false), run(mnemonic, true)], [of_numbers, of_nan], "{mnemonic}");
+    }
+}
+
 #[test]
 fn bits_and_a_predicate() {
     let both = |with: &str| format!("lop3.{with}.b32 $s1|$p, $s0, $s1, 0xff, 0xc0, $s2; selp.u32 $d, 1, 0, $p;");

@@ -304,3 +304,21 @@ fn fences_next_to_relaxed_arrivals_and_waits() {
         check_found(name, &[Race, Uninitialised], &body(release, arrive, wait, acquire), 64);
     }
 }
+
+/// Triton waits for parity -1, which is 1: right, and a warning.
+#[test]
+fn the_lowest_bit_is_the_parity() {
+    let body = |parity: &str| {
+        format!(
+            "setp.eq.u32 %p0, %t, 0; @%p0 mbarrier.init.shared::cta.b64 [full], 64; bar.sync 0;
+             mbarrier.arrive.shared::cta.b64 _, [full];
+             WAIT: mbarrier.test_wait.parity.shared::cta.b64 %p1, [full], {parity}; @!%p1 bra WAIT;
+             mov.u32 %r0, %t; {STORE}"
+        )
+    };
+    let want: Vec<u32> = (0..64).collect();
+    for parity in ["0", "2", "-2"] {
+        check("lowest bit", &body(parity), 64, &want);
+    }
+    check_found("lowest bit, denied", &[BarrierMisuse], &body("-2"), 64);
+}

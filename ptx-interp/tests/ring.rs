@@ -1,6 +1,6 @@
 //! The common frame of kernels with rings in shared memory, and running them under every order of warps.
 
-use ptx_gemm_interp::{Arg, Checks, Counting, Options, Violation, ViolationKind, WarpOrder};
+use ptx_gemm_interp::{Arg, Checks, Counting, Options, Severity, Violation, ViolationKind, WarpOrder};
 
 use crate::run::Device;
 
@@ -88,6 +88,7 @@ pub fn check_broken(name: &str, kinds: &[ViolationKind], body: &str, block: u32)
 
 fn found(name: &str, kinds: &[ViolationKind], body: &str, block: u32, seen: impl Fn(Options, &Violation)) {
     everywhere(&[Checks::Full], |options| {
+        let options = Options { wide_parity: Severity::Deny, ..options };
         let Err(violation) = run(body, block, options) else { panic!("{name} ({options:?}): nothing was found") };
         assert!(kinds.contains(&violation.kind), "{name} ({options:?}): {violation}");
         seen(options, &violation);

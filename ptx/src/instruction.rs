@@ -213,8 +213,8 @@ pub enum Opcode {
     VoteActive(Vote),
     /// `activemask.b32 d`.
     ActiveMask,
-    /// `redux.sync.op.ty d, a, mask`.
-    Redux { op: Atomic, ty: Type },
+    /// `redux.sync.op[.abs][.NaN].ty d, a, mask`.
+    Redux { op: Atomic, abs: bool, nan: bool, ty: Type },
     /// `elect.sync d|p, mask`.
     Elect,
     /// `barrier.sync a[, b]`, without `.aligned`: the threads of a warp may reach it along different paths.

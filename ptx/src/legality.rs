@@ -81,7 +81,7 @@ pub(crate) fn refuse(op: &Opcode) -> Option<&'static str> {
             Some("needs a rounding mode or .approx")
         }
         Opcode::Rcp { rnd, ty } | Opcode::Sqrt { rnd, ty } => arithmetic_rounding(*rnd, *ty),
-        Opcode::Redux { ty: Type::F32, .. } => Some("redux of .f32 is not supported here"),
+        Opcode::Redux { abs, nan, ty, .. } if (*abs || *nan) && *ty != Type::F32 => Some(".abs and .NaN are for .f32"),
         Opcode::Lop3With(Combine::Xor) => Some("lop3 combines by .and or .or"),
         Opcode::IsSpaceP(Space::Generic) => Some("isspacep needs a state space"),
         Opcode::Dp4a { b, .. } | Opcode::Dp2a { b, .. } if !matches!(b, Type::U32 | Type::S32) => {
@@ -550,7 +550,8 @@ fn conversion(rnd: Rounding, sat: bool, to: Type, from: Type) -> Option<&'static
         // widening one does not round.
         (to, from) if to.is_float() && from.is_float() => match to.bits().cmp(&from.bits()) {
             std::cmp::Ordering::Less => matches!(rnd, Rn | Rz | Rm | Rp),
-            std::cmp::Ordering::Equal if to != from => matches!(rnd, Rn | Rz | Rm | Rp),
+            // ptxas takes no mode here for the nearest.
+            std::cmp::Ordering::Equal if to != from => matches!(rnd, None | Rn | Rz | Rm | Rp),
             std::cmp::Ordering::Equal => matches!(rnd, None | Rni | Rzi | Rmi | Rpi),
             std::cmp::Ordering::Greater => rnd == None,
         },

@@ -166,8 +166,10 @@ fn warp_modifiers(op: &mut Opcode, m: &mut impl Modifiers) {
             m.required(vote);
             m.literal(if *vote == Vote::Ballot { "b32" } else { "pred" });
         }
-        Opcode::Redux { op, ty } => {
+        Opcode::Redux { op, abs, nan, ty } => {
             m.required(op);
+            m.flag(abs, "abs");
+            m.flag(nan, "NaN");
             m.required(ty);
         }
         Opcode::ClusterArrive { order, alignment } | Opcode::ClusterWait { order, alignment } => {

@@ -180,7 +180,7 @@ static PROTOTYPES: &[Opcode] = &[
     Opcode::Red { order: Order::Weak, space: Space::Generic, op: Atomic::Add, ty: Type::B32 },
     Opcode::RedVector { order: Order::Weak, space: Space::Generic, op: Atomic::Add, vector: 2, ty: Type::F32 },
     Opcode::RedAsync { space: Space::Generic, op: Atomic::Add, ty: Type::B32 },
-    Opcode::Redux { op: Atomic::Add, ty: Type::B32 },
+    Opcode::Redux { op: Atomic::Add, abs: false, nan: false, ty: Type::B32 },
     Opcode::Rem(Type::B32),
     Opcode::Ret,
     approx(Approx::Rsqrt),

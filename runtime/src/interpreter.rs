@@ -263,8 +263,14 @@ impl Module for InterpreterModule {
         let main = entry.main();
         // Kernels of this compiler have every fence that the hardware may need, and write only D.
         let deny = interp::Severity::Deny;
-        let options =
-            interp::Options { overtaken: deny, fenced_late: deny, past_rows: deny, equal_stores: deny, ..self.options };
+        let options = interp::Options {
+            overtaken: deny,
+            fenced_late: deny,
+            past_rows: deny,
+            wide_parity: deny,
+            equal_stores: deny,
+            ..self.options
+        };
         if let Some((address, bytes)) = launch.zero {
             let zeros = vec![0; bytes as usize];
             let written = self.memory.write(address, &zeros);

@@ -93,7 +93,7 @@ mod tests {
             "multimem.red.global.add.f32 [%d0], %f0",
             "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%d0], 32",
             "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%d0], [%d1]",
-            "redux.sync.min.NaN.f32 %f0, %f1, -1",
+            "vshl.u32.u32.u32.clamp %r0, %r1, %r2",
             "alloca.u64 %d0, 16",
             "vadd.s32.s32.s32 %r0, %r1, %r2",
             "frobnicate.u32 %r0, %r1",
@@ -131,7 +131,6 @@ mod tests {
             "  mma.sync.aligned.m8n8k32.row.col.s32.s4.s4.s32 {%r0, %r1}, {%r2}, {%r3}, {%r0, %r1};",
             "  mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {%f0, %f1, %f2, %f3, %f4, %f5, %f6, %f7}, {%r0, %r1}, {%r2, %r3}, \
              {%f0, %f1, %f2, %f3, %f4, %f5, %f6, %f7};",
-            "  redux.sync.min.f32 %f0, %f1, -1;",
         ] {
             let errors = refused(HEAD, body);
             assert!(errors.len() == 1 && errors[0].1.contains("not supported here"), "{errors:?}");

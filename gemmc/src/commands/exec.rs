@@ -68,6 +68,7 @@ fn interpreted(args: &Exec, ptx: &str, file: &LaunchFile) -> Result<Reply, Failu
         proxy_init_own: severity(ViolationKind::ProxyInit),
         equal_stores: severity(ViolationKind::Race),
         past_rows,
+        wide_parity: severity(ViolationKind::BarrierMisuse),
         max_instructions,
         ..foreign()
     };

@@ -233,6 +233,16 @@ impl Decoder<'_> {
         }
         let [d, a] = operands else { return Err("cvt takes two operands".into()) };
         let integers = !to.is_float() && !from.is_float() && !sat;
+        // The source may be wider than its type: the lower bits of a register.
+        if let Operand::Reg(reg) = a
+            && !from.is_float()
+            && from.bits() < 64
+            && matches!(self.register(*reg)?, Slot::R64(_))
+        {
+            let wide = matches!(self.destination(d)?, Slot::R64(_));
+            let f = ScalarFn::Convert { to, from, rounding: rnd, saturate: sat };
+            return self.scalar(f, if wide { Type::B64 } else { to }, operands, &[Type::B64]);
+        }
         match (integers, from.bits(), to.bits()) {
             (true, 32, 64) => Ok(Op::Widen { signed: from.is_signed(), d: self.d64(d)?, a: self.r32(a, from)? }),
             (true, 64, 32) => Ok(Op::Narrow { d: self.d32(d)?, a: self.r64(a, from)? }),

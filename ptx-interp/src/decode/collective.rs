@@ -1,6 +1,6 @@
 //! Instructions by which the lanes of a warp exchange values.
 
-use ptx_gemm_ptx::instruction::{Opcode, Operand};
+use ptx_gemm_ptx::instruction::{Atomic, Opcode, Operand};
 use ptx_gemm_ptx::types::Type;
 use ptx_gemm_ptx::warp::Vote;
 
@@ -29,8 +29,11 @@ impl Decoder<'_> {
                 Collective { inverted: negated, ..plain(CollectiveKind::Vote(*vote), d, p.into(), mask) }
             }
             (Opcode::ActiveMask, [d]) => plain(CollectiveKind::ActiveMask, self.d32(d)?.into(), zero.into(), None),
-            (&Opcode::Redux { op, ty }, [d, a, mask]) => {
-                let kind = CollectiveKind::Reduce { op, signed: ty.is_signed() };
+            (&Opcode::Redux { op, abs, nan, ty }, [d, a, mask]) => {
+                let kind = match ty {
+                    Type::F32 => CollectiveKind::ReduceFloats { max: op == Atomic::Max, abs, nan },
+                    _ => CollectiveKind::Reduce { op, signed: ty.is_signed() },
+                };
                 let (a, mask) = (self.r32(a, ty)?, self.r32(mask, Type::B32)?);
                 plain(kind, self.d32(d)?.into(), a.into(), Some(mask))
             }

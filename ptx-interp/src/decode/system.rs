@@ -18,9 +18,11 @@ impl Decoder<'_> {
             (DEEPER, _) => (SystemFunction::Deeper, &[]),
             (_, "vprintf") => (SystemFunction::Print, &[Type::B32, Type::B64, Type::B64]),
             (_, "__assertfail") => (SystemFunction::Assert, &[Type::B64, Type::B64, Type::B32, Type::B64, Type::B64]),
+            // Calls of the module's own functions through a register come before this one.
+            _ if matches!(operands.first(), Some(Operand::Reg(_))) => (SystemFunction::Stray, &[]),
             _ => return Err(format!("`{name}` cannot be called: it has no body in this module")),
         };
-        let given = operands.get(1..).unwrap_or_default();
+        let given = if let SystemFunction::Stray = function { &[] } else { operands.get(1..).unwrap_or_default() };
         if given.len() != types.len() {
             return Err(format!(
                 "`{name}` has {} results and parameters, and the call has {}",

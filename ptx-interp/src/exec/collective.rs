@@ -38,6 +38,32 @@ pub(super) fn run<const WATCH: bool>(
             let value = values.reduce(|a, b| reduce(op, signed, a, b)).unwrap_or(0);
             give(warp, collective.d, here, value);
         }
+        CollectiveKind::ReduceFloats { max, abs, nan } => {
+            let value = |lane| f32::from_bits(warp.regs.get(collective.a, lane) as u32);
+            let values = lanes(here).map(value).map(|value| if abs { value.abs() } else { value });
+            let found = values.reduce(|a, b| match (a.is_nan(), b.is_nan()) {
+                (true, true) => a,
+                (true, false) => {
+                    if nan {
+                        a
+                    } else {
+                        b
+                    }
+                }
+                (false, true) => {
+                    if nan {
+                        b
+                    } else {
+                        a
+                    }
+                }
+                // -0 is below 0.
+                _ if a.total_cmp(&b).is_lt() == max => b,
+                _ => a,
+            });
+            let bits = found.map_or(0, |found| if found.is_nan() { 0x7fff_ffff } else { found.to_bits() });
+            give(warp, collective.d, here, bits);
+        }
         CollectiveKind::Match { all } => {
             let values: [u64; LANES] = std::array::from_fn(|lane| warp.regs.get(collective.a, lane));
             for lane in lanes(here) {

@@ -9,7 +9,7 @@ use super::unordered::{MemoryAccess, global_fault, race};
 use crate::env::{BlockMemory, Env};
 use crate::global::Mapped;
 use crate::global::shadow::{Detail, GlobalShadow, Row};
-use crate::op::Access as Decoded;
+use crate::op::{Access as Decoded, Slot};
 use crate::options::Severity;
 use crate::row::LANES;
 use crate::shadow::{Access, Actor, Conflict};
@@ -19,7 +19,10 @@ use crate::warp::Warp;
 /// What the lanes of a weak store write.
 pub(super) struct Stored<'a> {
     pub(super) warp: &'a Warp,
-    pub(super) access: &'a Decoded,
+    /// A byte that a lane writes, by its position; `None` if the lane has no value for it.
+    pub(super) byte: &'a dyn Fn(usize, usize) -> Option<u8>,
+    /// Bytes of a lane.
+    pub(super) span: usize,
     pub(super) active: u32,
     /// A number for each active lane: lanes with equal numbers write the same bytes.
     pub(super) place: &'a dyn Fn(usize) -> u64,
@@ -32,15 +35,19 @@ enum Same {
     Bits,
 }
 
-impl Stored<'_> {
-    /// A byte that a lane writes, by its position; `None` if the lane has no value for it.
-    fn byte(&self, lane: usize, position: usize) -> Option<u8> {
-        let size = usize::from(self.access.bytes);
-        let slot = self.access.values[position / size];
-        let defined = self.warp.taint.mask(self.warp.taint.at(slot)) >> lane & 1 == 0;
-        defined.then(|| (self.warp.regs.get(slot, lane) >> (8 * (position % size))) as u8)
-    }
+/// The bytes that lanes write by an access.
+pub(super) fn bytes_of<'a>(warp: &'a Warp, access: &'a Decoded) -> impl Fn(usize, usize) -> Option<u8> + 'a {
+    let size = usize::from(access.bytes);
+    move |lane, position| byte_of(warp, access.values[position / size], lane, position % size)
+}
 
+/// A byte of a lane's register, unless it was never written.
+pub(super) fn byte_of(warp: &Warp, slot: Slot, lane: usize, position: usize) -> Option<u8> {
+    let defined = warp.taint.mask(warp.taint.at(slot)) >> lane & 1 == 0;
+    defined.then(|| (warp.regs.get(slot, lane) >> (8 * position)) as u8)
+}
+
+impl Stored<'_> {
     /// Whether a lane writes the bits that another store wrote to these bytes. `memory` has what is there before this
     /// instruction, or after its first lanes.
     fn same(
@@ -63,12 +70,12 @@ impl Stored<'_> {
             && (self.place)(before) == (self.place)(lane);
         let equal = |bytes: &dyn Fn(usize) -> Option<u8>| {
             (skip..skip + len).all(|position| {
-                let own = self.byte(lane, position);
+                let own = (self.byte)(lane, position);
                 own.is_some() && own == bytes(position)
             })
         };
         match instruction {
-            true => equal(&|position| self.byte(before, position)).then_some(Same::Instruction),
+            true => equal(&|position| (self.byte)(before, position)).then_some(Same::Instruction),
             false => equal(memory).then_some(Same::Bits),
         }
     }

@@ -12,6 +12,7 @@ use crate::flags::Scope;
 use crate::knowledge::Knowledge;
 use crate::mbarrier::{Awaited, Completed, Misuse, PENDING, Tracked};
 use crate::op::{Action, MbarrierOp, Ordering, P, PhaseSlot, R32};
+use crate::options::Severity;
 use crate::row::{LANES, lanes};
 use crate::shadow::Actor;
 use crate::violation::{Checked, Fault, ViolationKind};
@@ -76,6 +77,10 @@ pub(super) fn execute<const WATCH: bool>(
                 (None, Some(barrier)) => arrived.push((offset, barrier.phase(), 1 << lane)),
                 (None, None) => {}
             }
+        }
+        if let Action::Wait { phase, .. } = op.action {
+            let awaited = phase_of(warp, phase, lane);
+            wide_parity(block, env, op, (awaited, addresses[lane]), ((index * LANES + lane) as u16, pc))?;
         }
         let acted = act::<WATCH>(warp, block, env, &op.action, At { lane, offset, pc });
         let acted = match acted {
@@ -146,6 +151,31 @@ fn in_one_phase(block: &BlockMemory, env: &Env, op: &MbarrierOp, arrived: &[(usi
             return Err(misused(op, block.shared.address(offset), lanes, misuse));
         }
     }
+    Ok(())
+}
+
+/// Reports a parity with more than its lowest bit.
+fn wide_parity(
+    block: &mut BlockMemory,
+    env: &Env,
+    op: &MbarrierOp,
+    (awaited, address): (Awaited, u64),
+    (thread, pc): (u16, u32),
+) -> Checked {
+    let Awaited::Parity(parity @ 2..) = awaited else { return Ok(()) };
+    let severity = env.wide_parity;
+    if !env.watches(ViolationKind::BarrierMisuse)
+        || severity == Severity::Allow
+        || (severity == Severity::Warn && !block.warnings.is_new(pc, pc))
+    {
+        return Ok(());
+    }
+    let mut fault = misused(op, address, 1 << (usize::from(thread) % LANES), Misuse::Parity(parity));
+    if severity == Severity::Deny {
+        return Err(fault);
+    }
+    fault.at = Some((thread, pc));
+    block.warnings.faults.push(*fault);
     Ok(())
 }
 

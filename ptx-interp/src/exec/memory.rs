@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{Ordering, fence};
 
-use super::equal::Stored;
+use super::equal::{Stored, bytes_of};
 use super::locate::{AccessKind, LaneAccess, Location, addresses, defined_address, locate};
 use super::order::How;
 use super::rows::{self, Spread};
@@ -191,7 +191,9 @@ fn store_lanes<const WATCH: bool>(
             if let Location::Global(..) = location {
                 stored_values_defined(warp, env, access, 1 << lane)?;
             }
-            let stored = Stored { warp, access, active, place: &|lane| addresses[lane] };
+            let byte = &bytes_of(warp, access);
+            let span = access.span() as usize;
+            let stored = Stored { warp, byte, span, active, place: &|lane| addresses[lane] };
             let stored = Some(&stored).filter(|_| access.strong.is_none());
             watch::accessed(warp, block, env, &lane_access, location, How { pc, strong: access.strong, stored })?;
             tally.add(block, location, &lane_access);

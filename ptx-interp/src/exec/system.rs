@@ -48,6 +48,11 @@ pub(super) fn call<const WATCH: bool>(
                 let told = format!("{{thread}}: the assertion `{message}` of {function} failed, at {file}:{line}");
                 return Err(Fault::new(ViolationKind::Assertion, 1 << lane, told));
             }
+            (SystemFunction::Stray, _) => {
+                let name = &system.name;
+                let told = format!("{{thread}} calls `{name}`, which is the address of no function of this module");
+                return Err(Fault::new(ViolationKind::UnknownInstruction, 1 << lane, told));
+            }
             _ => {
                 let name = &system.name;
                 let told = format!(

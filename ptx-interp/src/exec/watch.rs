@@ -3,7 +3,7 @@
 
 use arrayvec::ArrayVec;
 
-use super::equal::Stored;
+use super::equal::{Stored, bytes_of};
 use super::locate::{AccessKind, LaneAccess, Location};
 use super::order::{self, How, RowAccess};
 use super::rows::Spread;
@@ -77,9 +77,10 @@ pub(super) fn stored(
     spread: &Spread,
 ) -> Checked {
     let (span, bytes) = (access.span() as usize, usize::from(access.bytes));
+    let byte = &bytes_of(warp, access);
     match spread {
         Spread::Shared(offsets) => {
-            let stored = Stored { warp, access, active, place: &|lane| offsets[lane].into() };
+            let stored = Stored { warp, byte, span, active, place: &|lane| offsets[lane].into() };
             shared(warp, block, env, &row(&stored, pc), offsets)?;
             for (element, slot) in access.values[..usize::from(access.count)].iter().enumerate() {
                 let tainted = warp.taint.mask(warp.taint.at(*slot));
@@ -98,7 +99,7 @@ pub(super) fn stored(
             }
             if env.strict {
                 let offset = |lane: usize| offsets[lane] as usize;
-                let stored = Stored { warp, access, active, place: &|lane| offsets[lane] };
+                let stored = Stored { warp, byte, span, active, place: &|lane| offsets[lane] };
                 order::global_row(warp, block, env, &row(&stored, pc), &offset)?;
             }
         }
@@ -107,9 +108,9 @@ pub(super) fn stored(
 }
 
 /// The row that a weak store writes.
-fn row<'a>(stored: &'a Stored<'a>, pc: u32) -> RowAccess<'a> {
+pub(super) fn row<'a>(stored: &'a Stored<'a>, pc: u32) -> RowAccess<'a> {
     let how = How { pc, strong: None, stored: Some(stored) };
-    RowAccess { kind: AccessKind::Write, active: stored.active, bytes: stored.access.span() as usize, how }
+    RowAccess { kind: AccessKind::Write, active: stored.active, bytes: stored.span, how }
 }
 
 /// Lanes of a row access shared memory.

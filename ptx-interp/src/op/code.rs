@@ -34,6 +34,12 @@ pub(crate) enum CollectiveKind {
         op: Atomic,
         signed: bool,
     },
+    /// Of f32: the smallest or largest, of magnitudes if `abs`; NaN if any is one and `nan` says so.
+    ReduceFloats {
+        max: bool,
+        abs: bool,
+        nan: bool,
+    },
     Elect,
     /// The elements of a matrix of 8 rows, two in each lane.
     Transpose,

@@ -13,6 +13,8 @@ pub(crate) enum SystemFunction {
     Assert,
     /// No function: a call for which the stack has no room.
     Deeper,
+    /// A register that holds the address of no function of the module.
+    Stray,
 }
 
 /// A result or an argument.

@@ -37,7 +37,12 @@ impl<'a> Parser<'a> {
         match self.token.kind {
             TokenKind::Punct(b'{') => {
                 self.next()?;
-                Ok(Operand::Vector(self.elements(op, names)?))
+                let mut elements = self.elements(op, names)?;
+                // Braces around a single register are what Triton prints.
+                Ok(match elements.len() {
+                    1 if is_access(op) || matches!(op, Opcode::Mov(_)) => elements.remove(0),
+                    _ => Operand::Vector(elements),
+                })
             }
             TokenKind::Punct(b'[') => self.address(op, names),
             _ => {

@@ -38,9 +38,10 @@ pub(super) fn row(op: &Opcode) -> Row {
         Opcode::VoteActive(Vote::Ballot) => Row::plain("vote", &[Slot::Write(OWN), Slot::Condition]),
         Opcode::VoteActive(_) => Row::plain("vote", &[Slot::Write(Class::Is(Type::Pred)), Slot::Condition]),
         Opcode::ActiveMask => Row::plain("activemask", &[Slot::Write(OWN)]),
-        Opcode::Redux { op, ty } => {
+        Opcode::Redux { op, ty, .. } => {
+            let since = if *ty == Type::F32 { Since::accelerated(100, (8, 6)) } else { AMPERE };
             Row::typed("redux.sync", *ty, redux_types(*op), &[Slot::Write(OWN), Slot::Read(OWN), Slot::Read(BITS_32)])
-                .since(AMPERE)
+                .since(since)
         }
         Opcode::Elect => Row::plain("elect.sync", &[Slot::SinkWithPredicate(OWN), Slot::Read(OWN)]).since(BULK),
         Opcode::BarrierSync => Row::plain("barrier.sync", &[BARRIER, THREADS]).optional(1),

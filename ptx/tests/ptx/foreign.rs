@@ -117,6 +117,11 @@ fn spellings() {
         ("{ .reg .b32 %r<9>; mov.b32 %r8, 1; }", vec!["mov.b32 %r_s1_8, 1;"]),
         ("{ L: bra L; } { L: bra L; }", vec!["L_s1_:", "bra L_s1_;", "L_s2_:", "bra L_s2_;"]),
         ("{ { bra L; } L: } bra L; L:", vec!["bra L_s1_;", "L_s1_:", "bra L;", "L:"]),
+        ("ld.global.b32 { %r0 }, [ %rd0 + 0 ];", vec!["ld.global.b32 %r0, [%rd0];"]),
+        (
+            "@%p0 st.shared.b32 [%r1], {%r0}; mov.b32 %r0, {%r1};",
+            vec!["@%p0 st.shared.b32 [%r1], %r0;", "mov.b32 %r0, %r1;"],
+        ),
         ("wmma.load.a.sync {%r0}, [%rd0], %r1;", vec!["wmma.load.a.sync {%r0}, [%rd0], %r1;"]),
         ("setp.lt.and.s32 %p0|_, %r0, 1, !%p1;", vec!["setp.lt.and.s32 %p0|_, %r0, 1, !%p1;"]),
     ] {

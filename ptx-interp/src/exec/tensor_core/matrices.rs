@@ -3,6 +3,7 @@
 //! matrix is transposed on the way.
 
 use crate::env::{BlockMemory, Env};
+use crate::exec::equal::{Stored, byte_of};
 use crate::exec::locate::{AccessKind, LaneAccess, Location, addresses, defined_address, locate, out_of_shared};
 use crate::exec::order::{How, RowAccess};
 use crate::exec::watch;
@@ -31,8 +32,17 @@ pub(super) fn execute<const WATCH: bool>(
         Way::Store => AccessKind::Write,
     };
     let offsets = rows(warp, block, env, op, kind)?;
-    if WATCH {
+    if WATCH && op.way == Way::Load {
         watch::shared(warp, block, env, &RowAccess { kind, active, bytes: ROW, how: How::weak(pc) }, &offsets)?;
+    }
+    if WATCH && op.way == Way::Store {
+        let byte = &|lane: usize, position: usize| {
+            let (matrix, row, element) = (lane / 8, lane % 8, position / 2);
+            let (along, pair) = if op.transposed { (element, row) } else { (row, element) };
+            byte_of(warp, op.values[matrix].into(), 4 * along + pair / 2, pair % 2 * 2 + position % 2)
+        };
+        let stored = Stored { warp, byte, span: ROW, active, place: &|lane| offsets[lane].into() };
+        watch::shared(warp, block, env, &watch::row(&stored, pc), &offsets)?;
     }
     match op.way {
         Way::Load => load::<WATCH>(warp, block, op, &offsets, pc),
