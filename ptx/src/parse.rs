@@ -184,7 +184,7 @@ impl<'a> Parser<'a> {
     }
 
     fn at_entry(&self) -> bool {
-        matches!(self.token.text, ".entry" | ".visible" | ".weak")
+        matches!(self.token.text, ".entry" | ".visible" | ".weak" | ".common")
     }
 
     /// A declaration at module scope: an entry or a variable.
@@ -216,7 +216,7 @@ impl<'a> Parser<'a> {
         while self.token.kind == TokenKind::Directive {
             match self.token.text {
                 ".extern" => linkage = Linkage::Extern,
-                ".visible" | ".weak" => {}
+                ".visible" | ".weak" | ".common" => {}
                 _ => break,
             }
             self.next()?;
@@ -254,6 +254,10 @@ impl<'a> Parser<'a> {
             if open && !init.is_empty() {
                 let line: u64 = extents[1..].iter().product();
                 count = Some((init.len() as u64).next_multiple_of(line.max(1)));
+            }
+            if open && init.is_empty() && linkage != Linkage::Extern {
+                let what = "an array without an extent is `.extern`, or has an initialiser";
+                return Err(self.error_at(name.position, what.to_owned()));
             }
             if init.len() as u64 > count.unwrap_or(1) {
                 return Err(self.error(&format!(

@@ -135,6 +135,10 @@ mod tests {
             let errors = refused(HEAD, body);
             assert!(errors.len() == 1 && errors[0].1.contains("not supported here"), "{errors:?}");
         }
+        let open = HEAD.replace(".visible", ".const .b32 c[];\n.visible");
+        assert!(refused(&open, "")[0].1.contains("without an extent"));
+        let endless = HEAD.replace(".param .u64 out", ".param .b32 out[]");
+        assert!(refused(&endless, "")[0].1.contains("a parameter of an entry has an extent"));
         let oldest = HEAD.replace("8.0", "7.5").replace("sm_90a", "sm_60");
         let matched = "  match.any.sync.b32 %r1, %r2, %r3;";
         assert!(!refused(&oldest, matched).is_empty() && refused(HEAD, matched).is_empty());

@@ -86,6 +86,9 @@ impl<'a> Parser<'a> {
         let name = self.expect(TokenKind::Word, "a parameter's name")?;
         let extents = self.dimensions()?;
         let count = self.elements_of(&extents)?;
+        if count == Some(0) {
+            return Err(self.error("a parameter of an entry has an extent"));
+        }
         let declared = body.names.symbol(name.text, ty.bytes());
         let name = declared.ok_or_else(|| self.error_at(name.position, declared_twice(name.text)))?;
         Ok(Param { ty, align, name, count, comment: None })
