@@ -203,6 +203,12 @@ pub(crate) fn may_be_hinted(op: &Opcode, hints: Hints) -> bool {
         {
             false
         }
+        // ptxas takes either a cache operator or a priority.
+        Opcode::Ld { cache, .. } | Opcode::St { cache, .. }
+            if !matches!(cache, Cache::None | Cache::Nc) && hints.l1 != L1Hint::Unstated =>
+        {
+            false
+        }
         Opcode::Ld { .. }
         | Opcode::St { .. }
         | Opcode::Atom { .. }

@@ -97,6 +97,7 @@ mod tests {
             "alloca.u64 %d0, 16",
             "vadd.s32.s32.s32 %r0, %r1, %r2",
             "frobnicate.u32 %r0, %r1",
+            "ld.global.ca.L1::evict_last.b32 %r0, [%d0]",
         ] {
             let text = format!("{HEAD}  mov.u32 %r1, %tid.x;\n  {instruction};\n  ret;\n}}\n");
             assert!(legal(&text).is_ok(), "{instruction}");
