@@ -65,7 +65,7 @@ fn conversions_from_a_part_of_a_register() {
 #[test]
 fn extrema_of_a_warp() {
     let run = |mnemonic: &str, nan: bool| {
-        let mut device = Device::new(&format!(
+        let device = Device::new(&format!(
             ".version 8.6\n.target sm_100a\n.address_size 64
              .visible .entry k(.param .u64 out) {{
              .reg .b64 %o; .reg .b32 %t; .reg .f32 %f<4>; .reg .pred %p;

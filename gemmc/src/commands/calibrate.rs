@@ -85,7 +85,7 @@ pub(crate) fn run(args: &cli::Calibrate) -> Result<Reply, Failure> {
     let mut rows = Vec::new();
     for path in &args.rows {
         let text = std::fs::read_to_string(path).map_err(|error| unusable(path, error))?;
-        rows.extend(read(&text, &args.gpu).map_err(|error| unusable(path, error))?);
+        rows.extend(read(&text, args.gpu).map_err(|error| unusable(path, error))?);
     }
     if let Some(device) = args.device {
         rows.extend(timed(args, cuda(device)?)?);
@@ -153,8 +153,8 @@ fn timed(args: &cli::Calibrate, device: usize) -> Result<Vec<Timed>, Failure> {
             break;
         }
         let given = problem(Wanted { size, types, layouts }, None)?;
-        let ranked = Pick { given: &given, size, gpu: &args.gpu }.run(FIRST);
-        let on = On { device, gpu: &args.gpu, time: left, interrupt: &interrupt };
+        let ranked = Pick { given: &given, size, gpu: args.gpu }.run(FIRST);
+        let on = On { device, gpu: args.gpu, time: left, interrupt: &interrupt };
         let picked = on.picked(&ranked, Effort::First, size, &mut Kept::nowhere())?;
         if let Some(why) = picked.timed.broken {
             return Err(Failure::refused("calibrate", why));
@@ -162,7 +162,7 @@ fn timed(args: &cli::Calibrate, device: usize) -> Result<Vec<Timed>, Failure> {
         let measured = picked.candidates.into_iter().filter_map(|one| Some((one.schedule, one.timed?.ok()?.ms)));
         times.extend(measured.map(|(clauses, ms)| (clauses, size, ms)));
     }
-    Ok(of_times(times, &args.gpu))
+    Ok(of_times(times, args.gpu))
 }
 
 fn line(half: &str, kind: &str, when: &str, quality: &Quality) -> Vec<String> {

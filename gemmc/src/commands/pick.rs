@@ -190,7 +190,7 @@ impl Product {
             None => problem,
         };
         let count = if args.seconds.is_some() { POOL } else { usize::from(args.top).max(16) };
-        let ranked = Pick { given: &given, size, gpu: &args.gpu }.until(count, &interrupt.flag());
+        let ranked = Pick { given: &given, size, gpu: args.gpu }.until(count, &interrupt.flag());
         let (combinations, legal) = (ranked.combinations, ranked.legal);
         let families = ranked.candidates.iter().map(|one| one.family).collect();
         let (mut candidates, mut name, mut broken, mut late) = (pick::candidates(&ranked), None, None, 0);
@@ -200,7 +200,7 @@ impl Product {
                 Some(seconds) => (Effort::Further, Duration::from_secs(seconds)),
                 None => (Effort::First, first),
             };
-            let on = On { device, gpu: &args.gpu, time, interrupt };
+            let on = On { device, gpu: args.gpu, time, interrupt };
             let picked = on.picked(&ranked, effort, size, kept)?;
             (candidates, name, broken) = (picked.candidates, picked.timed.device, picked.timed.broken);
             late = picked.timed.late;

@@ -162,7 +162,7 @@ fn against(args: &cli::Sweep) -> Result<Reply, Failure> {
         let json: Value = serde_json::from_str(&read).map_err(|error| unusable(path, error))?;
         let none = || unusable(path, "not a file of results of `gemmc bench`");
         let (rows, _) = results::read(&json).ok_or_else(none)?;
-        let ranking = Ranking::of(&rows, json["command"].as_str().unwrap_or_default(), &args.gpu);
+        let ranking = Ranking::of(&rows, json["command"].as_str().unwrap_or_default(), args.gpu);
         let (all, within) = (ranking.correlation(), ranking.within_products());
         let shown = |figure: Option<f64>| figure.map_or("-".into(), |figure| format!("{figure:.2}"));
         let name = path.file_stem().map_or(String::new(), |stem| stem.to_string_lossy().into_owned());
