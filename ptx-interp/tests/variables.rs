@@ -11,7 +11,7 @@ fn run(body: &str) -> Result<Vec<u32>, Violation> {
         ".version 8.0\n.target sm_90\n.address_size 64
          .global .align 8 .u32 table[4] = {{10, 11, 12, 13}};
          .const .align 4 .u32 fixed[4] = {{20, 21, 22, 23}};
-         .const .u64 pointers[3] = {{7, table, generic(fixed)+4}};
+         .const .u64 pointers[4] = {{7, table, generic(fixed)+4, fixed+8}};
          .visible .entry k(.param .u64 out, .param .u32 seven, .param .u32 eight) {{
          .shared .align 8 .b8 before[16]; .shared .align 8 .b8 s[16];
          .local .align 8 .b8 l[16];
@@ -36,6 +36,7 @@ fn addresses_plus_constants() {
         ("constant", "mov.b64 %rd0, fixed+12; ld.const.u32 %r1, [%rd0];", 23),
         ("in constant memory", "ld.const.u64 %rd0, [pointers+8]; ld.global.u32 %r1, [%rd0+8];", 12),
         ("of constant memory", "ld.const.u64 %rd0, [pointers+16]; ld.u32 %r1, [%rd0+4];", 22),
+        ("within constant memory", "ld.const.u64 %rd0, [pointers+24]; ld.const.u32 %r1, [%rd0+4];", 23),
         ("an element", "mov.u64 %rd0, table[2]; ld.global.u32 %r1, [%rd0];", 12),
         ("an element as an operand", "ld.const.u32 %r1, fixed[3];", 23),
         ("local", "mov.u64 %rd0, l+4; st.local.u32 [l+4], 3; ld.local.u32 %r1, [%rd0];", 3),

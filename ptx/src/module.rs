@@ -34,7 +34,7 @@ pub struct Variable {
     /// Elements: `None` for a scalar, `Some(0)` for `name[]`.
     pub count: Option<u64>,
     /// Initial values of its first elements: numbers, or variables ([`Operand::Symbol`], [`Operand::SymbolOffset`]),
-    /// which mean their generic addresses. The remaining elements are zero. Empty without an initialiser.
+    /// which mean their generic addresses, or as an [`Operand::Address`] the one within their space. The remaining elements are zero. Empty without an initialiser.
     pub init: Vec<Operand>,
     /// The note about the origin, printed after it.
     pub note: Option<Note>,

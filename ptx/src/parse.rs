@@ -13,7 +13,7 @@
 //! - comments where a module has no place for them move to the nearest statement, or to the header;
 //! - instructions and modifiers that this crate does not know stay as [`crate::instruction::Opcode::Unknown`].
 //!
-//! An initial value that is the address of a constant variable needs `generic()`. No text makes the parser panic,
+//! No text makes the parser panic,
 //! recurse without bound, or allocate more than a small multiple of the text's length and the limits below.
 
 mod entry;

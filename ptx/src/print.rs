@@ -184,16 +184,20 @@ impl<'a> Printer<'a> {
         self.trailing_note(variable.note.as_ref());
     }
 
-    /// A number, or the generic address of a variable.
+    /// A number, or the address of a variable: a generic one, or one of its space.
     fn initial_value(&mut self, value: &Operand) {
-        let (name, offset) = match value {
-            Operand::Symbol(name) => (name.as_str(), 0),
-            Operand::SymbolOffset(symbol) => (symbol.0.as_str(), symbol.1),
+        let (name, offset, generic) = match value {
+            Operand::Symbol(name) => (name.as_str(), 0, true),
+            Operand::SymbolOffset(symbol) => (symbol.0.as_str(), symbol.1, true),
+            Operand::Address(address) => match &**address {
+                (Base::Symbol(name), offset) => (name.as_str(), *offset, false),
+                _ => return,
+            },
             number => return self.operand(number, &Names(Vec::new())),
         };
-        self.push("generic(");
+        self.push(if generic { "generic(" } else { "" });
         self.push(name);
-        self.push(")");
+        self.push(if generic { ")" } else { "" });
         if offset != 0 {
             self.push("+");
             self.text.signed(offset);

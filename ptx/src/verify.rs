@@ -18,7 +18,7 @@ mod operands;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
-use crate::instruction::{Instruction, Opcode, Operand};
+use crate::instruction::{Base, Instruction, Opcode, Operand};
 use crate::legality;
 use crate::module::{Entry, Module, RegisterFamily, Statement, Variable};
 use crate::print;
@@ -71,6 +71,10 @@ pub fn verify(module: &Module) -> Result<(), Vec<Violation>> {
         let undeclared = variable.init.iter().find(|value| match value {
             Operand::Symbol(name) => !declared.contains(name.as_str()),
             Operand::SymbolOffset(symbol) => !declared.contains(symbol.0.as_str()),
+            Operand::Address(address) => match &address.0 {
+                Base::Symbol(name) => !declared.contains(name.as_str()),
+                _ => false,
+            },
             _ => false,
         });
         if undeclared.is_some() {

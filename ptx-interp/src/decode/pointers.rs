@@ -1,6 +1,6 @@
 //! Addresses in the initial values of variables.
 
-use ptx_gemm_ptx::instruction::Operand;
+use ptx_gemm_ptx::instruction::{Base, Operand};
 use ptx_gemm_ptx::module::{Entry, Module};
 
 use super::symbols::{Pointer, Symbol, Symbols};
@@ -21,6 +21,11 @@ pub(crate) fn point(module: &Module, entry: &Entry, symbols: &mut Symbols) {
             let (name, offset) = match value {
                 Operand::Symbol(name) => (name.as_str(), 0),
                 Operand::SymbolOffset(symbol) => (symbol.0.as_str(), symbol.1),
+                Operand::Address(address) => {
+                    let (Base::Symbol(name), offset) = &**address else { return None };
+                    let Symbol { address, .. } = symbols.get(name)?;
+                    return Some((index * width, Constant::Value(address.wrapping_add_signed(*offset))));
+                }
                 _ => return None,
             };
             let target = match symbols.get(name)? {

@@ -2,7 +2,7 @@
 
 use super::operand::narrowed;
 use super::{Parser, Result, shortened};
-use crate::instruction::Operand;
+use crate::instruction::{Base, Operand};
 use crate::lexer::TokenKind;
 use crate::types::{Space, Type};
 
@@ -84,16 +84,18 @@ impl<'a> Parser<'a> {
             Some(_) if !matches!(space, Space::Global | Space::Const) => {
                 "addresses of variables are only supported in .global and .const memory".to_owned()
             }
-            // In global memory, an address is the same with `generic` and without.
+            // In global memory, an address is the same with `generic` and without. In constant memory it is not.
             Some(Space::Global) => String::new(),
-            Some(Space::Const) if generic => String::new(),
+            Some(Space::Const) => String::new(),
             Some(space) => format!("an address in .{} memory is not supported here", space.name()),
         };
         if !reason.is_empty() {
             return Err(self.error_at(name.position, reason));
         }
-        let name = name.text.to_owned();
+        let (name, of_space) = (name.text.to_owned(), found == Some(Space::Const) && !generic);
         Ok(match self.offsets()? {
+            // An address within constant memory.
+            offset if of_space => Operand::Address(Box::new((Base::Symbol(Box::new(name)), offset))),
             0 => Operand::Symbol(Box::new(name)),
             offset => Operand::SymbolOffset(Box::new((name, offset))),
         })

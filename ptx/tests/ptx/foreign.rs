@@ -217,8 +217,8 @@ fn refusals() {
         (".version 8.0\n.target sm_90\n.global .u64 x = y;".to_owned(), "the name `y` is not declared"),
         (".version 8.0\n.target sm_90\n.global .u64 x = generic(x);".to_owned(), "the name `x` is not declared"),
         (
-            ".version 8.0\n.target sm_90\n.const .u32 y; .global .u64 x = y;".to_owned(),
-            "an address in .const memory is not supported here",
+            ".version 8.0\n.target sm_90\n.shared .u32 y; .global .u64 x = y;".to_owned(),
+            "an address in .shared memory is not supported here",
         ),
         (
             ".version 8.0\n.target sm_90\n.global .u32 y; .global .u8 x = 0xff(y);".to_owned(),
@@ -336,7 +336,7 @@ fn addresses_in_initial_values() {
 .func one();
 .global .u32 numbers[4];
 .const .u32 fixed[4];
-.global .u64 pointers[5] = {numbers, generic(numbers)+4, generic(fixed)+-8, one, 7};
+.global .u64 pointers[6] = {numbers, generic(numbers)+4, generic(fixed)+-8, fixed+4, one, 7};
 .global .u8 bytes[3] = {0xff(one), 0xFF0000000000(one), 3};
 .global .u64 single = generic(numbers);
 .func one() { ret; }
@@ -347,7 +347,7 @@ fn addresses_in_initial_values() {
     assert_eq!(parse(&printed).as_ref(), Ok(&module), "{printed}");
     assert_eq!(verify(&module), Ok(()), "{printed}");
     for line in [
-        "pointers[5] = {generic(numbers), generic(numbers)+4, generic(fixed)+-8, 16492674416640, 7};",
+        "pointers[6] = {generic(numbers), generic(numbers)+4, generic(fixed)+-8, fixed+4, 16492674416640, 7};",
         "bytes[3] = {0, 15, 3};",
         "single = generic(numbers);",
     ] {
