@@ -89,7 +89,7 @@ pub enum Reason {
     Interpreter,
 }
 
-/// Products that get the same schedule: extents to two significant bits above the first one, and whether rows are aligned.
+/// Products that get the same schedule: extents in four steps an octave, and whether rows are aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Bucket([usize; 4]);
 
