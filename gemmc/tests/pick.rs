@@ -35,6 +35,7 @@ fn a_product_gets_a_schedule_at_once() {
     let picked = json(&["pick", "-m", "384", "-n", "5120", "-k", "13824", "--types", "bf16", "--layouts", "nt"]);
     // A second where it is optimised.
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert_eq!(picked["calibrated"], true);
     let best = picked["best"]["schedule"].as_str().expect("clauses");
     let schedule: Schedule = best.parse().unwrap_or_else(|errors| panic!("{best}: {errors}"));
     schedule.check().unwrap_or_else(|errors| panic!("{best}: {errors}"));
@@ -98,7 +99,6 @@ fn times_need_a_gpu() {
 #[test]
 fn gpus_are_files() {
     let of = |gpu: &str| json(&["pick", "--types", "bf16", "--gpu", gpu, "--top", "1"]);
-    assert_eq!(of("h200")["calibrated"], true);
     let a100 = of("a100");
     assert_eq!((&a100["calibrated"], &a100["gpu"]), (&false.into(), &"A100".into()));
     assert!(a100["best"]["schedule"].as_str().is_some_and(|best| best.contains("atom(mma(16, 8, 16))")), "{a100}");
