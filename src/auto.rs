@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use ptx_gemm_choose::{Bound, Gpu, Pick, Size};
-use ptx_gemm_dsl::{Diagnostic, Diagnostics, Layout, Schedule};
+use ptx_gemm_dsl::{Diagnostic, Diagnostics, Layout, Schedule, Target};
 use ptx_gemm_runtime::{
     AsMatrix, AsMatrixMut, CompiledGemm, Device, DeviceKind, Element, Error, Matrix, Run, TypedMatrix,
 };
@@ -261,19 +261,39 @@ impl Bucket {
     }
 }
 
-/// The GPU of a device: by its name, else one of its generation with as many multiprocessors.
+/// The GPU of a device.
 fn gpu(device: &Device) -> Gpu {
-    let name = device.name().replace(' ', "").to_ascii_lowercase();
-    let known = Gpu::all().iter().find(|gpu| name.contains(&gpu.name.to_ascii_lowercase()));
     let limits = device.limits();
-    let like = || limits.target.and_then(Gpu::for_target).unwrap_or_else(Gpu::h200);
-    match known {
-        Some(gpu) => gpu.clone(),
-        None => Gpu {
-            name: device.name().to_owned(),
-            processors: limits.multiprocessors,
-            calibrated: false,
-            ..like().clone()
-        },
+    known(device.name(), limits.target.unwrap_or(Target::SM_90A), limits.multiprocessors)
+}
+
+/// The GPU with this name in its own, or else one of its generation; with as many multiprocessors as the device has.
+fn known(device: &str, target: Target, processors: u32) -> Gpu {
+    let name = device.replace(' ', "").to_ascii_lowercase();
+    let named = |gpu: &&Gpu| gpu.capability == target.capability && name.contains(&gpu.name.to_ascii_lowercase());
+    match Gpu::all().iter().find(named) {
+        Some(gpu) if gpu.processors == processors => gpu.clone(),
+        named => {
+            let like = named.or_else(|| Gpu::for_target(target)).unwrap_or(Gpu::h200());
+            Gpu { name: device.to_owned(), processors, calibrated: false, ..like.clone() }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ptx_gemm_dsl::Target;
+
+    use super::known;
+
+    #[test]
+    fn a_gpu_is_known_by_its_name_and_generation() {
+        let h200 = known("NVIDIA H200", Target::SM_90A, 132);
+        assert!(h200.calibrated && h200.name == "H200");
+        // Another board of the same name, and another name that contains one.
+        let pcie = known("NVIDIA H100 PCIe", Target::SM_90A, 114);
+        assert!(!pcie.calibrated && pcie.processors == 114 && pcie.memory_gb_s == 3350);
+        let a1000 = known("NVIDIA RTX A1000", Target::SM_80, 16);
+        assert!(!a1000.calibrated && a1000.processors == 16);
     }
 }

@@ -133,7 +133,7 @@ impl Pick<'_> {
         let mut of_groups = false;
         for (number, family) in Family::all().iter().enumerate() {
             ranked.combinations += family.space.len();
-            // Estimates favour warps where few rows are multiplied: what was timed took twice as long. (f64 is for warps alone.)
+            // With few rows, 16-bit products by single warps took twice their estimate. (Only warps multiply f64.)
             let unit = self.unit(family);
             if unit == Some(Unit::Warp) && of_groups || unit.is_none() && self.threads_need(family) > HOPELESS * fastest
             {
@@ -260,7 +260,7 @@ mod tests {
                 let speed = size.operations() / one.estimate.ms / 1e9;
                 assert!(speed <= peak, "{}: {speed} of {peak} TFLOP/s: {}", gpu.name, one.schedule);
             }
-            // f64 is no faster on the tensor cores of most.
+            // Most GPUs multiply f64 as fast without tensor cores.
             if types.a != DType::F64 || gpu.name == "A100" {
                 let multiplied = ranked.candidates[0].schedule.to_string().contains("atom(");
                 let has = gpu.capability >= 80 && types.a != DType::F32;

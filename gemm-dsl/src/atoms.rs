@@ -115,7 +115,7 @@ pub struct Multiply {
     /// The first target that has it.
     pub least: Target,
     /// Registers that a thread must be allowed to have: with a lower limit, ptxas (12.9, 13.0) refuses the instruction,
-    /// even where fewer suffice. 0 if there is no such rule.
+    /// even where fewer suffice. 0 where it asks for none.
     pub least_registers: u32,
 }
 

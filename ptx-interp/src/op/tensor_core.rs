@@ -141,7 +141,7 @@ pub(crate) enum FragmentProduct {
     Half(Factor, [Sum; 2]),
     Tf32,
     Double(Rounding),
-    /// Integers of so many bits.
+    /// Integers, each of this many bits.
     Integers {
         bits: u8,
         signed: bool,
