@@ -134,5 +134,7 @@ fn eight_bit_floats() {
         &["b32", "b16"],
         &[(&[0x38c2], 0x3c00_c100), (&[0x7f01], 0x7fff_1800), (&[0x7efe], 0x5f00_df00)],
     );
+    check("cvt.rn.satfinite.relu.e4m3x2.f16x2", &["b16", "b32"], &[(&[0x3c00_c100], 0x3800), (&[0xfc00_fe00], 0x007f)]);
+    check("cvt.rn.relu.f16x2.e4m3x2", &["b32", "b16"], &[(&[0x38c2], 0x3c00_0000)]);
     check("cvt.rn.f16x2.e5m2x2", &["b32", "b16"], &[(&[0x3cc1], 0x3c00_c100), (&[0x7cfd], 0x7c00_7fff)]);
 }

@@ -141,7 +141,7 @@ pub(crate) fn refuse(op: &Opcode) -> Option<&'static str> {
 /// Whether the instruction exists with these modifiers: `.ftz` applies to single and half precision, `.sat` to sums and
 /// products, `.relu` to multiply-adds of 16 bits and to conversions to narrow floats.
 pub(crate) fn may_be_modified(op: &Opcode, ftz: bool, sat: bool, relu: bool) -> bool {
-    use Type::{Bf16, Bf16x2, F16, F16x2, F32, F64, S16x2, S32, Tf32};
+    use Type::{Bf16, Bf16x2, E4m3x2, E5m2x2, F16, F16x2, F32, F64, S16x2, S32, Tf32};
     if relu {
         return !sat
             && match op {
@@ -154,7 +154,9 @@ pub(crate) fn may_be_modified(op: &Opcode, ftz: bool, sat: bool, relu: bool) -> 
                     sat: false,
                     to: F16 | F16x2 | Bf16 | Bf16x2 | Tf32,
                     from: F32,
-                } => !ftz,
+                }
+                | Opcode::Cvt { rnd: Rounding::Rn, sat: true, to: E4m3x2 | E5m2x2, from: F32 | F16x2 }
+                | Opcode::Cvt { rnd: Rounding::Rn, sat: false, to: F16x2, from: E4m3x2 | E5m2x2 } => !ftz,
                 _ => false,
             };
     }
@@ -181,7 +183,7 @@ pub(crate) fn may_be_modified(op: &Opcode, ftz: bool, sat: bool, relu: bool) -> 
         Opcode::Approx { function: Approx::Rcp | Approx::Rsqrt, ty } => matches!(ty, F32 | F64),
         Opcode::Rcp { ty, .. } | Opcode::Sqrt { ty, .. } | Opcode::Approx { ty, .. } => *ty == F32,
         Opcode::Cvt { rnd, to, from, .. } => {
-            let narrow = matches!(to, F16x2 | Bf16x2 | Tf32 | Type::E4m3x2 | Type::E5m2x2);
+            let narrow = matches!(to, F16x2 | Bf16x2 | Tf32 | E4m3x2 | E5m2x2);
             (*to == F32 || *from == F32) && *rnd != Rounding::Rna && !narrow
         }
         _ => false,

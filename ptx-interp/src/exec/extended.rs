@@ -179,6 +179,10 @@ fn relu(ty: Type, bits: u32) -> u32 {
         Type::F16x2 => half(bits & 0xffff, 0x7c00) | half(bits >> 16, 0x7c00) << 16,
         Type::Bf16x2 => half(bits & 0xffff, 0x7f80) | half(bits >> 16, 0x7f80) << 16,
         Type::S16x2 => [0, 16].map(|at| if bits >> at & 0x8000 != 0 { 0 } else { bits & 0xffff << at }).iter().sum(),
+        // Conversions to 8 bits make no NaN with a sign.
+        Type::E4m3x2 | Type::E5m2x2 => {
+            [0, 8].map(|at| if bits >> at & 0x80 != 0 { 0 } else { bits & 0xff << at }).iter().sum()
+        }
         Type::S32 => bits & !((bits as i32 >> 31) as u32),
         // Measured on an H200: it is the NaN of the conversion.
         Type::Tf32 if f32::from_bits(bits).is_nan() => bits,
