@@ -428,3 +428,27 @@ fn below(x: f64, y: f64, sum: f64) -> f64 {
     let error = (total - nearest) + (of_total + of_product);
     if error < 0.0 { nearest.next_down() } else { nearest }
 }
+
+/// Compared with an H200: tf32 is summed in two steps of four along k, and each aligns its terms to the largest of them.
+#[test]
+fn products_of_tf32_have_two_steps() {
+    let small = 2f32.powi(-13);
+    // What cancels in the first step leaves the second one its precision, and not the other way round.
+    for (factors, want) in [
+        ([1.0, -1.0, 0.0, 0.0, small, 0.0, 0.0, 0.0], small * small),
+        ([small, 0.0, 0.0, 0.0, 1.0, -1.0, 0.0, 0.0], 0.0),
+    ] {
+        let body = ".reg .b32 %a<4>; .reg .b32 %b<4>; .reg .b32 %c<8>;
+            wmma.load.a.sync.aligned.row.m16n16k8.global.tf32 {%a0, %a1, %a2, %a3}, [%in];
+            wmma.load.b.sync.aligned.col.m16n16k8.global.tf32 {%b0, %b1, %b2, %b3}, [%in+512];
+            wmma.load.c.sync.aligned.row.m16n16k8.global.f32 {%c0, %c1, %c2, %c3, %c4, %c5, %c6, %c7}, [%in+1024];
+            wmma.mma.sync.aligned.row.col.m16n16k8.f32.tf32.tf32.f32 {%c0, %c1, %c2, %c3, %c4, %c5, %c6, %c7},
+                {%a0, %a1, %a2, %a3}, {%b0, %b1, %b2, %b3}, {%c0, %c1, %c2, %c3, %c4, %c5, %c6, %c7};
+            wmma.store.d.sync.aligned.row.m16n16k8.global.f32 [%out], {%c0, %c1, %c2, %c3, %c4, %c5, %c6, %c7};";
+        let a = factors.repeat(16);
+        let b = factors.map(f32::abs).repeat(16);
+        let input: Vec<u8> = a.into_iter().chain(b).flat_map(f32::to_le_bytes).chain([0; 1024]).collect();
+        let out = run(body, &input, 1024, 32, Checks::Full).expect("right");
+        assert!(out.chunks_exact(4).all(|bytes| bytes == want.to_le_bytes()), "{factors:?}");
+    }
+}

@@ -282,28 +282,30 @@ fn of_halves(warp: &Warp, multiply: &FragmentMultiply, factor: Factor, [to, from
     out
 }
 
-/// tf32: 16 x 16 x 8, in parts of 16 x 8.
+/// tf32: 16 x 16 x 8, in parts of 16 x 8 and, as on an H200, steps of four along k.
 fn of_singles(warp: &Warp, multiply: &FragmentMultiply) -> Out {
+    const STEP: usize = 4;
     let FragmentMultiply { layouts, shape, a, b, c, .. } = multiply;
     let ([m, k], [_, n]) = (extents(Part::A, *shape), extents(Part::B, *shape));
     let parts = |word: u64, at: usize| (word >> (at % 2 * 16)) as u16;
-    let (mut left, mut out) = ([[0; DEPTH]; ROWS], [0; MOST * MOST]);
-    for (row, left) in left.iter_mut().enumerate() {
-        for (at, left) in left.iter_mut().enumerate() {
-            *left = parts(element(warp, a, 32, number([m, k], layouts[0], row, at / 2)), at);
-        }
-    }
+    let mut out = [0; MOST * MOST];
     for first in (0..n).step_by(COLUMNS) {
-        let (mut right, mut sums) = ([[0; COLUMNS]; DEPTH], [[0; COLUMNS]; ROWS]);
-        for column in 0..COLUMNS {
-            for (at, right) in right.iter_mut().enumerate() {
-                right[column] = parts(element(warp, b, 32, number([k, n], layouts[1], at / 2, first + column)), at);
+        let mut sums: others::Sums = std::array::from_fn(|row| {
+            std::array::from_fn(|column| element(warp, c, 32, row * n + first + column) as u32)
+        });
+        for step in (0..k).step_by(STEP) {
+            let (mut left, mut right) = ([[0; DEPTH]; ROWS], [[0; COLUMNS]; DEPTH]);
+            for at in 0..2 * STEP {
+                let of_k = step + at / 2;
+                for (row, left) in left.iter_mut().enumerate() {
+                    left[at] = parts(element(warp, a, 32, number([m, k], layouts[0], row, of_k)), at);
+                }
+                for (column, right) in right[at].iter_mut().enumerate() {
+                    *right = parts(element(warp, b, 32, number([k, n], layouts[1], of_k, first + column)), at);
+                }
             }
-            for (row, sums) in sums.iter_mut().enumerate() {
-                sums[column] = element(warp, c, 32, row * n + first + column) as u32;
-            }
+            others::multiply((Other::Tf32, Sum::F32), 2 * STEP, &left, &right, &mut sums);
         }
-        others::multiply((Other::Tf32, Sum::F32), DEPTH, &left, &right, &mut sums);
         for (row, sums) in sums.iter().enumerate() {
             let at = row * n + first;
             out[at..at + COLUMNS].iter_mut().zip(sums).for_each(|(out, sum)| *out = (*sum).into());
