@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::Deref;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use ptx_gemm_choose::{Bound, Gpu, Pick, Size};
-use ptx_gemm_dsl::{Diagnostic, Diagnostics, Layout, Schedule, Target};
+use ptx_gemm_choose::{self as choose, Bound, Entry, Gpu, Lock, Pick, Size, Source};
+use ptx_gemm_dsl::{DType, Diagnostic, Diagnostics, Layout, Schedule};
 use ptx_gemm_runtime::{
     AsMatrix, AsMatrixMut, CompiledGemm, Device, DeviceKind, Element, Error, Matrix, Run, TypedMatrix,
 };
@@ -34,13 +35,51 @@ where
     B: TypedMatrix<Element = A::Element>,
 {
     let layout = |matrix: &dyn AsMatrix| matrix.as_any().map_or(Layout::Row, |matrix| matrix.shape.layout);
-    let (dtype, layouts) = (A::Element::DTYPE, [layout(a), layout(b)]);
+    of_types(device, A::Element::DTYPE, [layout(a), layout(b)])?.multiply(a, b)
+}
+
+/// What [`matmul`] keeps: an [`Auto`] for each device, type and pair of layouts.
+type Kept = (Device, DType, [Layout; 2], Auto);
+
+/// More than a program has; the oldest one goes if there are more.
+const KEPT: usize = 64;
+
+static KEPT_ONES: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
+
+/// The entries that [`set_lock`] gave.
+static OWN: Mutex<Option<Arc<Lock>>> = Mutex::new(None);
+
+/// Entries of your own, for [`matmul`] and for every [`Auto`] that is made after this call. They come before those of the library.
+///
+/// ```
+/// use ptx_gemm::choose::Lock;
+///
+/// // In a program: include_str!("../gemm.lock"), which `gemmc tune` wrote.
+/// let lock = Lock::parse("").map_err(std::io::Error::other)?;
+/// ptx_gemm::set_lock(lock);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn set_lock(lock: Lock) {
+    *OWN.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(lock));
+    KEPT_ONES.lock().unwrap_or_else(PoisonError::into_inner).clear();
+}
+
+fn of_types(device: &Device, dtype: DType, layouts: [Layout; 2]) -> Result<Auto, Error> {
+    let mut kept = KEPT_ONES.lock().unwrap_or_else(PoisonError::into_inner);
+    let found = kept.iter().find(|one| (one.1, one.2) == (dtype, layouts) && one.0.is_same(device));
+    if let Some((.., auto)) = found {
+        return Ok(auto.clone());
+    }
     let auto = Auto::new(&format!("types({dtype}); layout(a = {}, b = {})", layouts[0], layouts[1]), device)?;
-    auto.multiply(a, b)
+    if kept.len() >= KEPT {
+        kept.remove(0);
+    }
+    kept.push((device.clone(), dtype, layouts, auto.clone()));
+    Ok(auto)
 }
 
 /// Kernels for one problem on one device: for each size of a product a schedule is chosen, the first time that it comes up, by
-/// estimates alone. Nothing is timed.
+/// entries of a lock and by estimates. Nothing is timed.
 ///
 /// ```
 /// use ptx_gemm::{Auto, Device, Matrix};
@@ -57,7 +96,8 @@ where
 pub struct Auto {
     problem: Schedule,
     device: Device,
-    loaded: Arc<Mutex<HashMap<Bucket, Arc<Chosen>>>>,
+    lock: Option<Arc<Lock>>,
+    loaded: Arc<Mutex<HashMap<[usize; 4], Arc<Chosen>>>>,
 }
 
 /// A schedule that was chosen, and its kernel.
@@ -68,17 +108,36 @@ pub struct Chosen {
     gemm: CompiledGemm,
 }
 
+/// A launch of [`Auto`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct AutoRun {
+    /// The launch.
+    pub run: Run,
+    /// What was launched, and why.
+    pub chosen: Arc<Chosen>,
+}
+
 /// Why a schedule was chosen.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Reason {
+    /// It was the fastest for this product, or for one that is near, when `gemmc tune` timed it.
+    Entry {
+        /// The line of the lock.
+        entry: Box<Entry>,
+        /// The product that it was chosen for.
+        size: Size,
+        /// Milliseconds to expect: the entry's, if it is of this product, else an estimate that the entry corrected.
+        ms: f64,
+    },
     /// It has the best estimate of all families.
     Estimate {
         /// The GPU that it was estimated for.
         gpu: String,
         /// Whether its figures were fitted to times on such a GPU.
         calibrated: bool,
-        /// The product that it was estimated for: the bucket that the asked one is in.
+        /// The product that it was chosen for.
         size: Size,
         /// Milliseconds.
         ms: f64,
@@ -89,15 +148,11 @@ pub enum Reason {
     Interpreter,
 }
 
-/// Products that get the same schedule: extents in four steps an octave, and whether rows are aligned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Bucket([usize; 4]);
-
-/// What was chosen, of all devices: a search takes a few tenths of a second.
+/// What was chosen without a lock of the user's, on any device: a search takes a few tenths of a second.
 static CHOICES: LazyLock<Mutex<HashMap<Key, Choice>>> = LazyLock::new(Mutex::default);
 
-/// The device by its kind and name, the problem, and the bucket.
-type Key = (DeviceKind, String, String, Bucket);
+/// The device by its kind and name, the problem, and the size.
+type Key = (DeviceKind, String, String, [usize; 4]);
 
 type Choice = (Schedule, Reason);
 
@@ -118,7 +173,14 @@ impl Auto {
     /// What is wrong with the clauses.
     pub fn new(clauses: &str, device: &Device) -> Result<Auto, Error> {
         let problem = Schedule::parse_part(clauses)?;
-        Ok(Auto { problem, device: device.clone(), loaded: Arc::default() })
+        let lock = OWN.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Ok(Auto { problem, device: device.clone(), lock, loaded: Arc::default() })
+    }
+
+    /// The same with these entries in place of those of [`set_lock`].
+    #[must_use]
+    pub fn with_lock(self, lock: Arc<Lock>) -> Auto {
+        Auto { lock: Some(lock), loaded: Arc::default(), ..self }
     }
 
     /// The schedule for products of this size, and its kernel, which is right for products of every size. The second time it
@@ -137,15 +199,16 @@ impl Auto {
     ///
     /// As those of [`Auto::choose`].
     pub fn choose_batch(&self, m: usize, n: usize, k: usize, count: usize) -> Result<Arc<Chosen>, Error> {
-        let bucket = Bucket::of([m, n, k, count]);
-        let known = self.loaded.lock().unwrap_or_else(PoisonError::into_inner).get(&bucket).cloned();
+        let bucket = Size { m, n, k, batch: count }.bucket();
+        let key = [bucket.m, bucket.n, bucket.k, bucket.batch];
+        let known = self.loaded.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
         if let Some(known) = known {
             return Ok(known);
         }
-        let (schedule, reason) = self.chosen(bucket)?;
+        let (schedule, reason) = self.chosen(bucket, key)?;
         let gemm = CompiledGemm::new(&schedule, &self.device)?;
         let chosen = Arc::new(Chosen { schedule, reason, gemm });
-        Ok(self.loaded.lock().unwrap_or_else(PoisonError::into_inner).entry(bucket).or_insert(chosen).clone())
+        Ok(self.loaded.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_insert(chosen).clone())
     }
 
     /// D = A B, as [`CompiledGemm::multiply`] computes it.
@@ -162,8 +225,14 @@ impl Auto {
     /// # Errors
     ///
     /// As those of [`Auto::choose`] and of [`CompiledGemm::multiply_into`].
-    pub fn multiply_into(&self, a: &impl AsMatrix, b: &impl AsMatrix, d: &mut impl AsMatrixMut) -> Result<Run, Error> {
-        self.of(a, b)?.gemm.multiply_into(a, b, d)
+    pub fn multiply_into(
+        &self,
+        a: &impl AsMatrix,
+        b: &impl AsMatrix,
+        d: &mut impl AsMatrixMut,
+    ) -> Result<AutoRun, Error> {
+        let chosen = self.of(a, b)?;
+        Ok(AutoRun { run: chosen.gemm.multiply_into(a, b, d)?, chosen })
     }
 
     /// The kernel for these matrices. What does not fit is left for it to report.
@@ -173,27 +242,35 @@ impl Auto {
         self.choose(m, n, k)
     }
 
-    fn chosen(&self, bucket: Bucket) -> Result<Choice, Error> {
+    fn chosen(&self, size: Size, key: [usize; 4]) -> Result<Choice, Error> {
         let device = &self.device;
-        let key = (device.kind(), device.name().to_owned(), self.problem.to_string(), bucket);
+        if self.lock.is_some() && device.kind() != DeviceKind::Interpreter {
+            return self.fastest(&gpu(device), size);
+        }
+        let key = (device.kind(), device.name().to_owned(), self.problem.to_string(), key);
         if let Some(choice) = CHOICES.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok(choice.clone());
         }
         let choice = match device.kind() {
             DeviceKind::Interpreter => self.cheap()?,
-            DeviceKind::Cuda(_) => self.picked(&gpu(device), bucket.size())?,
+            DeviceKind::Cuda(_) => self.fastest(&gpu(device), size)?,
         };
         CHOICES.lock().unwrap_or_else(PoisonError::into_inner).insert(key, choice.clone());
         Ok(choice)
     }
 
-    /// The schedule with the best estimate.
-    fn picked(&self, gpu: &Gpu, size: Size) -> Result<Choice, Error> {
-        let ranked = Pick { given: &self.problem, size, gpu }.run(1);
-        let best = ranked.candidates.into_iter().next().ok_or_else(|| self.nothing(&gpu.name))?;
-        let (ms, bound) = (best.estimate.ms, best.estimate.bound);
-        let reason = Reason::Estimate { gpu: gpu.name.clone(), calibrated: gpu.calibrated, size, ms, bound };
-        Ok((best.schedule, reason))
+    /// The schedule that is expected to be the fastest.
+    fn fastest(&self, gpu: &Gpu, size: Size) -> Result<Choice, Error> {
+        let pick = Pick { given: &self.problem, size, gpu };
+        let found = choose::choose(&pick, self.lock.as_deref()).ok_or_else(|| self.nothing(&gpu.name))?;
+        let (ms, bound) = (found.ms, found.bound);
+        let reason = match found.source {
+            Source::Entry(entry) => Reason::Entry { entry, size, ms },
+            Source::Family(_) => {
+                Reason::Estimate { gpu: gpu.name.clone(), calibrated: gpu.calibrated, size, ms, bound }
+            }
+        };
+        Ok((found.schedule, reason))
     }
 
     fn cheap(&self) -> Result<Choice, Error> {
@@ -203,7 +280,7 @@ impl Auto {
         };
         match CHEAP.iter().find_map(legal) {
             Some(schedule) => Ok((schedule, Reason::Interpreter)),
-            None => self.picked(Gpu::h200(), Size::cube(256)),
+            None => self.fastest(Gpu::h200(), Size::cube(256)),
         }
     }
 
@@ -230,9 +307,29 @@ impl Chosen {
     }
 }
 
+impl Deref for AutoRun {
+    type Target = Run;
+
+    fn deref(&self) -> &Run {
+        &self.run
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Reason::Entry { entry, size, .. } if entry.size == *size => {
+                let Entry { gpu, ms, ratio, date, .. } = &**entry;
+                let ratio = ratio.map_or(String::new(), |ratio| format!(", {ratio:.2} of cuBLAS's speed"));
+                write!(f, "the fastest for {size} on {gpu}: {ms:.4} ms{ratio}, timed on {date}")
+            }
+            Reason::Entry { entry, size, ms } => {
+                write!(
+                    f,
+                    "estimated at {ms:.4} ms for {size}; the fastest for {} on {}, timed on {}",
+                    entry.size, entry.gpu, entry.date
+                )
+            }
             Reason::Estimate { gpu, calibrated, size, ms, bound } => {
                 let whole = if *calibrated { "" } else { ", not calibrated" };
                 write!(f, "estimated at {ms:.4} ms for {size} on {gpu}{whole}; {bound} limits it")
@@ -242,58 +339,8 @@ impl fmt::Display for Reason {
     }
 }
 
-impl Bucket {
-    fn of(extents: [usize; 4]) -> Bucket {
-        let up = |extent: usize| {
-            let step = (extent.max(1).next_power_of_two() / 8).max(1);
-            extent.max(1).next_multiple_of(step)
-        };
-        let [m, n, k, count] = extents;
-        // Rows of odd lengths are copied in other ways.
-        let row =
-            |extent: usize| if extent.is_multiple_of(16) { up(extent).next_multiple_of(16) } else { up(extent) | 1 };
-        Bucket([up(m), row(n), row(k), up(count)])
-    }
-
-    fn size(self) -> Size {
-        let Bucket([m, n, k, batch]) = self;
-        Size { m, n, k, batch }
-    }
-}
-
 /// The GPU of a device.
 fn gpu(device: &Device) -> Gpu {
     let limits = device.limits();
-    known(device.name(), limits.target.unwrap_or(Target::SM_90A), limits.multiprocessors)
-}
-
-/// The GPU with this name in its own, or else one of its generation; with as many multiprocessors as the device has.
-fn known(device: &str, target: Target, processors: u32) -> Gpu {
-    let name = device.replace(' ', "").to_ascii_lowercase();
-    let named = |gpu: &&Gpu| gpu.capability == target.capability && name.contains(&gpu.name.to_ascii_lowercase());
-    match Gpu::all().iter().find(named) {
-        Some(gpu) if gpu.processors == processors => gpu.clone(),
-        named => {
-            let like = named.or_else(|| Gpu::for_target(target)).unwrap_or(Gpu::h200());
-            Gpu { name: device.to_owned(), processors, calibrated: false, ..like.clone() }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use ptx_gemm_dsl::Target;
-
-    use super::known;
-
-    #[test]
-    fn a_gpu_is_known_by_its_name_and_generation() {
-        let h200 = known("NVIDIA H200", Target::SM_90A, 132);
-        assert!(h200.calibrated && h200.name == "H200");
-        // Another board of the same name, and another name that contains one.
-        let pcie = known("NVIDIA H100 PCIe", Target::SM_90A, 114);
-        assert!(!pcie.calibrated && pcie.processors == 114 && pcie.memory_gb_s == 3350);
-        let a1000 = known("NVIDIA RTX A1000", Target::SM_80, 16);
-        assert!(!a1000.calibrated && a1000.processors == 16);
-    }
+    Gpu::of_device(device.name(), limits.target, limits.multiprocessors)
 }

@@ -212,7 +212,7 @@ pub mod testing;
 mod tile;
 
 pub use abi::{Abi, AbiEntry, AbiLaunch, AbiParam};
-pub use auto::{Auto, Chosen, Reason, matmul};
+pub use auto::{Auto, AutoRun, Chosen, Reason, matmul, set_lock};
 pub use gemm::{Gemm, Level};
 /// Choosing a schedule: families, estimates, GPUs as data.
 pub use ptx_gemm_choose as choose;

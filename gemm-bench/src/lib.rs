@@ -32,6 +32,7 @@ pub mod spelling;
 pub mod suites;
 pub mod sweep;
 pub mod timing;
+pub mod tune;
 
 pub use agree::Accuracy;
 pub use measure::{How, Times};

@@ -220,6 +220,21 @@ impl Gpu {
         Gpu::all().iter().find(|gpu| target.runs_on(gpu.capability))
     }
 
+    /// A device's GPU: the one with this name in the device's own, or else one of its generation; with as many multiprocessors as the
+    /// device has.
+    pub fn of_device(device: &str, target: Option<Target>, processors: u32) -> Gpu {
+        let target = target.unwrap_or(Target::SM_90A);
+        let name = device.replace(' ', "").to_ascii_lowercase();
+        let named = |gpu: &&Gpu| gpu.capability == target.capability && name.contains(&gpu.name.to_ascii_lowercase());
+        match Gpu::all().iter().find(named) {
+            Some(gpu) if gpu.processors == processors => gpu.clone(),
+            named => {
+                let like = named.or_else(|| Gpu::for_target(target)).unwrap_or(Gpu::h200());
+                Gpu { name: device.to_owned(), processors, calibrated: false, ..like.clone() }
+            }
+        }
+    }
+
     /// Reads a file: lines `name = value`, comments after `#`. Without figures that `calibrate` fits, they follow from those of the
     /// data sheet and of a calibrated GPU.
     ///
@@ -421,9 +436,21 @@ fn derived(gpu: Gpu, like: &Gpu) -> Gpu {
 
 #[cfg(test)]
 mod tests {
-    use ptx_gemm_dsl::DType;
+    use ptx_gemm_dsl::{DType, Target};
 
     use super::{FILES, Gpu};
+
+    #[test]
+    fn a_device_is_known_by_its_name_and_generation() {
+        let known = |device: &str, target: Target, processors: u32| Gpu::of_device(device, Some(target), processors);
+        let h200 = known("NVIDIA H200", Target::SM_90A, 132);
+        assert!(h200.calibrated && h200.name == "H200");
+        // Another board of the same name, and another name that contains one.
+        let pcie = known("NVIDIA H100 PCIe", Target::SM_90A, 114);
+        assert!(!pcie.calibrated && pcie.processors == 114 && pcie.memory_gb_s == 3350);
+        let a1000 = known("NVIDIA RTX A1000", Target::SM_80, 16);
+        assert!(!a1000.calibrated && a1000.processors == 16);
+    }
 
     #[test]
     fn files_have_every_figure_once() {

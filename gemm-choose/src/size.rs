@@ -34,6 +34,18 @@ impl Size {
         Size { m: self.m * self.batch, batch: 1, ..self }
     }
 
+    /// The product for which a schedule is chosen when this one comes up, so that rows that vary from call to call need few kernels:
+    /// rows and products rounded up to one of eight steps an octave. A step is a multiple of 16 rows from 128 rows on, so tiles
+    /// are hardly ever cut otherwise.
+    #[must_use]
+    pub fn bucket(self) -> Size {
+        let up = |extent: usize| {
+            let step = (extent.max(1).next_power_of_two() / 16).max(1);
+            extent.max(1).next_multiple_of(step)
+        };
+        Size { m: up(self.m), n: self.n.max(1), k: self.k.max(1), batch: up(self.batch) }
+    }
+
     /// `M`, `MxNxK` or `MxNxKxBATCH`.
     ///
     /// # Errors
@@ -73,5 +85,19 @@ impl fmt::Display for Size {
         let Size { m, n, k, batch } = self;
         let times = if *batch == 1 { String::new() } else { format!(" x{batch}") };
         f.pad(&format!("{m} x {n} x {k}{times}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Size;
+
+    #[test]
+    fn buckets_round_rows_up() {
+        let of = |m: usize| Size::of([m, 300, 11]).bucket();
+        assert_eq!([0, 1, 9, 17, 129, 1100, 4096].map(|m| of(m).m), [1, 1, 9, 18, 144, 1152, 4096]);
+        assert_eq!((of(9).n, of(9).k), (300, 11));
+        let buckets: std::collections::BTreeSet<usize> = (1..=8192).map(|m| of(m).m).collect();
+        assert_eq!(buckets.len(), 88);
     }
 }

@@ -20,6 +20,7 @@ mod selftest;
 mod shell;
 mod sweep;
 mod target;
+mod tune;
 
 use std::ffi::OsString;
 
@@ -48,6 +49,7 @@ pub(crate) use selftest::{FirstLaunch, Fuzz, Selftest, StrayPointer};
 pub(crate) use shell::{Completions, Man};
 pub(crate) use sweep::{Sweep, SweepWorker};
 pub(crate) use target::{GPU, TARGET};
+pub(crate) use tune::{Lock, LockCommand, Tune};
 
 /// Schedules and tile programs for GPU matrix multiplication: checked, compiled to PTX, run, explained.
 #[derive(Debug, Parser)]
@@ -101,6 +103,10 @@ pub(crate) enum Command {
     Bench(Bench),
     /// The best schedule for a product, of all families: by estimate, or timed on a GPU
     Pick(Box<Pick>),
+    /// Time schedules for many products, and keep the fastest of each in a file
+    Tune(Box<Tune>),
+    /// What `tune` kept
+    Lock(Lock),
     /// Fit the figures of a GPU, so that estimates rank timed schedules best
     Calibrate(Box<Calibrate>),
     /// Every schedule of a text with alternatives: which are legal, which is fastest

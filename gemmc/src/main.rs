@@ -94,6 +94,8 @@ fn dispatch(command: &Command, format: Format) -> Result<Reply, Failure> {
         Command::Completions(args) => commands::completions::run(args),
         Command::Man(args) => commands::completions::man(args),
         Command::Pick(args) => commands::pick::run(args, format),
+        Command::Tune(args) => commands::tune::run(args, format),
+        Command::Lock(args) => commands::lock::run(args),
         Command::Calibrate(args) => commands::calibrate::run(args),
         Command::Sweep(args) => commands::sweep::run(args, format),
         Command::SweepWorker(args) => commands::sweep::work(args),

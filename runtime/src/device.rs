@@ -99,6 +99,11 @@ impl Device {
         Arc::ptr_eq(one, two) || one.address_space().is_some_and(|space| two.address_space() == Some(space))
     }
 
+    /// Whether both are the same GPU, or the same interpreter: kernels of one run on the other.
+    pub fn is_same(&self, other: &Device) -> bool {
+        self.kind() == other.kind() && self.shares_memory_with(other)
+    }
+
     pub(crate) fn module(&self, kernel: &Arc<Kernel>) -> Result<Arc<dyn Module>, Error> {
         let module = self.inner.modules.get(kernel.key(), || self.inner.backend.load(kernel));
         if matches!(module, Err(Error::Device(_))) {

@@ -9,7 +9,7 @@ const JOBS: &[(&str, &[&str])] = &[
     ("Write", &["pick", "new", "check", "fmt", "explain", "cases"]),
     ("Look", &["plan", "ir", "ptx", "profile", "diff", "ablate", "draw", "ladder"]),
     ("Run", &["run", "large"]),
-    ("Measure", &["bench", "sweep", "calibrate"]),
+    ("Measure", &["bench", "sweep", "tune", "lock", "calibrate"]),
     ("Check PTX of your own", &["exec", "second-opinion"]),
     ("Check this machine and this compiler", &["doctor", "selftest", "fuzz", "mutants"]),
     ("Set up", &["completions", "man", "help"]),

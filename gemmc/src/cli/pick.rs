@@ -27,8 +27,8 @@ pub(crate) struct Pick {
     /// Products of batch(strided) in one launch
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = extent)]
     pub(crate) batch: usize,
-    /// Many products, a line each: M, MxNxK or MxNxKxBATCH, then a type and layouts if they differ from --types and --layouts; `-` for
-    /// standard input
+    /// Many products, a line each: M, MxNxK or MxNxKxBATCH, then a type and layouts if they differ from --types and --layouts, and after
+    /// a `;` clauses such as `emulate(bf16x6)`; `-` for standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["m", "n", "k", "batch"])]
     pub(crate) shapes: Option<PathBuf>,
     /// This many products drawn at random: 1 to 8192 rows, up to 20000 columns and 16384 of k; bf16 with both layouts of B, f16, f32
@@ -49,12 +49,18 @@ pub(crate) struct Pick {
     /// Clauses that every candidate has, such as 'emulate(bf16x6)' or 'cluster(2, 1)'; they replace those of the same kind
     #[arg(short = 'e', long = "clauses", value_name = "CLAUSES", allow_hyphen_values = true)]
     pub(crate) clauses: Option<String>,
-    /// Estimate for this GPU
-    #[arg(long, default_value = "H200", value_parser = gpu)]
-    pub(crate) gpu: &'static Gpu,
+    /// Estimate for this GPU [default: that of --device, or H200]
+    #[arg(long, value_parser = gpu)]
+    pub(crate) gpu: Option<&'static Gpu>,
     /// Time the first eight on this GPU, 16 if they are close, in turns with cuBLAS: cuda:N
     #[arg(long, value_parser = DeviceName::parse)]
     pub(crate) device: Option<DeviceName>,
+    /// One schedule only: the one that `ptx_gemm::matmul` takes, from entries of `gemmc tune` and from estimates
+    #[arg(long, conflicts_with_all = ["seconds", "top"])]
+    pub(crate) matmul: bool,
+    /// Entries for --matmul, in front of the library's
+    #[arg(long, value_name = "FILE", requires = "matmul")]
+    pub(crate) lock: Option<PathBuf>,
     /// Search further for this long, for each product
     #[arg(long, value_name = "N", value_parser = whole_seconds, requires = "device")]
     pub(crate) seconds: Option<u64>,

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use ptx_gemm::Schedule;
 use ptx_gemm_bench::calibrate::{drawn, halves, of_times, plot, read};
 use ptx_gemm_bench::pick::Effort;
 use ptx_gemm_bench::sweep::Kept;
@@ -152,7 +153,7 @@ fn timed(args: &cli::Calibrate, device: usize) -> Result<Vec<Timed>, Failure> {
         if left.is_zero() || interrupt.came() {
             break;
         }
-        let given = problem(Wanted { size, types, layouts }, None)?;
+        let given = problem(Wanted { size, types, layouts, clauses: Schedule::new() }, None)?;
         let ranked = Pick { given: &given, size, gpu: args.gpu }.run(FIRST);
         let on = On { device, gpu: args.gpu, time: left, interrupt: &interrupt };
         let picked = on.picked(&ranked, Effort::First, size, &mut Kept::nowhere())?;

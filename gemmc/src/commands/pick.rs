@@ -5,14 +5,14 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use ptx_gemm::{Batch, DType, Schedule};
+use ptx_gemm::{Batch, DType, Device, Schedule};
 use ptx_gemm_bench::calibrate::drawn;
 use ptx_gemm_bench::pick::{self, Effort, POOL, Picked};
 use ptx_gemm_bench::rows::{Rows, Run};
 use ptx_gemm_bench::suites::{LayoutPair, Size};
 use ptx_gemm_bench::sweep::timing::Timing;
 use ptx_gemm_bench::sweep::{Candidate, Failure as Fate, Kept, report};
-use ptx_gemm_choose::{Gpu, Pick, Ranked, with_article};
+use ptx_gemm_choose::{Choice, Gpu, Lock, Pick, Ranked, Source, choose, estimate, target, with_article};
 use serde_json::{Value, json};
 
 use super::sweep::{PATIENCE, cuda};
@@ -27,20 +27,27 @@ const FIRST: (f64, f64) = (10.0, 200.0);
 
 pub(crate) fn run(args: &cli::Pick, format: Format) -> Result<Reply, Failure> {
     let wanted = match (&args.shapes, args.draw) {
-        (Some(path), _) => shapes(path, args)?,
-        (None, Some(count)) => {
-            drawn(args.seed).take(count).map(|(size, types, layouts)| Wanted { size, types, layouts }).collect()
-        }
+        (Some(path), _) => shapes(path, args.types, args.layouts)?,
+        (None, Some(count)) => drawn(args.seed)
+            .take(count)
+            .map(|(size, types, layouts)| Wanted { size, types, layouts, clauses: Schedule::new() })
+            .collect(),
         (None, None) => {
             let size = Size { m: args.m, n: args.n, k: args.k, batch: args.batch };
-            vec![Wanted { size, types: args.types, layouts: args.layouts }]
+            vec![Wanted { size, types: args.types, layouts: args.layouts, clauses: Schedule::new() }]
         }
     };
     let device = args.device.map(cuda).transpose()?;
+    let gpu = match (args.gpu, args.device) {
+        (Some(gpu), _) => gpu.clone(),
+        (None, Some(device)) => of_device(&device.open(0)?),
+        (None, None) => Gpu::h200().clone(),
+    };
     let mut kept = match &args.keep {
         Some(path) => Kept::in_file(path).map_err(|error| unusable(path, error))?,
         None => Kept::nowhere(),
     };
+    let lock = args.lock.as_deref().map(lock).transpose()?;
     let interrupt = Interrupt::watch();
     let bar = progress::bar(wanted.len(), format).with_message("picking");
     let mut products = Vec::new();
@@ -48,11 +55,11 @@ pub(crate) fn run(args: &cli::Pick, format: Format) -> Result<Reply, Failure> {
         if interrupt.came() {
             break;
         }
-        products.push(Product::new(args, wanted, device, &mut kept, &interrupt)?);
+        products.push(Product::new(args, wanted, (device, &gpu, lock.as_ref()), &mut kept, &interrupt)?);
         bar.inc(1);
     }
     bar.finish_and_clear();
-    let mut text = products.iter().map(|product| product.text(args)).collect::<Vec<_>>().join("\n");
+    let mut text = products.iter().map(|product| product.text(args, &gpu)).collect::<Vec<_>>().join("\n");
     if let Some(path) = &args.csv {
         let rows = products.iter().map(|product| (product.size, &product.candidates[..product.shown(args)]));
         source::write(path, report::csv(rows).map_err(|error| Failure::refused("csv", error))?)?;
@@ -64,10 +71,33 @@ pub(crate) fn run(args: &cli::Pick, format: Format) -> Result<Reply, Failure> {
     }
     let status = products.iter().fold(Status::Fine, |status, product| status.worse(product.status()));
     let json = match (args.shapes.is_none() && args.draw.is_none(), &products[..]) {
-        (true, [product]) => product.json(args),
-        _ => json!({ "products": products.iter().map(|product| product.json(args)).collect::<Vec<_>>() }),
+        (true, [product]) => product.json(args, &gpu),
+        _ => json!({ "products": products.iter().map(|product| product.json(args, &gpu)).collect::<Vec<_>>() }),
     };
     Ok(Reply { text, json, status: if interrupt.came() { status.worse(Status::Refused) } else { status } })
+}
+
+/// A file of entries.
+pub(super) fn lock(path: &Path) -> Result<Lock, Failure> {
+    let text = std::fs::read_to_string(path).map_err(|error| unusable(path, error))?;
+    Lock::parse(&text).map_err(|error| Failure::refused("lock", format!("{}: {error}", path.display())))
+}
+
+/// How many candidates are wanted.
+fn candidates(args: &cli::Pick) -> usize {
+    if args.seconds.is_some() { POOL } else { usize::from(args.top).max(16) }
+}
+
+/// A schedule that was chosen, as the only candidate.
+fn judged(choice: Choice, size: Size, gpu: &Gpu) -> Option<ptx_gemm_choose::Candidate> {
+    let plan = choice.schedule.plan_or_conflicts(target(&choice.schedule, gpu)).ok()?;
+    let family = if let Source::Family(family) = choice.source { family } else { "lock" };
+    Some(ptx_gemm_choose::Candidate { family, estimate: estimate(&plan, size, gpu).ok()?, schedule: choice.schedule })
+}
+
+/// The GPU of a device.
+pub(super) fn of_device(device: &Device) -> Gpu {
+    Gpu::of_device(device.name(), device.limits().target, device.limits().multiprocessors)
 }
 
 /// Adds the times to a file of all rows.
@@ -89,15 +119,17 @@ fn add_rows(name: &str, path: &Path, products: &[Product]) -> Result<(), Failure
 }
 
 /// A product that a schedule is wanted for.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Wanted {
     pub(super) size: Size,
     pub(super) types: DType,
     pub(super) layouts: LayoutPair,
+    /// Clauses that the schedule has.
+    pub(super) clauses: Schedule,
 }
 
-/// The products of a file.
-fn shapes(path: &Path, args: &cli::Pick) -> Result<Vec<Wanted>, Failure> {
+/// The products of a file, of this type and these layouts unless a line has others.
+pub(super) fn shapes(path: &Path, types: DType, layouts: LayoutPair) -> Result<Vec<Wanted>, Failure> {
     let text = match path.to_str() {
         Some("-") => std::io::read_to_string(std::io::stdin()),
         _ => std::fs::read_to_string(path),
@@ -106,11 +138,13 @@ fn shapes(path: &Path, args: &cli::Pick) -> Result<Vec<Wanted>, Failure> {
     let mut products = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default();
-        let mut words = line.split_whitespace();
+        let (product, clauses) = line.split_once(';').unwrap_or((line, ""));
+        let mut words = product.split_whitespace();
         let Some(size) = words.next() else { continue };
         let refused =
             |why: String| Failure::refused("shapes", format!("{}: line {}: {why}", path.display(), number + 1));
-        let mut wanted = Wanted { size: Size::parse(size).map_err(refused)?, types: args.types, layouts: args.layouts };
+        let clauses = Schedule::parse_part(clauses).map_err(|errors| refused(errors.to_string()))?;
+        let mut wanted = Wanted { size: Size::parse(size).map_err(refused)?, types, layouts, clauses };
         for word in words {
             match (cli::dtype(word), LayoutPair::from_str(word, true)) {
                 (Ok(types), _) => wanted.types = types,
@@ -140,7 +174,18 @@ impl On<'_> {
         size: Size,
         kept: &mut Kept,
     ) -> Result<Picked, Failure> {
-        let failed = |error: std::io::Error| Failure::refused("pick", format!("cannot time: {error}"));
+        let deadline = Instant::now() + self.time;
+        self.with_timing(size, deadline, |timing| pick::pick(ranked, effort, timing, kept, &mut |_| ()))
+    }
+
+    /// Times something.
+    pub(super) fn with_timing<T>(
+        &self,
+        size: Size,
+        deadline: Instant,
+        run: impl FnOnce(&Timing<'_>) -> std::io::Result<T>,
+    ) -> Result<T, Failure> {
+        let failed = |error: std::io::Error| Failure::refused("timing", format!("cannot time: {error}"));
         let itself = std::env::current_exe().map_err(failed)?;
         let device = format!("cuda:{}", self.device);
         let worker = || {
@@ -148,16 +193,10 @@ impl On<'_> {
             command.args(["sweep-worker", "--device", &device]);
             command
         };
-        let timing = Timing {
-            size,
-            gpu: self.gpu.clone(),
-            device: &device,
-            worker: &worker,
-            deadline: Instant::now() + self.time,
-            patience: PATIENCE,
-            interrupt: &self.interrupt.flag(),
-        };
-        pick::pick(ranked, effort, &timing, kept, &mut |_| ()).map_err(failed)
+        let (gpu, interrupt) = (self.gpu.clone(), self.interrupt.flag());
+        let timing =
+            Timing { size, gpu, device: &device, worker: &worker, deadline, patience: PATIENCE, interrupt: &interrupt };
+        run(&timing).map_err(failed)
     }
 }
 
@@ -180,17 +219,20 @@ impl Product {
     fn new(
         args: &cli::Pick,
         wanted: Wanted,
-        device: Option<usize>,
+        (device, gpu, lock): (Option<usize>, &Gpu, Option<&Lock>),
         kept: &mut Kept,
         interrupt: &Interrupt,
     ) -> Result<Product, Failure> {
-        let (size, problem) = (wanted.size, problem(wanted, args.epilogue.as_deref())?);
-        let given = match &args.clauses {
-            Some(clauses) => problem.with(Schedule::parse_part(clauses).map_err(|errors| errors.named("-e"))?),
-            None => problem,
-        };
-        let count = if args.seconds.is_some() { POOL } else { usize::from(args.top).max(16) };
-        let ranked = Pick { given: &given, size, gpu: args.gpu }.until(count, &interrupt.flag());
+        let (size, given) = (wanted.size, given(wanted, args.epilogue.as_deref(), args.clauses.as_deref())?);
+        let mut ranked = Ranked::default();
+        if args.matmul {
+            let pick = Pick { given: &given, size: size.bucket(), gpu };
+            ranked.candidates.extend(choose(&pick, lock).and_then(|choice| judged(choice, size, gpu)));
+            ranked.legal = ranked.candidates.len();
+            ranked.combinations = ranked.legal as u128;
+        } else {
+            ranked = Pick { given: &given, size, gpu }.until(candidates(args), &interrupt.flag());
+        }
         let (combinations, legal) = (ranked.combinations, ranked.legal);
         let families = ranked.candidates.iter().map(|one| one.family).collect();
         let (mut candidates, mut name, mut broken, mut late) = (pick::candidates(&ranked), None, None, 0);
@@ -200,7 +242,7 @@ impl Product {
                 Some(seconds) => (Effort::Further, Duration::from_secs(seconds)),
                 None => (Effort::First, first),
             };
-            let on = On { device, gpu: args.gpu, time, interrupt };
+            let on = On { device, gpu, time, interrupt };
             let picked = on.picked(&ranked, effort, size, kept)?;
             (candidates, name, broken) = (picked.candidates, picked.timed.device, picked.timed.broken);
             late = picked.timed.late;
@@ -230,11 +272,11 @@ impl Product {
         }
     }
 
-    fn text(&self, args: &cli::Pick) -> String {
+    fn text(&self, args: &cli::Pick, gpu: &Gpu) -> String {
         let Product { size, given, combinations, legal, .. } = self;
-        let gpu = with_article(self.device.as_ref().unwrap_or(&args.gpu.name));
-        let mut text = format!("{size} {given} on {gpu}: {legal} legal schedules of {combinations} combinations\n");
-        if let Some(caveat) = args.gpu.caveat() {
+        let name = with_article(self.device.as_ref().unwrap_or(&gpu.name));
+        let mut text = format!("{size} {given} on {name}: {legal} legal schedules of {combinations} combinations\n");
+        if let Some(caveat) = gpu.caveat() {
             text.push_str(&format!("{caveat}\n"));
         }
         let Some(best) = self.candidates.first() else {
@@ -253,7 +295,7 @@ impl Product {
         text
     }
 
-    fn json(&self, args: &cli::Pick) -> Value {
+    fn json(&self, args: &cli::Pick, gpu: &Gpu) -> Value {
         let candidate = |(rank, one): (usize, &Candidate)| {
             let mut row = report::candidate(rank + 1, one);
             row["family"] = self.family(one).into();
@@ -263,8 +305,8 @@ impl Product {
         json!({
             "m": self.size.m, "n": self.size.n, "k": self.size.k, "batch": self.size.batch,
             "given": self.given,
-            "gpu": args.gpu.name,
-            "calibrated": args.gpu.calibrated,
+            "gpu": gpu.name,
+            "calibrated": gpu.calibrated,
             "device": self.device,
             "combinations": u64::try_from(self.combinations).ok(),
             "legal": self.legal,
@@ -273,6 +315,16 @@ impl Product {
             "broken": self.broken,
         })
     }
+}
+
+/// The clauses that every candidate has.
+pub(super) fn given(wanted: Wanted, epilogue: Option<&str>, clauses: Option<&str>) -> Result<Schedule, Failure> {
+    let of_line = wanted.clauses.clone();
+    let problem = problem(wanted, epilogue)?.with(of_line);
+    Ok(match clauses {
+        Some(clauses) => problem.with(Schedule::parse_part(clauses).map_err(|errors| errors.named("-e"))?),
+        None => problem,
+    })
 }
 
 /// The clauses that say what is computed.

@@ -1,0 +1,470 @@
+//! Schedules that were chosen by timing: `gemm.lock`, a text with a line for each.
+//!
+//! ```text
+//! gpu | problem | epilogue | size | schedule | PTX | time | of cuBLAS | spread | driver | date | command
+//! ```
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::OnceLock;
+
+use ptx_gemm_dsl::Schedule;
+use ptx_gemm_dsl::clause::Clause;
+use ptx_gemm_dsl::epilogue::Epilogue;
+use ptx_gemm_dsl::table::{Group, Key};
+use ptx_gemm_dsl::types::Problem;
+
+use crate::estimate::{Bound, estimate};
+use crate::pick::Pick;
+use crate::search::target;
+use crate::size::Size;
+
+/// The first line of a file.
+const TITLE: &str = "# gemm.lock 1: written by `gemmc tune`";
+/// What separates the fields of a line.
+const BAR: &str = " | ";
+/// The order of the fields.
+const FIELDS: &str =
+    "# gpu | problem | epilogue | size | schedule | PTX | ms | of cuBLAS | spread | driver | date | command";
+
+/// How many entries are considered for a product that has none of its own.
+const NEAREST: usize = 8;
+/// The distance of entries that say nothing about a product, in factors of e over all extents.
+const FARTHEST: f64 = 4.0;
+/// How much another kind of epilogue separates two products.
+const OTHER_EPILOGUE: f64 = 0.3;
+/// The weight of the assumption that an estimate is right.
+const PRIOR: f64 = 0.5;
+
+/// A schedule that was the fastest for one product when it was timed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// The GPU, as [`Gpu::name`](crate::Gpu::name) has it.
+    pub gpu: String,
+    /// The product.
+    pub size: Size,
+    /// The clauses that say what is computed, and those that were given when the schedule was chosen, such as `emulate(bf16x6)`.
+    pub problem: Schedule,
+    /// The clauses that were chosen.
+    pub chosen: Schedule,
+    /// A digest of the PTX for this GPU. A compiler that makes other PTX makes the time below doubtful.
+    pub ptx: u64,
+    /// Milliseconds.
+    pub ms: f64,
+    /// cuBLAS's time over this one, where cuBLAS computes the product.
+    pub ratio: Option<f64>,
+    /// By how much the time varied while it was measured, relative to it.
+    pub spread: f64,
+    /// The driver's version.
+    pub driver: String,
+    /// When, as year-month-day.
+    pub date: String,
+    /// The command that measured it.
+    pub command: String,
+}
+
+/// What an epilogue reads: schedules differ by that, and hardly by what it computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EpilogueClass {
+    /// The sum is stored.
+    Plain,
+    /// Something is computed from it, and from vectors and scalars.
+    Pointwise,
+    /// C is read as well.
+    ReadsC,
+}
+
+/// Entries by product.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Lock {
+    entries: Vec<Entry>,
+}
+
+/// A schedule for a product, without a search on a GPU.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Choice {
+    /// The schedule.
+    pub schedule: Schedule,
+    /// Where it is from.
+    pub source: Source,
+    /// Milliseconds to expect: the entry's own, if it is of this product, else an estimate.
+    pub ms: f64,
+    /// The resource that limits it, by the estimate.
+    pub bound: Bound,
+}
+
+/// Where a schedule is from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Source {
+    /// An entry of a lock, of this product or of one that is near.
+    Entry(Box<Entry>),
+    /// A family. If a lock has entries of products that are near, what these took has corrected the estimate.
+    Family(&'static str),
+}
+
+/// The schedule for a product: by the user's entries, or else by those of this crate, or else by estimates alone. Nothing is timed.
+/// `None` if no schedule computes the product on this GPU.
+pub fn choose(pick: &Pick<'_>, own: Option<&Lock>) -> Option<Choice> {
+    let by_lock = own.into_iter().chain([Lock::shipped()]).find_map(|lock| lock.choose(pick));
+    by_lock.or_else(|| {
+        let found = pick.run(1).candidates.into_iter().next()?;
+        let (schedule, source) = (found.schedule, Source::Family(found.family));
+        Some(Choice { schedule, source, ms: found.estimate.ms, bound: found.estimate.bound })
+    })
+}
+
+impl EpilogueClass {
+    /// The class of an epilogue.
+    pub fn of(epilogue: &Epilogue) -> EpilogueClass {
+        match epilogue {
+            _ if epilogue.uses_c() => EpilogueClass::ReadsC,
+            _ if *epilogue == Epilogue::identity() => EpilogueClass::Plain,
+            _ => EpilogueClass::Pointwise,
+        }
+    }
+
+    /// Its name in a lock.
+    pub fn name(self) -> &'static str {
+        match self {
+            EpilogueClass::Plain => "acc",
+            EpilogueClass::Pointwise => "pointwise",
+            EpilogueClass::ReadsC => "c",
+        }
+    }
+}
+
+impl Entry {
+    /// The whole schedule.
+    pub fn schedule(&self) -> Schedule {
+        self.problem.clone().with(self.chosen.clone())
+    }
+
+    /// Whether this is the entry of a product: the same GPU, problem and size.
+    pub fn is_of(&self, other: &Entry) -> bool {
+        self.gpu == other.gpu && self.size == other.size && self.problem == other.problem
+    }
+
+    /// Its kind of epilogue.
+    fn class(&self) -> Option<EpilogueClass> {
+        Some(EpilogueClass::of(&self.problem.problem().ok()?.epilogue))
+    }
+
+    /// This entry's schedule for another product, if that has the same types, layouts and kind of batch, and asks for no clause that
+    /// the entry was not timed with.
+    fn suited(&self, given: &Schedule, problem: &Problem) -> Option<Schedule> {
+        let own = self.problem.problem().ok()?;
+        if (own.types, own.layouts, own.batch) != (problem.types, problem.layouts, problem.batch) {
+            return None;
+        }
+        let method = |schedule: &Schedule| {
+            let all = schedule.clauses().filter(|clause| clause.key().group() == Group::Method);
+            all.map(Clause::to_string).collect::<Vec<String>>()
+        };
+        let whole = method(&self.schedule());
+        let asked = method(given);
+        let computes_alike = |key| given.get(key) == self.problem.get(key);
+        let alike = [Key::Emulate, Key::Strassen].into_iter().all(computes_alike);
+        (alike && asked.iter().all(|clause| whole.contains(clause))).then(|| given.clone().with(self.chosen.clone()))
+    }
+}
+
+impl Lock {
+    /// That of this crate: schedules of an H200, chosen from the families by `gemmc tune`.
+    pub fn shipped() -> &'static Lock {
+        static SHIPPED: OnceLock<Lock> = OnceLock::new();
+        SHIPPED.get_or_init(|| {
+            Lock::parse(include_str!("../h200.lock")).unwrap_or_else(|error| panic!("h200.lock: {error}"))
+        })
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    ///
+    /// The first line that is not an entry, and why.
+    pub fn parse(text: &str) -> Result<Lock, String> {
+        let mut lock = Lock::default();
+        for (number, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let entry: Entry = line.parse().map_err(|error| format!("line {}: {error}", number + 1))?;
+            if lock.entry_of(&entry).is_some() {
+                return Err(format!("line {}: a second entry of {} {}", number + 1, entry.size, flat(&entry.problem)));
+            }
+            lock.entries.push(entry);
+        }
+        Ok(lock)
+    }
+
+    /// The entries, in the order of the file.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The entry of the same GPU, problem and size.
+    pub fn entry_of(&self, other: &Entry) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.is_of(other))
+    }
+
+    /// Adds an entry, in place of one of the same GPU, problem and size.
+    pub fn set(&mut self, entry: Entry) {
+        match self.entries.iter_mut().find(|own| own.is_of(&entry)) {
+            Some(own) => *own = entry,
+            None => self.entries.push(entry),
+        }
+    }
+
+    /// The schedule for a product: that of its entry, or else the one with the lowest estimate among those of the nearest entries and
+    /// the families' best. Estimates are corrected by what near entries took. `None` if no entry is near.
+    pub fn choose(&self, pick: &Pick<'_>) -> Option<Choice> {
+        let Pick { given, size, gpu } = *pick;
+        let problem = given.problem().ok()?;
+        let class = EpilogueClass::of(&problem.epilogue);
+        let of_gpu = self.entries.iter().filter(|entry| entry.gpu == gpu.name);
+        let suited = of_gpu.filter_map(|entry| Some((entry, entry.suited(given, &problem)?)));
+        let mut near: Vec<Near<'_>> = suited
+            .map(|(entry, schedule)| {
+                let other = if entry.class() == Some(class) { 0.0 } else { OTHER_EPILOGUE };
+                Near { entry, schedule, distance: distance(entry.size, size) + other }
+            })
+            .filter(|near| near.distance < FARTHEST)
+            .collect();
+        near.sort_by(|x, y| x.distance.total_cmp(&y.distance));
+        near.truncate(NEAREST);
+        let timed = |schedule: &Schedule, size: Size| {
+            let plan = schedule.plan_or_conflicts(target(schedule, gpu)).ok()?;
+            estimate(&plan, size, gpu).ok()
+        };
+        if let Some(Near { entry, schedule, distance: 0.0 }) = near.first()
+            && let Some(found) = timed(schedule, size)
+        {
+            let (schedule, source) = (schedule.clone(), Source::Entry(Box::new((*entry).clone())));
+            return Some(Choice { ms: entry.ms, schedule, source, bound: found.bound });
+        }
+        // By what factor the entries missed their estimates, as a logarithm, and how near they are.
+        let missed: Vec<(f64, f64)> = near
+            .iter()
+            .map(|near| {
+                let own = timed(&near.entry.schedule(), near.entry.size);
+                (own.map_or(0.0, |own| (near.entry.ms / own.ms).ln()), (-near.distance).exp())
+            })
+            .collect();
+        let of_entries = near.iter().zip(&missed).filter_map(|(near, (error, weight))| {
+            let found = timed(&near.schedule, size)?;
+            let (schedule, source) = (near.schedule.clone(), Source::Entry(Box::new(near.entry.clone())));
+            Some(Choice { schedule, source, ms: found.ms * (error * weight).exp(), bound: found.bound })
+        });
+        let mut best = of_entries.min_by(|x, y| x.ms.total_cmp(&y.ms))?;
+        let weights: f64 = missed.iter().map(|(_, weight)| weight).sum();
+        let error = missed.iter().map(|(error, weight)| error * weight).sum::<f64>() / (weights + PRIOR);
+        if let Some(found) = pick.run(1).candidates.into_iter().next() {
+            let ms = found.estimate.ms * error.exp();
+            if ms < best.ms {
+                let source = Source::Family(found.family);
+                best = Choice { schedule: found.schedule, source, ms, bound: found.estimate.bound };
+            }
+        }
+        Some(best)
+    }
+}
+
+/// An entry for another product.
+struct Near<'l> {
+    entry: &'l Entry,
+    schedule: Schedule,
+    distance: f64,
+}
+
+/// How different two products are: the logarithms of the ratios of their extents, added up. Rows of other alignments are copied in
+/// other ways, so they count as much as a factor of e.
+fn distance(x: Size, y: Size) -> f64 {
+    let extents = [(x.m, y.m), (x.n, y.n), (x.k, y.k), (x.batch, y.batch)];
+    let ratios = extents.into_iter().map(|(x, y)| (x as f64 / y as f64).ln().abs()).sum::<f64>();
+    let aligned = |size: Size| [size.n, size.k].map(|extent| extent.is_multiple_of(8));
+    ratios + if aligned(x) == aligned(y) { 0.0 } else { 1.0 }
+}
+
+/// Clauses in one line.
+fn flat(schedule: &Schedule) -> String {
+    schedule.to_string().trim_end().trim_end_matches(';').replace('\n', " ")
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Size { m, n, k, batch } = self.size;
+        let batch = if batch == 1 { String::new() } else { format!("x{batch}") };
+        let class = self.class().map_or("", EpilogueClass::name);
+        let ratio = self.ratio.map_or_else(|| "-".into(), |ratio| format!("{ratio:.3}"));
+        let fields = [
+            self.gpu.clone(),
+            flat(&self.problem),
+            class.into(),
+            format!("{m}x{n}x{k}{batch}"),
+            flat(&self.chosen),
+            format!("{:016x}", self.ptx),
+            format!("{:.5}", self.ms),
+            ratio,
+            format!("{:.3}", self.spread),
+            self.driver.clone(),
+            self.date.clone(),
+            self.command.clone(),
+        ];
+        f.write_str(&fields.join(BAR))
+    }
+}
+
+impl FromStr for Entry {
+    type Err = String;
+
+    fn from_str(line: &str) -> Result<Entry, String> {
+        // The bars of an epilogue have no space on either side of both; the command is the last field, whatever it contains.
+        let fields: Vec<&str> = line.splitn(12, BAR).map(str::trim).collect();
+        let &[gpu, problem, class, size, chosen, ptx, ms, ratio, spread, driver, date, command] = fields.as_slice()
+        else {
+            return Err(format!(
+                "it has {} fields, and an entry has 12: {}",
+                fields.len(),
+                FIELDS.trim_start_matches("# ")
+            ));
+        };
+        let number = |what: &str, text: &str| match text.parse::<f64>() {
+            Ok(value) if value.is_finite() && value >= 0.0 => Ok(value),
+            _ => Err(format!("{what}: `{text}` is not a number")),
+        };
+        let clauses = |text: &str| Schedule::parse_part(text).map_err(|errors| errors.to_string());
+        let entry = Entry {
+            gpu: gpu.into(),
+            size: Size::parse(size)?,
+            problem: clauses(problem)?,
+            chosen: clauses(chosen)?,
+            ptx: u64::from_str_radix(ptx, 16).map_err(|_| format!("`{ptx}` is not a digest"))?,
+            ms: number("time", ms)?,
+            ratio: if ratio == "-" { None } else { Some(number("of cuBLAS", ratio)?) },
+            spread: number("spread", spread)?,
+            driver: driver.into(),
+            date: date.into(),
+            command: command.into(),
+        };
+        let own = entry.class().map_or("of no problem", EpilogueClass::name);
+        if own != class {
+            return Err(format!("its epilogue is `{own}`, and the line says `{class}`"));
+        }
+        Ok(entry)
+    }
+}
+
+impl fmt::Display for Lock {
+    /// The text of a file, sorted by GPU, problem and size, so that entries stay where they are.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut entries: Vec<&Entry> = self.entries.iter().collect();
+        let key = |entry: &Entry| {
+            let Size { m, n, k, batch } = entry.size;
+            (entry.gpu.clone(), flat(&entry.problem), [m, n, k, batch])
+        };
+        entries.sort_by_cached_key(|entry| key(entry));
+        writeln!(f, "{TITLE}\n{FIELDS}")?;
+        entries.into_iter().try_for_each(|entry| writeln!(f, "{entry}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Choice, Entry, Lock, Source};
+    use crate::{Gpu, Pick, Size, target};
+
+    fn entry(size: &str, ms: f64, epilogue: &str, chosen: &str) -> String {
+        let class = if epilogue.is_empty() { "acc" } else { "pointwise" };
+        format!(
+            "H200 | types(bf16); layout(b = col){epilogue} | {class} | {size} | {chosen} | 00ab | {ms} | 1.02 | 0.004 | CUDA 13.0 \
+             | 2026-11-30 | gemmc tune --epilogue '|acc| relu(acc)'"
+        )
+    }
+
+    const WIDE: &str = "tile(128, 256, 64); atom(wgmma(64, 256, 16)); load(tma); stages(3); specialize(producers = 1); \
+                        registers(producer = 24, consumer = 240); persistent; store(tma)";
+    const SMALL: &str = "tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); stages(6)";
+
+    fn lock(lines: &[String]) -> Lock {
+        Lock::parse(&lines.join("\n")).unwrap()
+    }
+
+    #[test]
+    fn a_lock_reads_back_as_itself() {
+        let relu = "; epilogue(|acc| relu(acc))";
+        let lock = lock(&[entry("4096x4096x4096", 0.17, "", WIDE), entry("64x4096x4096x3", 0.01, relu, SMALL)]);
+        let text = lock.to_string();
+        let again = Lock::parse(&text).unwrap();
+        assert_eq!(again.to_string(), text);
+        assert_eq!(again.entries().len(), 2);
+        assert!(
+            text.contains("| 0.17000 | 1.020 | 0.004 | CUDA 13.0 | 2026-11-30 | gemmc tune --epilogue '|acc|"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn wrong_lines_are_told() {
+        let right = entry("4096x4096x4096", 0.17, "", WIDE);
+        for (from, to, told) in [
+            (" | 00ab", "", "it has 11 fields"),
+            ("4096x4096x4096", "0", "an extent of 0"),
+            ("00ab", "wide", "`wide` is not a digest"),
+            ("0.17", "fast", "time: `fast` is not a number"),
+            ("tile(128", "tile(x", "whole number"),
+            ("| acc |", "| c |", "its epilogue is `acc`, and the line says `c`"),
+        ] {
+            let error = Lock::parse(&format!("# a comment\n\n{}", right.replacen(from, to, 1))).unwrap_err();
+            assert!(error.starts_with("line 3: ") && error.contains(told), "{error}");
+        }
+        let twice = Lock::parse(&format!("{right}\n{right}")).unwrap_err();
+        assert!(twice.starts_with("line 2: a second entry of 4096 x 4096 x 4096 types(bf16)"), "{twice}");
+    }
+
+    #[test]
+    fn setting_an_entry_replaces_that_of_the_same_product() {
+        let mut lock = lock(&[entry("4096x4096x4096", 0.17, "", WIDE)]);
+        let parsed = |line: String| line.parse::<Entry>().unwrap();
+        lock.set(parsed(entry("4096x4096x4096", 0.16, "", SMALL)));
+        lock.set(parsed(entry("4096x4096x2048", 0.09, "", SMALL)));
+        assert_eq!(lock.entries().iter().map(|entry| entry.ms).collect::<Vec<_>>(), [0.16, 0.09]);
+    }
+
+    fn choose(lock: &Lock, given: &str, size: [usize; 3], gpu: &Gpu) -> Option<Choice> {
+        lock.choose(&Pick { given: &given.parse().unwrap(), size: Size::of(size), gpu })
+    }
+
+    #[test]
+    fn a_product_with_an_entry_has_its_schedule() {
+        // Slower than any estimate: what was measured counts.
+        let lock = lock(&[entry("4096x4096x4096", 10.0, "", SMALL), entry("4096x4096x2048", 0.09, "", WIDE)]);
+        let problem = "types(bf16); layout(b = col)";
+        let found = choose(&lock, problem, [4096; 3], Gpu::h200()).unwrap();
+        assert!(matches!(&found.source, Source::Entry(entry) if entry.size == Size::cube(4096)) && found.ms == 10.0);
+        assert!(found.schedule.to_string().contains("tile(64, 64, 64)"), "{}", found.schedule);
+        // Neither another GPU, nor other types, nor another way to compute.
+        assert_eq!(choose(&lock, problem, [4096; 3], Gpu::find("h100").unwrap()), None);
+        assert_eq!(choose(&lock, "types(f16); layout(b = col)", [4096; 3], Gpu::h200()), None);
+        assert_eq!(choose(&lock, "types(bf16)", [4096; 3], Gpu::h200()), None);
+        assert_eq!(choose(&lock, "types(bf16); layout(b = col); stages(2)", [4096; 3], Gpu::h200()), None);
+    }
+
+    #[test]
+    fn near_entries_correct_the_estimates() {
+        let problem = "types(bf16); layout(b = col); epilogue(|acc, bias| acc + bias[n])";
+        let near = |ms: f64| {
+            let lock = lock(&[entry("4096x4096x4096", ms, "", WIDE)]);
+            choose(&lock, problem, [4096, 4096, 3584], Gpu::h200()).unwrap()
+        };
+        // Much faster than estimated, so that it is expected to be for its neighbour; and much slower.
+        let (fast, slow) = (near(0.05), near(1.0));
+        assert!(matches!((&fast.source, &slow.source), (Source::Entry(_), Source::Family(_))), "{fast:?} {slow:?}");
+        assert!(fast.schedule.to_string().contains("bias[n]"), "{}", fast.schedule);
+        for found in [&fast, &slow] {
+            assert!(found.schedule.plan(target(&found.schedule, Gpu::h200())).is_ok());
+        }
+        let lock = lock(&[entry("4096x4096x4096", 0.05, "", WIDE)]);
+        assert_eq!(choose(&lock, problem, [16, 64, 64], Gpu::h200()), None);
+    }
+}
