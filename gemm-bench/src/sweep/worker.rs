@@ -3,6 +3,10 @@
 //! It is a separate process because a kernel that does not end cannot be stopped otherwise.
 
 use std::io::{self, Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use ptx_gemm::{Device, Schedule};
@@ -70,6 +74,7 @@ pub fn serve(
             Err(errors) => say(Answer::Failed(index, Failed { how: Failure::Refused, what: errors.to_string() }))?,
         }
     }
+    compile_ahead(&device, &schedules);
     let [m, n, k, batch] = request.size;
     let sizes = vec![Size { m, n, k, batch }];
     let suites = vec![Order { suite: "sweep".into(), sizes, schedules, left_out: Vec::new() }];
@@ -82,6 +87,31 @@ pub fn serve(
         }
     }
     Ok(())
+}
+
+/// How many schedules are compiled before the first one is timed, and how long that may take. The driver's assembler needs longer than
+/// the timing, and one core for each kernel.
+const AHEAD: usize = 32;
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Compiles the first schedules, all at once. What takes too long, or is wrong, is waited for and reported in its turn.
+fn compile_ahead(device: &Device, schedules: &[Named]) {
+    let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
+    let schedules: Arc<[Program]> = schedules.iter().take(AHEAD).map(|one| one.program.clone()).collect();
+    let next = Arc::new(AtomicUsize::new(0));
+    let (done, all_done) = channel::<()>();
+    for _ in 0..cores.min(schedules.len()) {
+        let (device, schedules, next, done) = (device.clone(), schedules.clone(), next.clone(), done.clone());
+        thread::spawn(move || {
+            while let Some(program) = schedules.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let _ = program.on(&device);
+            }
+            drop(done);
+        });
+    }
+    drop(done);
+    // It ends when the last thread has dropped its sender.
+    let _ = all_done.recv_timeout(PATIENCE);
 }
 
 /// The answer for an event about a request's schedule. Schedules that were too late get no answer, since they were not
