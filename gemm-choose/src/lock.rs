@@ -467,7 +467,7 @@ mod tests {
             choose(&lock, problem, [4096, 4096, 3584], Gpu::h200()).unwrap()
         };
         // Much faster than estimated, so that it is expected to be for its neighbour; and much slower.
-        let (fast, slow) = (near(0.05), near(1.0));
+        let (fast, slow) = (near(0.05), near(50.0));
         assert!(matches!((&fast.source, &slow.source), (Source::Entry(_), Source::Family(_))), "{fast:?} {slow:?}");
         assert!(fast.schedule.to_string().contains("bias[n]"), "{}", fast.schedule);
         for found in [&fast, &slow] {
