@@ -89,8 +89,9 @@ pub(crate) fn text_of(
 impl FromStr for Gemm {
     type Err = Diagnostics;
 
+    /// Reads and checks a text, and chooses values for what is open in it ([`choose::fill`](crate::choose::fill)).
     fn from_str(text: &str) -> Result<Gemm, Diagnostics> {
-        Gemm::new(text.parse()?)
+        Gemm::new(ptx_gemm_choose::fill(text)?.schedule)
     }
 }
 

@@ -242,5 +242,5 @@ pub mod __private {
     pub use ptx_gemm_dsl::Schedule;
     pub use ptx_gemm_dsl::interpolate::Piece;
 
-    pub use crate::expansion::{checked, constructed};
+    pub use crate::expansion::{checked, chosen, constructed};
 }

@@ -8,14 +8,22 @@ use crate::tile::interface::Interface;
 
 /// Notes on a module that does not compute D by itself: with `strassen`, D is the result of several launches that share
 /// a workspace. Its programs are the same as without `strassen`, so they do not mention it.
+///
+/// And what was chosen for the open values of a schedule, which its programs do not mention either.
 pub fn launched_by(plan: &Plan) -> Vec<String> {
-    let Some(levels) = plan.sums.strassen else { return Vec::new() };
-    vec![
-        format!(
-            "strassen(levels = {levels}): one launch of several, which are of quadrants of A, B and D, and of their sums"
-        ),
-        "  `gemmc plan` states the launches and the workspace of the sums; what an entry needs itself follows".into(),
-    ]
+    let mut lines = Vec::new();
+    if let Some(levels) = plan.sums.strassen {
+        lines.extend([
+            format!(
+                "strassen(levels = {levels}): one launch of several, which are of quadrants of A, B and D, and of their sums"
+            ),
+            "  `gemmc plan` states the launches and the workspace of the sums; what an entry needs itself follows".into(),
+        ]);
+    }
+    if let Some(filled) = &plan.filled {
+        lines.extend([format!("chosen: {}", filled.text()), format!("  {}", filled.reason())]);
+    }
+    lines
 }
 
 /// The lines of the comment.

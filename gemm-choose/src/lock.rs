@@ -111,7 +111,7 @@ pub enum Source {
 pub fn choose(pick: &Pick<'_>, own: Option<&Lock>) -> Option<Choice> {
     let by_lock = own.into_iter().chain([Lock::shipped()]).find_map(|lock| lock.choose(pick));
     by_lock.or_else(|| {
-        let found = pick.run(1).candidates.into_iter().next()?;
+        let found = pick.best()?;
         let (schedule, source) = (found.schedule, Source::Family(found.family));
         Some(Choice { schedule, source, ms: found.estimate.ms, bound: found.estimate.bound })
     })
@@ -150,13 +150,16 @@ impl Entry {
 
     /// Its kind of epilogue.
     fn class(&self) -> Option<EpilogueClass> {
-        Some(EpilogueClass::of(&self.problem.problem().ok()?.epilogue))
+        Some(EpilogueClass::of(&self.schedule().problem().ok()?.asked().epilogue))
     }
 
     /// This entry's schedule for another product, and how much the two problems differ, if the product has elements of the same width
     /// and the same kind of batch, and asks for no clause that the entry was not timed with.
-    fn suited(&self, given: &Schedule, problem: &Problem) -> Option<(Schedule, f64)> {
-        let own = self.problem.problem().ok()?;
+    fn suited(&self, given: &Schedule) -> Option<(Schedule, f64)> {
+        let schedule = given.clone().with(self.chosen.clone());
+        // Some types only tensor cores multiply, so that these clauses by themselves are not a problem.
+        let [own, problem] = [&self.schedule(), &schedule].map(|whole| whole.problem().map(|problem| problem.asked()));
+        let (own, problem) = (own.ok()?, problem.ok()?);
         // bf16 and f16 have the same instructions, at the same rate.
         let width = |types: Types| {
             let kind = |dtype: DType| if dtype == DType::Bf16 { DType::F16 } else { dtype };
@@ -168,7 +171,7 @@ impl Entry {
         let order = |layouts: Layouts| [layouts.a, layouts.b, layouts.d];
         let class = |problem: &Problem| EpilogueClass::of(&problem.epilogue);
         let apart = if order(own.layouts) == order(problem.layouts) { 0.0 } else { OTHER_LAYOUTS }
-            + if class(&own) == class(problem) { 0.0 } else { OTHER_EPILOGUE };
+            + if class(&own) == class(&problem) { 0.0 } else { OTHER_EPILOGUE };
         let method = |schedule: &Schedule| {
             let all = schedule.clauses().filter(|clause| clause.key().group() == Group::Method);
             all.map(Clause::to_string).collect::<Vec<String>>()
@@ -177,8 +180,7 @@ impl Entry {
         let asked = method(given);
         let computes_alike = |key| given.get(key) == self.problem.get(key);
         let alike = [Key::Emulate, Key::Strassen].into_iter().all(computes_alike);
-        (alike && asked.iter().all(|clause| whole.contains(clause)))
-            .then(|| (given.clone().with(self.chosen.clone()), apart))
+        (alike && asked.iter().all(|clause| whole.contains(clause))).then_some((schedule, apart))
     }
 }
 
@@ -234,9 +236,8 @@ impl Lock {
     /// the families' best. Estimates are corrected by what near entries took. `None` if no entry is near.
     pub fn choose(&self, pick: &Pick<'_>) -> Option<Choice> {
         let Pick { given, size, gpu } = *pick;
-        let problem = given.problem().ok()?;
         let of_gpu = self.entries.iter().filter(|entry| entry.gpu == gpu.name);
-        let suited = of_gpu.filter_map(|entry| Some((entry, entry.suited(given, &problem)?)));
+        let suited = of_gpu.filter_map(|entry| Some((entry, entry.suited(given)?)));
         let mut near: Vec<Near<'_>> = suited
             .map(|(entry, (schedule, apart))| Near { entry, schedule, distance: distance(entry.size, size) + apart })
             .filter(|near| near.distance < FARTHEST)
@@ -269,7 +270,7 @@ impl Lock {
         let mut best = of_entries.min_by(|x, y| x.ms.total_cmp(&y.ms))?;
         let weights: f64 = missed.iter().map(|(_, weight)| weight).sum();
         let error = missed.iter().map(|(error, weight)| error * weight).sum::<f64>() / (weights + PRIOR);
-        if let Some(found) = pick.run(1).candidates.into_iter().next() {
+        if let Some(found) = pick.best() {
             let ms = found.estimate.ms * error.exp() * TOO_LOW;
             if ms < best.ms {
                 let source = Source::Family(found.family);

@@ -1,8 +1,9 @@
 //! Finds the legal schedules of a space and estimates each, on all cores.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{self, AtomicBool, AtomicU64};
 use std::thread;
 
 use ptx_gemm_dsl::atoms::{Multiply, Unit};
@@ -16,6 +17,12 @@ use crate::size::Size;
 
 /// Parts of a space for each core: enough that no core waits long for another one.
 const PARTS: u128 = 4;
+
+/// Combinations of a sample, and how many of the best of them are improved.
+const SAMPLE: usize = 256;
+const STARTS: usize = 6;
+/// Estimates that differ by less are equal.
+const EQUAL: f64 = 1e-9;
 
 /// The width of the elements that families have depths of.
 const HALF_BITS: u32 = 16;
@@ -119,8 +126,8 @@ impl Search<'_> {
         let work = || {
             let mut found = Found::default();
             loop {
-                let number = u128::from(next.fetch_add(1, Ordering::Relaxed));
-                if number >= parts || interrupt.load(Ordering::Relaxed) {
+                let number = u128::from(next.fetch_add(1, atomic::Ordering::Relaxed));
+                if number >= parts || interrupt.load(atomic::Ordering::Relaxed) {
                     return found;
                 }
                 self.part(part(number), interrupt, progress, &mut found);
@@ -135,10 +142,55 @@ impl Search<'_> {
         found
     }
 
+    /// The legal combination with the lowest estimate, found by judging few of them: a sample that is spread over the space, and the
+    /// neighbours of its best, which differ in one choice, as long as they are better. The same on every machine. `None` if it
+    /// finds nothing legal.
+    pub fn best(&self) -> Option<Legal> {
+        let all = self.space.len();
+        let sample: Vec<u128> = if all <= SAMPLE as u128 {
+            (0..all).collect()
+        } else {
+            (0..SAMPLE).map(|number| spread(number, all)).collect()
+        };
+        let mut legal: Vec<Legal> =
+            in_parallel(&sample, |index| self.estimated(*index)).into_iter().flatten().collect();
+        legal.sort_by(Legal::compare);
+        legal.dedup_by_key(|one| one.index);
+        legal.truncate(STARTS);
+        if all > SAMPLE as u128 {
+            let choices = self.space.choices();
+            let found = in_parallel(&legal, |start| self.descend(start.clone(), &choices));
+            legal = found;
+        }
+        legal.into_iter().min_by(Legal::compare)
+    }
+
+    fn estimated(&self, index: u128) -> Option<Legal> {
+        let estimate = self.judge(&self.space.combination(index)?).ok()?;
+        Some(Legal { index, estimate })
+    }
+
+    /// Takes the best alternative of each choice in turn, until none is better.
+    fn descend(&self, start: Legal, choices: &[(u128, u128)]) -> Legal {
+        let mut best = start;
+        loop {
+            let before = best.index;
+            for &(weight, count) in choices {
+                let own = best.index / weight % count;
+                let others = (0..count).filter(|other| *other != own);
+                let around = others.filter_map(|other| self.estimated(best.index - own * weight + other * weight));
+                best = around.chain([best.clone()]).min_by(Legal::compare).unwrap_or(best);
+            }
+            if best.index == before {
+                return best;
+            }
+        }
+    }
+
     fn part(&self, range: Range<u128>, interrupt: &AtomicBool, progress: &(dyn Fn(u128) + Sync), found: &mut Found) {
         let Found { legal, illegal } = found;
         let judge = |combination: &Combination| {
-            if interrupt.load(Ordering::Relaxed) {
+            if interrupt.load(atomic::Ordering::Relaxed) {
                 return None;
             }
             Some(self.judge(combination).map(|estimate| {
@@ -153,6 +205,29 @@ impl Search<'_> {
             group.first = group.first.min(skipped.start);
         });
     }
+}
+
+/// Numbers below `all` that are spread evenly, however many are taken: multiples of the golden ratio.
+fn spread(number: usize, all: u128) -> u128 {
+    const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+    let share = (number as u64).wrapping_mul(GOLDEN);
+    // The upper half of the product, for spaces that are not larger than 2^64.
+    (u128::from(share) * all.min(u128::from(u64::MAX))) >> 64
+}
+
+/// What a function makes of each item, in their order, on all cores.
+fn in_parallel<T: Sync, R: Send>(items: &[T], each: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
+    let own = items.len().div_ceil(cores).max(1);
+    let each = &each;
+    thread::scope(|scope| {
+        let parts: Vec<_> =
+            items.chunks(own).map(|part| scope.spawn(move || part.iter().map(each).collect::<Vec<R>>())).collect();
+        parts
+            .into_iter()
+            .flat_map(|part| part.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    })
 }
 
 /// A schedule with K-tiles and instructions of as many bytes along k as it has in 16-bit elements. Where a GPU's warps have no such
@@ -181,6 +256,14 @@ fn of_width(schedule: Schedule, factor: DType, gpu: &Gpu) -> Schedule {
         other => other.clone(),
     };
     schedule.clauses().map(of_its_types).fold(Schedule::new(), Schedule::clause)
+}
+
+impl Legal {
+    /// Lower estimates first. Those that differ by rounding alone, which differs among machines, are equal, and the first number wins.
+    pub fn compare(&self, other: &Legal) -> Ordering {
+        let (x, y) = (self.estimate.ms, other.estimate.ms);
+        if (x - y).abs() <= x.min(y) * EQUAL { self.index.cmp(&other.index) } else { x.total_cmp(&y) }
+    }
 }
 
 impl Found {

@@ -2,8 +2,8 @@
 
 use crate::clause::{
     Atom, BatchKind, Clause, Emulation, Expectation, Fetch, LayoutClause, LoadClause, Metric, MulticastClause,
-    PackClause, PrefetchClause, PromoteClause, RasterClause, RegistersClause, Relation, SharedClause, SpecializeClause,
-    Spills, SplitKClause, StagedOrder, StoreClause, TileClause, TypesClause, VectorClause, WarpCount,
+    PackClause, PrefetchClause, PromoteClause, RasterClause, RegistersClause, Relation, ShapeClause, SharedClause,
+    SpecializeClause, Spills, SplitKClause, StagedOrder, StoreClause, TileClause, TypesClause, VectorClause, WarpCount,
 };
 use crate::diagnostic::Diagnostic;
 use crate::figure::Figure;
@@ -52,6 +52,16 @@ impl Schedule {
     /// `layout(..)`; an absent layout takes its default.
     pub fn layout_of(self, layout: LayoutClause) -> Schedule {
         self.clause(Clause::Layout(layout))
+    }
+
+    /// `shape(m, n, k)`: the product that open values are chosen for.
+    pub fn shape(self, m: u32, n: u32, k: u32) -> Schedule {
+        self.clause(Clause::Shape(ShapeClause { m, n, k, batch: None }))
+    }
+
+    /// `gpu(NAME)`: the GPU that open values are chosen for.
+    pub fn gpu(self, name: &str) -> Schedule {
+        self.clause(Clause::Gpu(name.into()))
     }
 
     /// `epilogue(|acc, c, alpha, beta| alpha * acc + beta * c)`, as text.

@@ -10,6 +10,19 @@ use crate::terms::{
 };
 use crate::types::{DType, Layout};
 
+/// The arguments of `shape`: the extents of a product, and the number of products.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShapeClause {
+    /// Rows of A and D.
+    pub m: u32,
+    /// Columns of B and D.
+    pub n: u32,
+    /// Columns of A, rows of B.
+    pub k: u32,
+    /// Products; 1 if it is absent.
+    pub batch: Option<u32>,
+}
+
 /// One clause of a schedule.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -92,6 +105,10 @@ pub enum Clause {
     Tail(Edges),
     /// `expect { spills = 0; shared <= 48 KiB }`
     Expect(Vec<Expectation>),
+    /// `shape(4096, 4096, 4096)`
+    Shape(ShapeClause),
+    /// `gpu(H200)`
+    Gpu(String),
 }
 
 impl Clause {

@@ -10,7 +10,7 @@ use serde::Serialize;
 pub enum Key {
     Types, Layout, Epilogue, Batch, Target, Transposed, Tile, Warp, Thread, Fragment, Lanes, Atom, Vector, Shared, Operands, Load,
     Pack, Stages, Unroll, Order, Prefetch, Pace, BlocksPerSm, Spills, Raster, Persistent, SplitK, StreamK, Cluster, Multicast,
-    Specialize, Registers, Store, Promote, Emulate, Strassen, Tail, Expect,
+    Specialize, Registers, Store, Promote, Emulate, Strassen, Tail, Expect, Shape, Gpu,
 }
 
 /// The subject of a clause.
@@ -23,6 +23,8 @@ pub enum Group {
     Target,
     /// The requirements on the kernel: `expect`.
     Contracts,
+    /// What open values are chosen for: `shape`, `gpu`. The kernel is right for every size and on every GPU that it runs on.
+    Choice,
     /// How the product is computed: every other clause.
     Method,
 }
@@ -32,7 +34,7 @@ impl Group {
     /// method are only a means.
     pub const fn is_given(self) -> bool {
         match self {
-            Group::Problem | Group::Target | Group::Contracts => true,
+            Group::Problem | Group::Target | Group::Contracts | Group::Choice => true,
             Group::Method => false,
         }
     }
@@ -43,6 +45,7 @@ impl Group {
             Group::Problem => "what is computed",
             Group::Target => "the target",
             Group::Contracts => "the contracts",
+            Group::Choice => "what values are chosen for",
             Group::Method => "the method",
         }
     }
@@ -55,6 +58,7 @@ impl Key {
             Key::Types | Key::Layout | Key::Epilogue | Key::Batch => Group::Problem,
             Key::Target => Group::Target,
             Key::Expect => Group::Contracts,
+            Key::Shape | Key::Gpu => Group::Choice,
             Key::Transposed
             | Key::Tile
             | Key::Warp

@@ -22,6 +22,7 @@ pub mod interpolate;
 pub mod limits;
 pub mod map;
 pub mod occupancy;
+pub mod open;
 pub mod plan;
 pub mod promise;
 pub mod reference;

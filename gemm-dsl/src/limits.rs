@@ -37,5 +37,10 @@ pub const CLUSTER: RangeInclusive<u32> = 1..=8;
 pub const WARPS: RangeInclusive<u32> = 1..=31;
 /// Warp groups per role.
 pub const GROUPS: RangeInclusive<u32> = 1..=7;
+/// Extents of a product, and products of a batch: what a launch takes.
+pub const PRODUCT: RangeInclusive<u32> = 1..=MAX_EXTENT;
+/// The largest m, n or k that a launch accepts. An extent plus a number below 2^16 then fits 32 bits, and no extent
+/// equals `u32::MAX`, which means "more than any".
+pub const MAX_EXTENT: u32 = u32::MAX - 65_535;
 /// Registers per thread of a role, a multiple of 8 (PTX ISA, setmaxnreg).
 pub const REGISTERS: RangeInclusive<u32> = 24..=256;

@@ -6,6 +6,7 @@
 use serde::Serialize;
 
 use crate::clause::{Atom, Emulation, Expectation};
+use crate::open::Filled;
 use crate::target::{MBARRIER_BYTES, MBARRIER_PAIR, Target, WARP};
 use crate::terms::{
     Along, Extent2, Extent3, Fast, FmaOrder, Load, Operands, Pace, Param, Raster, Reads, Side, SplitK, Swizzle, Tail,
@@ -17,9 +18,7 @@ use crate::types::{DType, Layout, Problem};
 /// than computing them.
 pub const STREAM_DEPTH: u32 = 256;
 
-/// The largest m, n or k that a launch accepts. An extent plus a number below 2^16 then fits 32 bits, and no extent
-/// equals `u32::MAX`, which means "more than any".
-pub const MAX_EXTENT: u32 = u32::MAX - 65_535;
+pub use crate::limits::MAX_EXTENT;
 
 /// The geometry of the threads that compute one tile: all threads that multiply; with `specialize` the consumers; with
 /// ping-pong one consumer warp group.
@@ -376,6 +375,9 @@ pub struct Plan {
     pub variants: Vec<Variant>,
     /// The clause, as written, that determined each part; used for provenance comments.
     pub clauses: Provenance,
+    /// What was filled in for open values, if any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub filled: Option<Filled>,
 }
 
 impl Plan {

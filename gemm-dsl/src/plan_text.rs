@@ -35,6 +35,11 @@ impl Table {
 impl Display for Plan {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let mut table = Table::default();
+        if let Some(filled) = &self.filled {
+            table.heading("chosen");
+            table.row("clauses", filled.text());
+            table.row("", filled.reason());
+        }
         self.problem_rows(&mut table);
         self.thread_rows(&mut table);
         self.memory_rows(&mut table);

@@ -53,6 +53,8 @@ impl Clause {
             Clause::Strassen(_) => Key::Strassen,
             Clause::Tail(_) => Key::Tail,
             Clause::Expect(_) => Key::Expect,
+            Clause::Shape(_) => Key::Shape,
+            Clause::Gpu(_) => Key::Gpu,
         }
     }
 
@@ -136,6 +138,10 @@ impl Display for Clause {
             Clause::Persistent(blocks) => Args::default().maybe(*blocks),
             Clause::Transposed | Clause::StreamK | Clause::DoubleBuffer => Args::default(),
             Clause::Expect(list) => return expect(list, f),
+            Clause::Shape(shape) => {
+                Args::default().value(shape.m).value(shape.n).value(shape.k).named("batch", shape.batch)
+            }
+            Clause::Gpu(name) => Args::default().value(name),
         };
         f.write_str(self.name())?;
         match args.0.as_slice() {

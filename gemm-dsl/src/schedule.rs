@@ -10,6 +10,7 @@ use crate::diagnostics::Diagnostics;
 use crate::grammar::{self, Item, Origin, Parsed};
 use crate::keys::KeySet;
 use crate::lexer;
+use crate::open::{self, Filled};
 use crate::span::Span;
 use crate::table::Key;
 
@@ -34,6 +35,8 @@ pub struct Schedule {
     pub(crate) unknown: KeySet,
     /// The text that the spans refer to.
     pub(crate) source: Option<Arc<str>>,
+    /// What was filled in for open values, if there were any; it says nothing about what is computed.
+    pub(crate) filled: Option<Arc<Filled>>,
 }
 
 impl Schedule {
@@ -53,6 +56,7 @@ impl Schedule {
         };
         let mut parsed = grammar::parse(&tokens, Origin::Text);
         parsed.errors.extend(errors);
+        parsed.errors.extend(open::told(&parsed));
         if let Some(base) = &parsed.base {
             let span = tokens[base.start - 2].span.to(tokens[base.end - 1].span);
             let message = "`..` extends a schedule of Rust code, and this schedule is text";
@@ -75,12 +79,17 @@ impl Schedule {
             let (errors, unknown) = ([self.errors, changes.errors].concat(), self.unknown.union(changes.unknown));
             return Schedule { errors, unknown, ..changes };
         }
+        let changed = changes.items.iter().fold(KeySet::default(), |mut keys, item| {
+            keys.insert(item.clause.key());
+            keys
+        });
         // Spans of two sources do not mix: clauses from the other source lose theirs.
         self.items.iter_mut().for_each(|item| item.span = None);
         self.items.extend(changes.items);
         self.errors.extend(changes.errors);
         self.unknown = self.unknown.union(changes.unknown);
         self.source = changes.source;
+        self.filled = self.filled.and_then(|filled| filled.without(|key| changed.contains(key)));
         self
     }
 
@@ -101,6 +110,16 @@ impl Schedule {
         }
         self.items.retain(|item| !item.clause.says_nothing());
         self
+    }
+
+    /// The same schedule, with a note of what was filled in.
+    pub fn with_filled(self, filled: Filled) -> Schedule {
+        Schedule { filled: Some(Arc::new(filled)), ..self }
+    }
+
+    /// What was filled in for open values, if there were any.
+    pub fn filled(&self) -> Option<&Filled> {
+        self.filled.as_deref()
     }
 
     /// The clauses in order.

@@ -3,9 +3,11 @@
 use std::ops::Range;
 
 use crate::check;
+use crate::diagnostic::Diagnostic;
 use crate::diagnostics::Diagnostics;
 use crate::grammar::{self, Origin};
 use crate::keys::KeySet;
+use crate::open::Opened;
 use crate::schedule::Schedule;
 use crate::span::Span;
 use crate::token::{Token, TokenKind};
@@ -23,6 +25,10 @@ pub struct Reading {
     pub knowledge: Knowledge,
     /// Each clause's name with its place.
     pub mentions: Vec<(&'static str, Span)>,
+    /// Open values, and `schedule(?)`: what an estimate has to choose.
+    pub open: Vec<Span>,
+    /// `schedule(?)`.
+    pub open_rest: Option<Span>,
     /// Every error that can be found at compile time.
     pub errors: Diagnostics,
 }
@@ -38,7 +44,7 @@ pub enum Knowledge {
 
 /// Reads and checks a schedule.
 pub fn read(tokens: &[Token]) -> Reading {
-    let parsed = grammar::parse(tokens, Origin::Macro);
+    let mut parsed = grammar::parse(tokens, Origin::Macro);
     let base = parsed.base.clone();
     let outside = |index: usize| base.as_ref().is_none_or(|range| !range.contains(&index));
     let holes = tokens.iter().enumerate().any(|(index, token)| outside(index) && has_hole(token));
@@ -49,10 +55,18 @@ pub fn read(tokens: &[Token]) -> Reading {
         parsed.items.iter().for_each(|item| unsaid.remove(item.clause.key()));
         unknown = unknown.union(unsaid);
     }
+    let open: Vec<Span> = parsed.open.iter().map(|open| open.span).chain(parsed.open_rest).collect();
+    parsed.errors.extend(Opened::refused(&parsed));
+    if let Some(at) = open.first().filter(|_| holes || base.is_some()) {
+        let message = "open values are chosen while the crate is compiled, and a part of this schedule is known only when it runs";
+        let help =
+            "write the values, or make the whole text when the program runs: `text.parse::<Gemm>()` chooses as well";
+        parsed.errors.push(Diagnostic::error("open", "schedule", message).help(help).at(*at));
+    }
     let schedule = Schedule { items: parsed.items, ..Schedule::default() };
     let errors = check::report(&schedule, None, unknown, parsed.errors);
     let knowledge = if holes || base.is_some() { Knowledge::Partial } else { Knowledge::Complete };
-    Reading { schedule, base, knowledge, mentions: parsed.mentions, errors }
+    Reading { schedule, base, knowledge, mentions: parsed.mentions, open, open_rest: parsed.open_rest, errors }
 }
 
 fn has_hole(token: &Token) -> bool {

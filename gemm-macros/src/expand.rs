@@ -2,9 +2,13 @@
 
 use proc_macro_crate::{FoundCrate, crate_name};
 use proc_macro2::{Delimiter, Group, Ident, Punct, Spacing, Span, TokenStream};
+use ptx_gemm_choose::fill;
+use ptx_gemm_dsl::clause::Clause;
+use ptx_gemm_dsl::open::Filled;
+use ptx_gemm_dsl::table::find;
 use ptx_gemm_dsl::token::{Token, TokenKind};
 use ptx_gemm_dsl::tokens::{self, Knowledge, Reading};
-use ptx_gemm_dsl::{Diagnostic, Severity};
+use ptx_gemm_dsl::{Diagnostic, Schedule, Severity};
 use quote::{quote, quote_spanned};
 use syn::Expr;
 use syn::spanned::Spanned;
@@ -32,7 +36,10 @@ pub fn expand(input: TokenStream) -> TokenStream {
         }
     };
     let reading = tokens::read(&source.tokens);
-    let mentions = mentions(&facade, &source, &reading);
+    if let (Some(first), true) = (reading.open.first(), reading.errors.errors().next().is_none()) {
+        return filled(&facade, &source, &reading, *first);
+    }
+    let mentions = mentions(&facade, &source, &reading, None);
     let expressions = Expressions::read(&source, &reading);
     let told = reading.errors.iter().filter(|diagnostic| diagnostic.severity == Severity::Error).map(|diagnostic| {
         let call = Span::call_site();
@@ -43,8 +50,7 @@ pub fn expand(input: TokenStream) -> TokenStream {
         let stub = stub(&facade, reading.knowledge);
         quote!(#errors #stub)
     } else if reading.knowledge == Knowledge::Complete {
-        let text = reading.schedule.to_string();
-        quote!(#facade::__private::checked(#text))
+        checked(&facade, &reading.schedule)
     } else {
         constructed(&facade, &source, &reading, &expressions)
     };
@@ -63,13 +69,55 @@ fn facade() -> TokenStream {
     quote!(::#name)
 }
 
-/// A use of each clause's documented item, at the place where the user wrote the clause.
-fn mentions(facade: &TokenStream, source: &Source, reading: &Reading) -> TokenStream {
+/// A schedule with open values, which are chosen now.
+fn filled(facade: &TokenStream, source: &Source, reading: &Reading, first: ptx_gemm_dsl::Span) -> TokenStream {
+    let mut pieces = Pieces::default();
+    pieces.list(&own_tokens(source, reading));
+    let found = fill(&pieces.text);
+    let value = match &found {
+        Ok(found) => checked(facade, &found.schedule),
+        Err(errors) => {
+            let told = errors.errors().map(|error| compile_error(error, source.ends(first)));
+            let stub = stub(facade, Knowledge::Complete);
+            quote!(#(#told)* #stub)
+        }
+    };
+    let chosen = found.as_ref().ok().and_then(|found| found.schedule.filled());
+    let mentions = mentions(facade, source, reading, chosen);
+    quote!({ #mentions #value })
+}
+
+/// A checked schedule, with the note of what was chosen.
+pub fn checked(facade: &TokenStream, schedule: &Schedule) -> TokenStream {
+    let text = schedule.to_string();
+    let Some(Filled { clauses, size, gpu, ms, why }) = schedule.filled() else {
+        return quote!(#facade::__private::checked(#text));
+    };
+    let names = clauses.iter().map(Clause::name);
+    quote!(#facade::__private::chosen(#text, &[#(#names),*], [#size, #gpu, #why], #ms))
+}
+
+/// A use of each clause's documented item, at the place where the user wrote the clause. For clauses with chosen values there is an
+/// item that says which.
+fn mentions(facade: &TokenStream, source: &Source, reading: &Reading, chosen: Option<&Filled>) -> TokenStream {
+    let clauses = chosen.map_or(&[][..], |chosen| &chosen.clauses);
+    let reason = chosen.map_or_else(String::new, Filled::reason);
+    let own = |item: &Ident, chosen: &str, meaning: &str| {
+        let text = format!("`{chosen}`, chosen {reason}\n\n{meaning}");
+        quote!({ #[doc = #text] #[allow(non_camel_case_types)] struct #item; #item; })
+    };
     let items = reading.mentions.iter().map(|(name, span)| {
         let item = Ident::new(name, source.ends(*span).0);
-        quote!(#facade::clauses::#item)
+        match clauses.iter().find(|clause| clause.name() == *name) {
+            Some(clause) => own(&item, &clause.to_string(), find(name).map_or("", |info| info.meaning)),
+            None => quote!({ let _ = #facade::clauses::#item; }),
+        }
     });
-    quote!(const _: () = { #(let _ = #items;)* };)
+    let rest = chosen.zip(reading.open_rest).map(|(chosen, span)| {
+        let item = Ident::new("schedule", source.ends(span).0);
+        own(&item, &chosen.text(), "All clauses that are not written.")
+    });
+    quote!(const _: () = { #(#items)* #rest };)
 }
 
 /// A compiler error that covers everything between two spans.

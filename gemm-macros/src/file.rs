@@ -6,9 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use proc_macro2::{Span, TokenStream, TokenTree};
-use ptx_gemm_dsl::{Diagnostics, Schedule, Severity};
+use ptx_gemm_choose::fill;
+use ptx_gemm_dsl::{Diagnostics, Severity};
 use quote::{quote, quote_spanned};
 use syn::LitStr;
+
+use crate::expand::checked;
 
 /// The argument of the macro.
 pub enum Request {
@@ -68,10 +71,12 @@ pub fn expand(facade: &TokenStream, path: &LitStr, stub: &TokenStream) -> TokenS
     let watched = quote!(
         const _: &[u8] = ::core::include_bytes!(#whole);
     );
-    let schedule = text.parse::<Schedule>();
-    let checked = schedule.and_then(|schedule| schedule.check().map(|_| schedule.to_string()));
-    match checked {
-        Ok(canonical) => quote!({ #watched #facade::__private::checked(#canonical) }),
+    let legal = fill(&text).and_then(|filled| filled.schedule.check().map(|_| filled.schedule));
+    match legal {
+        Ok(schedule) => {
+            let value = checked(facade, &schedule);
+            quote!({ #watched #value })
+        }
         Err(diagnostics) => {
             let errors = complaint(path.span(), &in_file(&diagnostics, &text, &shown), stub);
             quote!({ #watched #errors })

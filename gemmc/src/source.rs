@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use ptx_gemm::{CompiledGemm, Device, Diagnostics, Error, Gemm, Kernel, Level, Plan, Schedule, Target, TileProgram};
 use ptx_gemm_check::{Case, case, cases, tuned};
-use ptx_gemm_choose::Gpu;
+use ptx_gemm_choose::{Gpu, Text as Filled, fill, fill_for};
 
 use crate::cli::{Compile, Source};
 use crate::reply::{Failure, Status};
@@ -107,7 +107,7 @@ pub(crate) fn load(args: &Compile) -> Result<Loaded, Failure> {
 }
 
 fn loaded(text: &Text, args: &Compile) -> Result<Loaded, Failure> {
-    let loaded = planned(text, args.target, args.gpu.map(|gpu| gpu.capability))?;
+    let loaded = planned(text, args.target, args.gpu)?;
     let target = loaded.target();
     match args.gpu.filter(|gpu| !target.runs_on(gpu.capability)) {
         Some(gpu) => Err(other_gpu(&gpu.title, target)),
@@ -136,7 +136,10 @@ pub(crate) fn load_on(
     let loaded = loaded(&text, args)?;
     let device = open()?;
     match device.limits().target {
-        Some(own) if args.gpu.is_none() => Ok((planned(&text, args.target, Some(own.capability))?, device)),
+        Some(_) if args.gpu.is_none() => {
+            let own = Gpu::of_device(device.name(), device.limits().target, device.limits().multiprocessors);
+            Ok((planned(&text, args.target, Some(&own))?, device))
+        }
         // The device says whether it runs what was asked for.
         Some(_) | None => Ok((loaded, device)),
     }
@@ -152,7 +155,7 @@ pub(crate) fn load_named(name: &OsStr) -> Result<Loaded, Failure> {
     planned(&named(name)?, None, None)
 }
 
-fn planned(Text { name, text, kind, .. }: &Text, asked: Option<Target>, gpu: Option<u32>) -> Result<Loaded, Failure> {
+fn planned(Text { name, text, kind, .. }: &Text, asked: Option<Target>, gpu: Option<&Gpu>) -> Result<Loaded, Failure> {
     let name = name.clone();
     if *kind == Kind::Tile {
         let program = tile(&name, text)?;
@@ -161,10 +164,10 @@ fn planned(Text { name, text, kind, .. }: &Text, asked: Option<Target>, gpu: Opt
             _ => Ok(Loaded::Tile { program, name }),
         };
     }
-    let planned = Schedule::parse_for(text, asked).and_then(|schedule| {
+    let planned = fill_for(text, asked, gpu).and_then(|Filled { schedule, .. }| {
         let plan = match asked {
             Some(_) => schedule.plan(asked)?,
-            None => schedule.plan_on(gpu)?,
+            None => schedule.plan_on(gpu.map(|gpu| gpu.capability))?,
         };
         Ok((schedule, Box::new(plan)))
     });
@@ -181,8 +184,8 @@ pub(crate) fn program(name: &str) -> Result<Program, Failure> {
     match kind {
         Kind::Tile => Ok(Program::Tile(tile(&name, &text)?)),
         Kind::Schedule => {
-            let schedule = text.parse().map_err(|errors: Diagnostics| errors.named(name))?;
-            Ok(Program::Schedule(schedule))
+            let filled = fill(&text).map_err(|errors| errors.named(name))?;
+            Ok(Program::Schedule(filled.schedule))
         }
     }
 }

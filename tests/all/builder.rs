@@ -34,6 +34,8 @@ fn every_method_takes_what_the_facade_exports() {
         epilogue("|acc, bias| relu(acc + bias[n])");
         batch(BatchKind::Strided);
         target(Target::SM_90A);
+        shape(300, 11480, 3000);
+        gpu("H200");
         transposed();
         tile(128, 128, 8);
         tile_direct(16, 16);

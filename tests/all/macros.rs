@@ -35,6 +35,28 @@ fn a_file_is_found_from_the_source_file() -> Result<(), Diagnostics> {
     Ok(())
 }
 
+/// The macro and the text are filled in alike, and what was chosen is in the plan and in the PTX.
+#[test]
+fn open_values_are_chosen_while_the_crate_is_compiled() -> Result<(), Box<dyn std::error::Error>> {
+    let kernel: Gemm =
+        gemm! { types(f16); tile(64, ?, 64); atom(wgmma(64, ?, 16)); load(tma); stages(?); shape(64, 4096, 4096) };
+    let text: Gemm =
+        "types(f16); tile(64, ?, 64); atom(wgmma(64, ?, 16)); load(tma); stages(?); shape(64, 4096, 4096)".parse()?;
+    assert_eq!(kernel, text);
+    assert_eq!(kernel.schedule().filled(), text.schedule().filled());
+    let chosen = kernel.schedule().filled().expect("what was chosen").to_string();
+    assert!(chosen.contains("; stages(") && chosen.contains("for 64 x 4096 x 4096 on H200"), "{chosen}");
+    assert!(kernel.plan(None)?.to_string().starts_with("chosen\n  clauses             tile(64, "));
+    assert!(kernel.ptx(None)?.contains("// chosen: tile(64, "));
+    // A clause that is replaced was not chosen.
+    let other = gemm! { ..kernel; stages(2) }?;
+    assert!(!other.schedule().filled().expect("the tile").to_string().contains("stages("));
+    let whole: Gemm = gemm! { schedule(?); shape(64, 64, 64); target(sm_80) };
+    assert!(whole.schedule().filled().is_some_and(|chosen| chosen.gpu == "A100"));
+    assert_eq!(gemm!(file "../ui/schedules/open.gemm"), kernel);
+    Ok(())
+}
+
 #[test]
 fn holes_take_values_from_the_surrounding_code() -> Result<(), Diagnostics> {
     let (columns, scale, order) = (64u8, -0.5f32, Layout::Col);

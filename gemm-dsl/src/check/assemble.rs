@@ -106,6 +106,7 @@ pub(super) fn plan(settings: &Settings, geometry: Geometry, staging: Option<Stag
         },
         variants,
         clauses: provenance(settings, unroll, prefetch),
+        filled: None,
     })
 }
 

@@ -123,6 +123,7 @@ fn judge(schedule: &Schedule, question: Question) -> Verdict {
 
     let fine = own.list.iter().all(|finding| finding.diagnostic.severity != Severity::Error);
     let plan = geometry.filter(|_| fine).and_then(|geometry| assemble::plan(&settings, geometry, staging, target));
+    let plan = plan.map(|plan| Plan { filled: schedule.filled().cloned(), ..plan });
     // Contracts are checked only if the plan has no other error.
     let mut broken = Findings::default();
     if let Some(plan) = plan.as_ref().filter(|_| !settings.limits.expect.is_empty()) {

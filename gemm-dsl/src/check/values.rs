@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use crate::check::contracts;
 use crate::check::finding::Findings;
 use crate::clause::{
-    Clause, Expectation, PrefetchClause, PromoteClause, RasterClause, RegistersClause, SharedClause, Skew,
+    Clause, Expectation, PrefetchClause, PromoteClause, RasterClause, RegistersClause, ShapeClause, SharedClause, Skew,
     SpecializeClause, SplitKClause, StagedOrder, TileClause, VectorClause, WarpCount,
 };
 use crate::limits;
@@ -61,6 +61,7 @@ impl Values<'_> {
             Clause::Registers(r) => self.registers(*r),
             Clause::Specialize(s) => self.specialize(*s),
             Clause::Expect(list) => self.contracts(list),
+            Clause::Shape(s) => self.shape(*s),
             _ => {}
         }
     }
@@ -70,6 +71,13 @@ impl Values<'_> {
         let problem = match self.clause {
             Clause::Target(target) if !Target::ALL.contains(target) => format!("{target} is not a target"),
             Clause::Raster(RasterClause { along: Some(Along::Z), .. }) => "tiles run along n or m, not z".into(),
+            Clause::Gpu(name) => {
+                let again = Schedule::read(&format!("gpu({name})"));
+                match again.items.first().map(|item| &item.clause) {
+                    Some(Clause::Gpu(read)) if read == name => return,
+                    _ => format!("`{name}` is not a name"),
+                }
+            }
             Clause::Epilogue(epilogue) => {
                 let again = Schedule::read(&format!("epilogue({epilogue})"));
                 match again.items.first().map(|item| &item.clause) {
@@ -118,6 +126,15 @@ impl Values<'_> {
         self.range("n", t.n, limits::EXTENT, |n| rebuild(TileClause { n, ..t }));
         if let Some(k) = t.k {
             self.range("k", k, limits::EXTENT, |k| rebuild(TileClause { k: Some(k), ..t }));
+        }
+    }
+
+    fn shape(&mut self, s: ShapeClause) {
+        self.range("m", s.m, limits::PRODUCT, |m| Clause::Shape(ShapeClause { m, ..s }));
+        self.range("n", s.n, limits::PRODUCT, |n| Clause::Shape(ShapeClause { n, ..s }));
+        self.range("k", s.k, limits::PRODUCT, |k| Clause::Shape(ShapeClause { k, ..s }));
+        if let Some(batch) = s.batch {
+            self.range("batch", batch, limits::PRODUCT, |n| Clause::Shape(ShapeClause { batch: Some(n), ..s }));
         }
     }
 

@@ -4,6 +4,7 @@ use crate::diagnostic::Diagnostic;
 use crate::grammar::Origin;
 use crate::grammar::number::{self, TOO_LARGE, integer};
 use crate::implemented;
+use crate::open::{Open, OpenValues};
 use crate::span::Span;
 use crate::suggest;
 use crate::table::Info;
@@ -31,6 +32,7 @@ pub(super) struct Args<'t> {
     /// The first missing argument; reported only if there is no other error.
     absent: Option<Diagnostic>,
     holes: bool,
+    open: Vec<Open>,
     /// Whether an error leaves the meaning unclear. All other errors are slips: the clause is read with their fixes
     /// applied, so that the rules can report its other errors.
     lost: bool,
@@ -51,6 +53,7 @@ impl<'t> Args<'t> {
             errors: Vec::new(),
             absent: None,
             holes: false,
+            open: Vec::new(),
             lost: false,
             misnamed: Vec::new(),
             renamed: Vec::new(),
@@ -133,7 +136,7 @@ impl<'t> Args<'t> {
         let absent = if self.lost { None } else { self.absent };
         self.lost |= absent.is_some();
         self.errors.extend(absent);
-        Outcome { errors: self.errors, holes: self.holes, lost: self.lost }
+        Outcome { errors: self.errors, holes: self.holes || !self.open.is_empty(), lost: self.lost, open: self.open }
     }
 
     /// Takes over the errors of arguments within an argument.
@@ -143,6 +146,7 @@ impl<'t> Args<'t> {
         self.lost |= inner.lost;
         self.absent = self.absent.take().or(inner.absent);
         self.holes |= inner.holes;
+        self.open.extend(inner.open);
     }
 
     /// Drops the remaining arguments, which were reported as a whole.
@@ -158,6 +162,11 @@ impl<'t> Args<'t> {
     /// Records that a value is a hole.
     pub fn hole(&mut self) {
         self.holes = true;
+    }
+
+    /// Records an open value.
+    fn left_open(&mut self, name: &str, span: Span, values: OpenValues) {
+        self.open.push(Open { clause: self.info.name, key: self.info.key, name: name.into(), span, values });
     }
 
     /// The value of the argument called `name`.
@@ -245,6 +254,10 @@ impl<'t> Args<'t> {
                 self.hole();
                 return stand_in;
             }
+            [mark] if mark.is_punct('?') => {
+                self.left_open(name, mark.span, OpenValues::Numbers);
+                return stand_in;
+            }
             [Token { kind: TokenKind::Number(text), .. }] => match integer(text) {
                 Ok(value) => return value,
                 Err((problem, meant)) => {
@@ -308,6 +321,11 @@ impl<'t> Args<'t> {
         match value {
             [Token { kind: TokenKind::Hole(_), .. }] => {
                 self.hole();
+                return W::TABLE.first().map(|(_, value)| *value);
+            }
+            [mark] if mark.is_punct('?') => {
+                let words = W::TABLE.iter().filter(|(_, value)| implemented::works(value)).map(|(word, _)| *word);
+                self.left_open(W::WHAT, mark.span, OpenValues::Words(words.collect()));
                 return W::TABLE.first().map(|(_, value)| *value);
             }
             [Token { kind: TokenKind::Ident(word), span }] => {
@@ -392,8 +410,10 @@ impl<'t> Args<'t> {
 /// The result of reading a clause.
 pub(super) struct Outcome {
     pub errors: Vec<Diagnostic>,
-    /// Whether a value is a hole.
+    /// Whether a value is a hole, or open.
     pub holes: bool,
+    /// Open values.
+    pub open: Vec<Open>,
     /// Whether the meaning is unknown.
     pub lost: bool,
 }

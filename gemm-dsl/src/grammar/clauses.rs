@@ -3,8 +3,8 @@
 use crate::atoms::Unit;
 use crate::clause::{
     Atom, Clause, Fetch, LayoutClause, LoadClause, MulticastClause, PackClause, PrefetchClause, PromoteClause,
-    RasterClause, RegistersClause, SharedClause, Skew, SpecializeClause, SplitKClause, StagedOrder, StoreClause,
-    TileClause, TypesClause, VectorClause, WarpCount,
+    RasterClause, RegistersClause, ShapeClause, SharedClause, Skew, SpecializeClause, SplitKClause, StagedOrder,
+    StoreClause, TileClause, TypesClause, VectorClause, WarpCount,
 };
 use crate::diagnostic::Diagnostic;
 use crate::grammar::args::Args;
@@ -77,6 +77,11 @@ pub(super) fn parse(args: &mut Args, parentheses: bool) -> Option<Clause> {
         "emulate" => Clause::Emulate(args.word()?),
         "strassen" => Clause::Strassen(args.int("levels")),
         "tail" => Clause::Tail(args.word()?),
+        "shape" => {
+            let (m, n, k) = (args.int("m"), args.int("n"), args.int("k"));
+            Clause::Shape(ShapeClause { m, n, k, batch: args.named_int("batch") })
+        }
+        "gpu" => Clause::Gpu(gpu(args)?),
         _ => return None,
     })
 }
@@ -90,6 +95,22 @@ fn bare(args: &mut Args, parentheses: bool, clause: Clause) -> Option<Clause> {
         args.ignore_rest();
     }
     Some(clause)
+}
+
+/// A name; which GPUs there are is not known here.
+fn gpu(args: &mut Args) -> Option<String> {
+    let Some((value, span)) = args.positional() else {
+        args.missing("the name of a GPU");
+        return None;
+    };
+    match value {
+        [Token { kind: TokenKind::Ident(name), .. }] => Some(name.clone()),
+        other => {
+            let got = other.first().map_or_else(String::new, Token::describe);
+            args.fail("word", format!("gpu: expected the name of a GPU, got {got}"), span);
+            None
+        }
+    }
 }
 
 fn types(args: &mut Args) -> Option<Clause> {

@@ -24,6 +24,7 @@ use crate::clause::Clause;
 use crate::diagnostic::{Diagnostic, Edit, Fix};
 use crate::implemented;
 use crate::keys::KeySet;
+use crate::open::Open;
 use crate::span::Span;
 use crate::suggest;
 use crate::table::{ALL, Info, Key, find};
@@ -64,6 +65,10 @@ pub struct Parsed {
     pub unknown: KeySet,
     /// Each clause's name with its span, for editors.
     pub mentions: Vec<(&'static str, Span)>,
+    /// Open values, in the order of the text.
+    pub open: Vec<Open>,
+    /// `schedule(?)`, where everything else is open.
+    pub open_rest: Option<Span>,
     /// Every clause that was written, readable or not.
     pub written: Vec<Written>,
     /// The settings that misspelled clauses were probably meant to determine.
@@ -221,6 +226,7 @@ impl Parsed {
         let braces = matches!(tokens.get(1).map(|t| &t.kind), Some(TokenKind::Group(Delimiter::Brace, _)));
         self.written.push(Written { name: name.into(), key: find(name).map(|info| info.key), span });
         match find(name) {
+            None if name == "schedule" => self.rest(span, group),
             None => self.unknown_clause((name, head.span), span, group, braces),
             Some(info) => {
                 self.mentions.push((info.name, head.span));
@@ -246,6 +252,22 @@ impl Parsed {
         }
     }
 
+    /// `schedule(?)`.
+    fn rest(&mut self, span: Span, group: Option<&[Token]>) {
+        // Any missing clause may be filled in.
+        self.unknown = self.unknown.union(KeySet::all());
+        let twice = self.open_rest.is_some();
+        match group {
+            Some([mark]) if mark.is_punct('?') && !twice => self.open_rest = Some(span),
+            _ => {
+                let message =
+                    if twice { "`schedule(?)` is written twice" } else { "schedule: it takes a question mark" };
+                let help = "`schedule(?)`, once, chooses all clauses that are not written";
+                self.error(Diagnostic::error("open", "schedule", message).help(help).at(span));
+            }
+        }
+    }
+
     fn clause(&mut self, info: &'static Info, span: Span, group: Option<&[Token]>, braces: bool) {
         let (clause, outcome) = read(info, span, self.origin, group, braces);
         self.keep(info, span, clause, outcome);
@@ -259,6 +281,7 @@ impl Parsed {
         }
         self.items.extend(clause.map(|clause| Item { clause, span: Some(span) }));
         self.errors.extend(outcome.errors);
+        self.open.extend(outcome.open);
     }
 
     /// Handles an unknown name: it may be a misspelt clause, which is read in its place.
@@ -306,7 +329,7 @@ fn read(
     let choices = choices::inside(group.unwrap_or(&[]));
     if !choices.is_empty() {
         let errors = choices.into_iter().map(|span| choices::told(info.name, span)).collect();
-        return (None, Outcome { errors, holes: true, lost: false });
+        return (None, Outcome { errors, holes: true, lost: false, open: Vec::new() });
     }
     let mut args = Args::new(info, span, origin);
     let mut clause = arguments(&mut args, group, braces);

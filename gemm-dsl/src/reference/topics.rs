@@ -78,6 +78,15 @@ pub static TOPICS: &[Topic] = &[
         picture: None,
     },
     Topic {
+        name: "open",
+        summary: "values that are chosen: `?`, `schedule(?)`, `shape`, `gpu`",
+        title: "Open values",
+        clause: "shape",
+        text: || OPEN.into(),
+        costs: None,
+        picture: None,
+    },
+    Topic {
         name: "emulation",
         summary: "the errors of f32 products from narrower ones, and what happens to tiny and infinite elements",
         title: "Errors of emulated products",
@@ -96,6 +105,28 @@ pub static TOPICS: &[Topic] = &[
         picture: None,
     },
 ];
+
+const OPEN: &str = "\
+A question mark in the place of a number or of a word leaves it open, and `schedule(?)` leaves open every clause that is not
+written:
+
+```text
+types(bf16); tile(128, ?, 64); atom(wgmma(64, ?, 16)); load(tma); stages(?); shape(300, 11480, 3000); gpu(H200)
+types(bf16); schedule(?); shape(300, 11480, 3000)
+```
+
+`gemm!`, `Gemm` and gemmc choose the values with the lowest estimated time for the product of `shape` on the GPU of `gpu`. Nothing
+is timed, so a text gives the same schedule on every machine, and a snapshot of its PTX stays the same. The kernel is right for
+every size: `shape` and `gpu` are hints.
+
+- What was chosen, and what limits it, is in `gemmc plan`, at the top of the PTX, and in the hover of the clause in an editor.
+  `gemmc check --fill` writes it into the file.
+- What is computed is not chosen: `types`, `layout`, `epilogue`, `batch`, `emulate` and `strassen` are written out.
+- If the columns of a tile and of its `wgmma` are both open, they are the same number, unless `warp` divides the tile.
+- Open values have at most a million combinations. Beyond that, or where none is legal, an error says what to write, or which rules
+  are in the way.
+- In `gemm!` nothing can be chosen next to a value of the program, `{BM}`, or a base, `..base`.
+";
 
 fn emulation() -> String {
     let rows = Emulation::TABLE.iter().map(|(word, emulation)| {

@@ -38,6 +38,8 @@ pub(super) enum Alternative {
     Written(Sequence),
     /// A number of a range, with the range's bytes.
     Number(u32, Range<usize>),
+    /// A word in the place of an open value.
+    Word(&'static str, Range<usize>),
 }
 
 impl Sequence {
@@ -153,7 +155,7 @@ impl Choice {
     fn sequences(&self) -> impl Iterator<Item = &Sequence> {
         self.alternatives.iter().filter_map(|alternative| match alternative {
             Alternative::Written(sequence) => Some(sequence),
-            Alternative::Number(..) => None,
+            Alternative::Number(..) | Alternative::Word(..) => None,
         })
     }
 
@@ -193,6 +195,7 @@ impl Choice {
                     probes.extend(sequence.probes().into_iter().map(|probe| start + probe));
                 }
                 // The grammar treats all numbers of a range alike.
+                Alternative::Word(..) => probes.push(start),
                 Alternative::Number(_, range) if probed.as_ref() == Some(range) => {}
                 Alternative::Number(_, range) => {
                     probed = Some(range.clone());
@@ -209,7 +212,7 @@ impl Alternative {
     fn len(&self) -> u128 {
         match self {
             Alternative::Written(sequence) => sequence.len(),
-            Alternative::Number(..) => 1,
+            Alternative::Number(..) | Alternative::Word(..) => 1,
         }
     }
 
@@ -223,6 +226,10 @@ impl Alternative {
             Alternative::Number(number, range) => {
                 out.1.replaced(out.0.len(), range.clone());
                 out.0.push_str(&number.to_string());
+            }
+            Alternative::Word(word, range) => {
+                out.1.replaced(out.0.len(), range.clone());
+                out.0.push_str(word);
             }
         }
     }

@@ -37,9 +37,11 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::diagnostics::Diagnostics;
+use crate::keys::KeySet;
+use crate::open::{Alternatives, Opened, Value};
 use crate::schedule::Schedule;
 
-use choices::Sequence;
+use choices::{Alternative, Choice, Sequence};
 
 /// Schedule text with alternatives, and all its combinations.
 ///
@@ -81,6 +83,38 @@ impl Space {
         parse::parse(text)
     }
 
+    /// The schedules that a text with open values stands for, without `schedule(?)`.
+    pub fn open(text: &str, opened: &Opened) -> Space {
+        const COLUMNS: &str = "columns";
+        let mut sequence = Sequence::default();
+        let mut at = 0;
+        for (open, alternatives) in opened.alternatives() {
+            let (keys, range) = (KeySet::of(&[open.key]), open.span.start as usize..open.span.end as usize);
+            sequence.push_text(at..range.start);
+            at = range.end;
+            let choice = |name: Option<&str>, alternatives: Vec<Alternative>| {
+                let name = name.map(str::to_owned);
+                Choice { name, keys, alternatives, end: "" }
+            };
+            match alternatives {
+                Alternatives::Same => sequence.push_name(COLUMNS, range, keys),
+                Alternatives::Columns(numbers) => {
+                    let all = numbers.into_iter().map(|number| Alternative::Number(number, range.clone()));
+                    sequence.push_choice(choice(Some(COLUMNS), all.collect()));
+                }
+                Alternatives::Values(values) => {
+                    let all = values.into_iter().map(|value| match value {
+                        Value::Number(number) => Alternative::Number(number, range.clone()),
+                        Value::Word(word) => Alternative::Word(word, range.clone()),
+                    });
+                    sequence.push_choice(choice(None, all.collect()));
+                }
+            }
+        }
+        sequence.push_text(at..text.len());
+        Space { text: text.into(), sequence }
+    }
+
     /// The number of combinations; at least 1.
     #[expect(clippy::len_without_is_empty, reason = "a space is never empty")]
     pub fn len(&self) -> u128 {
@@ -100,6 +134,18 @@ impl Space {
             next += 1;
             Some(combination)
         })
+    }
+
+    /// For each choice outside of others, from the first on: by how much its next alternative raises a combination's number, and how many
+    /// alternatives it has, those of choices within it included.
+    pub fn choices(&self) -> Vec<(u128, u128)> {
+        let mut above = self.len();
+        let each = self.sequence.digits().into_iter().map(|(weight, _)| {
+            let count = above / weight.max(1);
+            above = weight;
+            (weight, count)
+        });
+        each.collect()
     }
 
     /// The source text.

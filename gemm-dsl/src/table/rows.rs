@@ -552,4 +552,27 @@ clauses! {
         ],
         example: "expect { threads <= 256 }" in "tile(32, 32, 8); thread(4, 4)",
     }
+    /// The product that open values, `?`, are chosen for. It is a hint: the kernel is right for every size. `gemmc explain open` has
+    /// more.
+    shape Shape {
+        syntax: "shape(m, n, k) or shape(m, n, k, batch = count)",
+        summary: "the product that open values are chosen for",
+        default: "shape(4096, 4096, 4096)",
+        arguments: [
+            "m, n" in "shape({}, {}, 64)" => Values::Range(limits::PRODUCT),
+            "k" in "shape(64, 64, {})" => Values::Range(limits::PRODUCT),
+            "batch" in "shape(64, 64, 64, batch = {})" => Values::Range(limits::PRODUCT),
+        ],
+        example: "shape(300, 11480, 3000)" in "tile(32, 32, 8); thread(4, 4)",
+    }
+    /// The GPU that open values, `?`, are chosen for. It is a hint: `target` says what to compile for.
+    gpu Gpu {
+        syntax: "gpu(NAME)",
+        summary: "the GPU that open values are chosen for",
+        default: "one of the target, if a target is given, else H200",
+        arguments: [
+            "name" in "" => Values::Text("a name that `gemmc pick --gpu` takes, such as H200, A100 or RTX4090"),
+        ],
+        example: "gpu(A100)" in "tile(32, 32, 8); thread(4, 4)",
+    }
 }

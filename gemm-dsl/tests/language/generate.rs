@@ -127,6 +127,13 @@ fn steps() -> impl Strategy<Value = Clause> {
         }),
         number().prop_map(Clause::Strassen),
         word::<Emulation>().prop_map(Clause::Emulate),
+        (number(), number(), number(), maybe(number())).prop_map(|(m, n, k, batch)| Clause::Shape(ShapeClause {
+            m,
+            n,
+            k,
+            batch
+        })),
+        select(vec!["H200", "RTX4090", "x"]).prop_map(|name| Clause::Gpu(name.into())),
     ]
 }
 

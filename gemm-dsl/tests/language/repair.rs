@@ -178,13 +178,13 @@ fn what_cannot_be_read_has_no_canonical_form() {
     assert!(format("tile(64, 64, 8); tread(8, 8)").unwrap_err().to_string().contains("unknown clause"));
 }
 
-/// The clauses of a text that state the problem, the contracts and the target, without duplicates and found without the
+/// The clauses of a text that state the problem, the contracts, the target and what to choose for, without duplicates and found without the
 /// grammar.
 fn given(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let uncommented: String =
         text.lines().map(|line| line.split("//").next().unwrap_or("").to_string() + "\n").collect();
-    for name in ["types", "layout", "epilogue", "batch", "target", "expect"] {
+    for name in ["types", "layout", "epilogue", "batch", "target", "expect", "shape", "gpu"] {
         for (at, _) in uncommented.match_indices(name) {
             let word = |c: char| c.is_alphanumeric() || c == '_';
             let inside = uncommented[..at].chars().next_back().is_some_and(word);

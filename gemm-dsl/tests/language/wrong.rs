@@ -51,6 +51,12 @@ pub const WRONG: &[&str] = &[
     "tile(128, 128, 8); thread(8, 8); ..base; vector(4)",
     "tile(128, 128, 8); thread(8, 8); ..; vector(4)",
     "tile({BM}, 128, 8); thread(8, 8)",
+    // Open values, which nothing fills in here, and hints.
+    "tile(?, 128, 8); thread(8, 8); order(?)",
+    "schedule(?); tile(128, 128, 8)",
+    "schedule(128, 128, 8); thread(8, 8)",
+    "tile(128, 128, 8); thread(8, 8); shape(0, 1, 4294967295)",
+    "tile(128, 128, 8); thread(8, 8); gpu(9); shape(64)",
     // Alternatives, which belong to a sweep.
     "tile({64, 128}, {32..=128 step *2}, 8); thread(8, 8)",
     "tile(128, 128, 8); thread(8, 8); shared(a = {km, mk + pad({4, 8})}); order({row, snake})",

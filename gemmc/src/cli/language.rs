@@ -37,6 +37,9 @@ pub(crate) struct Check {
         conflicts_with = "gpu"
     )]
     pub(crate) fix: Option<Fixes>,
+    /// Write the chosen values into the .gemm file in the place of `?` and `schedule(?)`, or print the text
+    #[arg(long, conflicts_with = "fix")]
+    pub(crate) fill: bool,
 }
 
 /// Which fixes to apply.

@@ -7,12 +7,14 @@ use std::path::Path;
 
 use ptx_gemm::TextError;
 use ptx_gemm_check::exec::{legal, unsupported};
+use ptx_gemm_choose::fill_for;
+use ptx_gemm_dsl::open::Filled;
 use serde_json::json;
 
 use super::exec;
 use crate::cli::{Check, Compile};
 use crate::reply::{Failure, Format, Reply, Status, complain, contract, diagnostic, styled};
-use crate::source;
+use crate::source::{self, Kind, Text};
 
 pub(crate) fn run(args: &Check, format: Format) -> Result<Reply, Failure> {
     let programs = args.programs();
@@ -22,6 +24,7 @@ pub(crate) fn run(args: &Check, format: Format) -> Result<Reply, Failure> {
         }
         None if ptx_file(compile).is_some() => ptx(compile),
         Some(fixes) => fix::run(compile, fixes, format),
+        None if args.fill => fill(compile),
         None => checked(compile),
     };
     match programs.as_slice() {
@@ -77,6 +80,27 @@ fn ptx(compile: &Compile) -> Result<Reply, Failure> {
         .map(|TextError { line, column, message }| json!({ "line": line, "column": column, "message": message }))
         .collect();
     Ok(Reply::fine(told, json!({ "ok": true, "target": target, "unsupported": list })))
+}
+
+/// The text with chosen values in the place of open ones.
+fn fill(compile: &Compile) -> Result<Reply, Failure> {
+    let Text { name, text, kind, path } = source::text(&compile.source)?;
+    if kind == Kind::Tile {
+        return Err(Failure::refused("fill", format!("{name}: nothing is open in tile programs")));
+    }
+    let filled = fill_for(&text, compile.target, compile.gpu).map_err(|errors| errors.named(&name))?;
+    let note = filled.schedule.filled();
+    let said = match note {
+        Some(note) => format!("{name}: {note}\n"),
+        None => format!("{name}: nothing is open\n"),
+    };
+    let json = json!({ "ok": true, "filled": note, "clauses": note.map(Filled::text), "text": filled.text });
+    match path {
+        Some(path) if filled.text != text => source::write(&path, &filled.text)?,
+        Some(_) => {}
+        None => return Ok(Reply::fine(filled.text, json)),
+    }
+    Ok(Reply::fine(said, json))
 }
 
 fn checked(compile: &Compile) -> Result<Reply, Failure> {
