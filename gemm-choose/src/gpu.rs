@@ -119,6 +119,8 @@ figures! {
     tensor_filled_bytes,
     /// How much longer the copies of an operand take whose rows do not all begin at a sector of 32 bytes.
     tensor_off_sector,
+    /// The same if they begin at sectors, but not all at a line of 128 bytes.
+    tensor_off_line,
     /// Cycles from the request for a K-tile until it has arrived and its stage is free again.
     tensor_latency,
     /// How the demands of a K-tile add up: 1 would be their sum, infinity their maximum.

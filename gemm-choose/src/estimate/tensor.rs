@@ -17,15 +17,16 @@ use ptx_gemm_dsl::clause::Atom;
 use ptx_gemm_dsl::plan::{OperandPlan, Plan, Variant};
 use ptx_gemm_dsl::terms::{Along, Fast};
 
-use super::{Bound, Estimate, PlaneWork, factor, packing, planes};
+use super::{Bound, Estimate, PlaneWork, TMA_BYTES, factor, packing, planes};
 use crate::gpu::Gpu;
 use crate::size::Size;
 
 /// Rows of a `wgmma`, and the bytes of its k in each of them.
 const ROWS: f64 = WGMMA_ROWS as f64;
 const DEPTH_BYTES: f64 = WGMMA_DEPTH_BYTES as f64;
-/// Bytes of a sector of the second-level cache.
+/// Bytes of a sector of the second-level cache, and of a line.
 const SECTOR: usize = 32;
+const LINE: usize = 128;
 /// Consecutive work tiles that run close to each other, on the multiprocessors of one group (GPC).
 const NEIGHBOURS: f64 = 16.0;
 /// Bytes of a partial sum.
@@ -179,13 +180,18 @@ impl Product<'_> {
         ]
     }
 
-    /// How much longer copies of A and of B take because rows begin within a sector.
+    /// How much longer copies of A and of B take because rows begin within a line or a sector: the bytes of a row of a K-tile are in two
+    /// lines then, and are two requests.
     fn off_sector(&self) -> [f64; 2] {
         let Product { plan, size, gpu, .. } = self;
         let longer = |operand: &OperandPlan, own: usize| {
             let pitch = operand.dtype.bytes() as usize * if operand.global_fast == Fast::K { size.k } else { own };
-            let whole = plan.ring.pack.contains(&operand.side) || pitch.is_multiple_of(SECTOR);
-            if whole { 1.0 } else { gpu.tensor_off_sector.max(1.0) }
+            match pitch {
+                // What TMA cannot copy is packed first, into rows of whole lines.
+                _ if !pitch.is_multiple_of(TMA_BYTES) || pitch.is_multiple_of(LINE) => 1.0,
+                _ if pitch.is_multiple_of(SECTOR) => gpu.tensor_off_line.max(1.0),
+                _ => gpu.tensor_off_sector.max(1.0),
+            }
         };
         [longer(&plan.ring.a, size.m), longer(&plan.ring.b, size.n)]
     }
