@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use ptx_gemm_dsl::clause::{Clause, ShapeClause};
-use ptx_gemm_dsl::open::{Filled, Open, Opened};
+use ptx_gemm_dsl::open::{Filled, Open};
+use ptx_gemm_dsl::opened::Opened;
 use ptx_gemm_dsl::table::Key;
 use ptx_gemm_dsl::{Diagnostic, Diagnostics, Schedule, Space, Span, Target};
 

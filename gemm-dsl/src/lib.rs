@@ -23,6 +23,7 @@ pub mod limits;
 pub mod map;
 pub mod occupancy;
 pub mod open;
+pub mod opened;
 pub mod plan;
 pub mod promise;
 pub mod reference;

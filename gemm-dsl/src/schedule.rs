@@ -10,7 +10,7 @@ use crate::diagnostics::Diagnostics;
 use crate::grammar::{self, Item, Origin, Parsed};
 use crate::keys::KeySet;
 use crate::lexer;
-use crate::open::{self, Filled};
+use crate::open::Filled;
 use crate::span::Span;
 use crate::table::Key;
 
@@ -56,7 +56,7 @@ impl Schedule {
         };
         let mut parsed = grammar::parse(&tokens, Origin::Text);
         parsed.errors.extend(errors);
-        parsed.errors.extend(open::told(&parsed));
+        parsed.errors.extend(parsed.open_errors());
         if let Some(base) = &parsed.base {
             let span = tokens[base.start - 2].span.to(tokens[base.end - 1].span);
             let message = "`..` extends a schedule of Rust code, and this schedule is text";

@@ -7,7 +7,7 @@ use crate::diagnostic::Diagnostic;
 use crate::diagnostics::Diagnostics;
 use crate::grammar::{self, Origin};
 use crate::keys::KeySet;
-use crate::open::Opened;
+use crate::opened::Opened;
 use crate::schedule::Schedule;
 use crate::span::Span;
 use crate::token::{Token, TokenKind};

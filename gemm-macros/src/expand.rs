@@ -3,16 +3,16 @@
 use proc_macro_crate::{FoundCrate, crate_name};
 use proc_macro2::{Delimiter, Group, Ident, Punct, Spacing, Span, TokenStream};
 use ptx_gemm_choose::fill;
-use ptx_gemm_dsl::clause::Clause;
 use ptx_gemm_dsl::open::Filled;
 use ptx_gemm_dsl::table::find;
 use ptx_gemm_dsl::token::{Token, TokenKind};
 use ptx_gemm_dsl::tokens::{self, Knowledge, Reading};
-use ptx_gemm_dsl::{Diagnostic, Schedule, Severity};
+use ptx_gemm_dsl::{Diagnostic, Severity};
 use quote::{quote, quote_spanned};
 use syn::Expr;
 use syn::spanned::Spanned;
 
+use crate::chosen::checked;
 use crate::convert::Source;
 use crate::file::{self, Request};
 
@@ -85,16 +85,6 @@ fn filled(facade: &TokenStream, source: &Source, reading: &Reading, first: ptx_g
     let chosen = found.as_ref().ok().and_then(|found| found.schedule.filled());
     let mentions = mentions(facade, source, reading, chosen);
     quote!({ #mentions #value })
-}
-
-/// A checked schedule, with the note of what was chosen.
-pub fn checked(facade: &TokenStream, schedule: &Schedule) -> TokenStream {
-    let text = schedule.to_string();
-    let Some(Filled { clauses, size, gpu, ms, why }) = schedule.filled() else {
-        return quote!(#facade::__private::checked(#text));
-    };
-    let names = clauses.iter().map(Clause::name);
-    quote!(#facade::__private::chosen(#text, &[#(#names),*], [#size, #gpu, #why], #ms))
 }
 
 /// A use of each clause's documented item, at the place where the user wrote the clause. For clauses with chosen values there is an

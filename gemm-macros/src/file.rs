@@ -11,7 +11,7 @@ use ptx_gemm_dsl::{Diagnostics, Severity};
 use quote::{quote, quote_spanned};
 use syn::LitStr;
 
-use crate::expand::checked;
+use crate::chosen::checked;
 
 /// The argument of the macro.
 pub enum Request {

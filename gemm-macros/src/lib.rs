@@ -5,6 +5,7 @@
 //! It reads only two kinds of files: the user's manifest, for the name of the facade, and the file that `gemm!(file
 //! "x.gemm")` names ([`file`]).
 
+mod chosen;
 mod convert;
 mod expand;
 mod file;

@@ -31,7 +31,7 @@ const MOST_STUMBLES: usize = 160;
 const ARROWS: [(&str, &[&str]); 15] = [
     ("gemm-dsl", &[]),
     ("gemm-choose", &["gemm-dsl"]),
-    ("gemm-macros", &["gemm-dsl"]),
+    ("gemm-macros", &["gemm-choose", "gemm-dsl"]),
     ("ptx", &[]),
     ("codegen-ptx", &["gemm-dsl", "ptx"]),
     ("ptx-interp", &["ptx"]),

@@ -166,6 +166,22 @@ fn within(inner: &[Token], span: Span, origin: Origin) -> Parsed {
 }
 
 impl Parsed {
+    /// The errors about open values in a text that nothing fills in.
+    pub(crate) fn open_errors(&self) -> Vec<Diagnostic> {
+        let help =
+            "write a value; `gemm!`, `Gemm` and gemmc choose one, and `gemmc check --fill` writes it into the file";
+        let of_one = self.open.iter().map(|open| {
+            let message = format!("{}: {} is open, and values are not chosen here", open.clause, open.name);
+            Diagnostic::error("open", open.clause, message).help(help).at(open.span)
+        });
+        let rest = self.open_rest.map(|span| {
+            Diagnostic::error("open", "schedule", "`schedule(?)` is open, and clauses are not chosen here")
+                .help(help)
+                .at(span)
+        });
+        of_one.chain(rest).collect()
+    }
+
     fn error(&mut self, diagnostic: Diagnostic) {
         self.errors.push(diagnostic);
     }

@@ -38,7 +38,7 @@ use std::sync::Arc;
 
 use crate::diagnostics::Diagnostics;
 use crate::keys::KeySet;
-use crate::open::{Alternatives, Opened, Value};
+use crate::opened::{Alternatives, Opened, Value};
 use crate::schedule::Schedule;
 
 use choices::{Alternative, Choice, Sequence};
