@@ -57,7 +57,7 @@ pub fn fill(text: &str) -> Result<Text, Diagnostics> {
 ///
 /// As those of [`fill`].
 pub fn fill_for(text: &str, asked: Option<Target>, on: Option<&Gpu>) -> Result<Text, Diagnostics> {
-    let told = |error: Diagnostic| Diagnostics::new(vec![error]).in_text(Some(Arc::from(text)));
+    let told = |error: Box<Diagnostic>| Diagnostics::new(vec![*error]).in_text(Some(Arc::from(text)));
     let Some(opened) = Opened::parse(text)? else {
         let schedule = Schedule::parse_for(text, asked)?;
         gpu(&schedule, asked, on).map_err(told)?;
@@ -87,14 +87,14 @@ pub fn fill_for(text: &str, asked: Option<Target>, on: Option<&Gpu>) -> Result<T
 }
 
 /// The GPU that a schedule names, or else that of the caller, or else the first one of the target, or else an H200.
-fn gpu(schedule: &Schedule, asked: Option<Target>, on: Option<&Gpu>) -> Result<Gpu, Diagnostic> {
+fn gpu(schedule: &Schedule, asked: Option<Target>, on: Option<&Gpu>) -> Result<Gpu, Box<Diagnostic>> {
     for (clause, span) in schedule.spans() {
         let Clause::Gpu(name) = clause else { continue };
         return Gpu::find(name).cloned().ok_or_else(|| {
             let known: Vec<&str> = Gpu::all().iter().map(|gpu| gpu.name.as_str()).collect();
             let error = Diagnostic::error("gpu", "gpu", format!("gpu: no figures of `{name}` are known"));
             let error = error.help(format!("write one of {}", known.join(", ")));
-            span.into_iter().fold(error, Diagnostic::at)
+            Box::new(span.into_iter().fold(error, Diagnostic::at))
         });
     }
     let of_target = asked.or_else(|| schedule.target_on(None)).and_then(|target| {
@@ -110,12 +110,12 @@ fn whole(
     span: Span,
     size: Size,
     gpu: &Gpu,
-) -> Result<(String, Vec<Key>, Estimate), Diagnostic> {
+) -> Result<(String, Vec<Key>, Estimate), Box<Diagnostic>> {
     let Some(best) = (Pick { given, size, gpu }).best() else {
         let message =
             format!("`schedule(?)`: no family of schedules has these clauses and computes this on {}", gpu.name);
         let help = "leave clauses out, or write the schedule";
-        return Err(Diagnostic::error("open", "schedule", message).help(help).at(span));
+        return Err(Diagnostic::error("open", "schedule", message).help(help).at(span).into());
     };
     let new: Vec<&Clause> = best.schedule.clauses().filter(|clause| given.get(clause.key()).is_none()).collect();
     let keys = new.iter().map(|clause| clause.key()).collect();
@@ -130,7 +130,7 @@ fn values(
     opened: &Opened,
     asked: Option<Target>,
     (size, gpu): (Size, &Gpu),
-) -> Result<(String, Vec<Key>, Estimate), Diagnostic> {
+) -> Result<(String, Vec<Key>, Estimate), Box<Diagnostic>> {
     let space = Space::open(text, opened);
     let first = &opened.open[0];
     let error = |open: &Open, message: String| Diagnostic::error("open", open.clause, message).at(open.span);
@@ -140,7 +140,7 @@ fn values(
         let (widest, values) = most.unwrap_or((first, 1));
         let message = format!("{count} combinations of open values, and at most {MOST} are considered");
         let help = format!("write a number for {} of {}, which may be any of {values}", widest.name, widest.clause);
-        return Err(error(widest, message).help(help));
+        return Err(error(widest, message).help(help).into());
     }
     let search = Search { space: &space, given: None, size, gpu, target: asked, in_halves: None };
     let (mut best, mut illegal) = (search.best(), Default::default());
@@ -159,7 +159,7 @@ fn values(
         });
         let message = format!("{}: no values for what is open are legal on {}", first.clause, gpu.name);
         let reasons = reasons.collect::<Vec<_>>().join("\n      ");
-        return Err(error(first, message).help(format!("these rules are in the way\n      {reasons}")));
+        return Err(error(first, message).help(format!("these rules are in the way\n      {reasons}")).into());
     };
     Ok((best.text().to_owned(), opened.open.iter().map(|open| open.key).collect(), combination.estimate))
 }
