@@ -6,8 +6,27 @@
 //!
 //! Each clause is an item of [`clauses`]; `docs/language.md` in the repository is the full reference.
 //!
-//! # A schedule becomes a result
+//! # A product, its schedule, and another one
 //!
+//! ```
+//! use ptx_gemm::{Auto, Device, Matrix, gemm, matmul};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let device = Device::interpreter();   // Device::best() takes the first GPU, if there is one
+//! let (a, b) = (Matrix::<f32>::random(40, 30, 1), Matrix::<f32>::random(30, 50, 2));
+//! let d = matmul(&device, &a, &b)?;
+//!
+//! let chosen = Auto::new("types(f32)", &device)?.choose(40, 50, 30)?;
+//! println!("{}\n{}", chosen.schedule(), chosen.reason());
+//!
+//! let other = gemm! { ..chosen.schedule(); order(row); }?;      // one clause of it changed
+//! assert_eq!(other.on(&device)?.multiply(&a, &b)?, d);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # A schedule becomes a result
+//!//!
 //! ```
 //! use ptx_gemm::{Device, Matrix, Target, gemm};
 //!

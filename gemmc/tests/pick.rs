@@ -129,3 +129,59 @@ fn figures_are_judged() {
     );
     assert!(failed(&["calibrate"]).contains("--rows"));
 }
+
+/// An entry of a lock is what `matmul` takes; one that this compiler makes differently is told.
+#[test]
+fn a_lock_is_read_and_checked() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("gemm.lock");
+    let name = path.to_str().expect("a name");
+    let line = |ptx: &str, chosen: &str| {
+        format!(
+            "H200 | types(f16) | acc | 384x5120x13824 | {chosen} | {ptx} | 9.5 | 0.01 | 0.004 | CUDA 13.0 | 2026-11-30 | gemmc tune\n"
+        )
+    };
+    let write = |text: String| std::fs::write(&path, text).expect("written");
+    let odd = "tile(64, 64, 64); atom(wgmma(64, 64, 16)); load(tma); stages(2)";
+    write(line("00", odd));
+    // Slow, and measured: no estimate comes before it.
+    let picked =
+        json(&["pick", "--matmul", "--lock", name, "-m", "384", "-n", "5120", "-k", "13824", "--types", "f16"]);
+    assert_eq!((&picked["best"]["family"], &picked["legal"]), (&"lock".into(), &1.into()));
+    assert!(picked["best"]["schedule"].as_str().is_some_and(|schedule| schedule.contains("tile(64, 64, 64)")));
+    let stale = gemmc(&["lock", "check", name]);
+    let told = String::from_utf8(stale.stdout).expect("text");
+    assert_eq!(stale.status.code(), Some(2));
+    let now = told.split("its PTX is ").nth(1).and_then(|rest| rest.split(' ').next()).expect("a digest");
+    write(line(now, odd));
+    assert!(stdout(&["lock", "check", name]).contains("1 of 1 entries are what this compiler makes"));
+    write(line(now, "tile(64, 60, 64); atom(wgmma(64, 64, 16)); load(tma)"));
+    assert!(String::from_utf8_lossy(&gemmc(&["lock", "check", name]).stdout).contains("is not made of"));
+    assert!(failed(&["tune", "--shapes", "-", "--device", "interp"]).contains("timed on a GPU"));
+    write("H200 | 1\n".into());
+    assert!(failed(&["lock", "check", name]).contains("line 1: it has 2 fields"));
+    // The library's own.
+    assert!(json(&["lock", "check"])["entries"].as_u64().is_some_and(|count| count > 0));
+}
+
+/// `check --fill` writes what is chosen where it was open, and leaves the rest of the file alone.
+#[test]
+fn what_is_open_is_written_into_the_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("mine.gemm");
+    let name = path.to_str().expect("a name");
+    std::fs::write(&path, "types(f16); // halves\ntile(128, ?, 64); atom(wgmma(64, ?, 16));\nload(tma); stages(?)\n")
+        .expect("written");
+    assert!(stdout(&["plan", name]).starts_with("chosen\n  clauses             tile(128, "));
+    let text = stdout(&["check", "--fill", name]);
+    assert!(text.contains("tile(128, ") && text.contains("for 4096 x 4096 x 4096 on H200"), "{text}");
+    let filled = std::fs::read_to_string(&path).expect("read");
+    assert!(filled.starts_with("types(f16); // halves\ntile(128, ") && !filled.contains('?'), "{filled}");
+    assert!(stdout(&["check", "--fill", name]).contains("nothing is open"));
+    // The same for another GPU, without a file.
+    let ampere = stdout(&["check", "--fill", "--gpu", "a100", "-e", "types(f16); schedule(?)"]);
+    assert!(ampere.contains("atom(mma("), "{ampere}");
+    let whole = json(&["check", "--fill", "-e", "schedule(?); shape(64, 64, 64)"]);
+    assert!(whole["filled"]["size"] == "64 x 64 x 64" && whole["clauses"].is_string(), "{whole}");
+    assert!(failed(&["check", "--fill", "-e", "stages(?); tile(64, 64, 8)"]).contains("thread"));
+}
