@@ -123,6 +123,10 @@ figures! {
     tensor_off_line,
     /// Cycles from the request for a K-tile until it has arrived and its stage is free again.
     tensor_latency,
+    /// How much longer that takes if blocks of a cluster share copies: each waits for the slowest.
+    tensor_shared_latency,
+    /// How much longer the instructions of a consumer take that has 64 rows and takes turns: no other one fills the gaps between them.
+    tensor_alone,
     /// How the demands of a K-tile add up: 1 would be their sum, infinity their maximum.
     tensor_norm,
     /// Cycles of an epilogue apart from its stores.

@@ -240,16 +240,20 @@ impl Product<'_> {
             * (width / at_once).ceil()
             * planes.products
             * longer;
+        let alone = plan.roles.turns > 1 && plan.block.m == WGMMA_ROWS;
+        let gaps = if alone { gpu.tensor_alone.max(1.0) } else { 1.0 };
+        let shares = plan.scheduler.multicast.contains(&true);
+        let slowest = if shares { gpu.tensor_shared_latency.max(1.0) } else { 1.0 };
         let operands = (ROWS + at_once) * DEPTH_BYTES;
         let [read, filled] = self.fetched(width).map(|bytes| bytes * f64::from(plan.block.k));
         let copied = read / gpu.tensor_l2_bytes + filled / gpu.tensor_filled_bytes;
         Round {
             list: [
-                (Bound::Math, instructions * (at_once / 2.0).max(gpu.tensor_least_instruction)),
+                (Bound::Math, instructions * gaps * (at_once / 2.0).max(gpu.tensor_least_instruction)),
                 (Bound::Shared, instructions * operands / gpu.tensor_shared_bytes),
                 (Bound::L2, copied),
             ],
-            latency: gpu.tensor_latency * self.scattered() / f64::from(plan.ring.stages.max(1)),
+            latency: gpu.tensor_latency * slowest * self.scattered() / f64::from(plan.ring.stages.max(1)),
             norm: gpu.tensor_norm.max(1.0),
         }
     }
