@@ -94,7 +94,7 @@ fn of_types(device: &Device, dtype: DType, layouts: [Layout; 2]) -> Result<Auto,
 /// ```
 #[derive(Clone, Debug)]
 pub struct Auto {
-    problem: Schedule,
+    problem: Arc<Schedule>,
     device: Device,
     lock: Option<Arc<Lock>>,
     loaded: Arc<Mutex<HashMap<[usize; 4], Arc<Chosen>>>>,
@@ -172,7 +172,7 @@ impl Auto {
     ///
     /// What is wrong with the clauses.
     pub fn new(clauses: &str, device: &Device) -> Result<Auto, Error> {
-        let problem = Schedule::parse_part(clauses)?;
+        let problem = Arc::new(Schedule::parse_part(clauses)?);
         let lock = OWN.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Ok(Auto { problem, device: device.clone(), lock, loaded: Arc::default() })
     }
@@ -275,7 +275,7 @@ impl Auto {
 
     fn cheap(&self) -> Result<Choice, Error> {
         let legal = |clauses: &&str| {
-            let schedule = Schedule::parse_part(clauses).ok()?.with(self.problem.clone());
+            let schedule = Schedule::parse_part(clauses).ok()?.with(Schedule::clone(&self.problem));
             schedule.check().is_ok().then_some(schedule)
         };
         match CHEAP.iter().find_map(legal) {

@@ -357,7 +357,7 @@ mod tests {
         let sizes = [[4096; 3], [64, 4096, 8192], [300, 11480, 3000], [1, 4096, 4096], [900, 700, 500]];
         let part = Part::of_this_run();
         let own = all.iter().flat_map(|given| sizes.map(|size| (given, size))).enumerate();
-        for (_, (given, extents)) in own.filter(|(index, _)| *index < 2 || part.has(*index)) {
+        for (_, (given, extents)) in own.filter(|(index, _)| *index == 0 || part.has(*index)) {
             let given = given.parse().unwrap();
             let wanted = Pick { given: &given, size: Size::of(extents), gpu: Gpu::h200() };
             let (best, all) = (wanted.best().unwrap(), wanted.run(1).candidates.remove(0));

@@ -24,6 +24,10 @@ fn products_are_right_whatever_is_chosen() {
     assert_eq!(auto.multiply(&a, &view).unwrap(), want);
     assert!(auto.choose(19, 7, 33).unwrap().schedule().to_string().contains("atom(mma"));
     assert_eq!(auto.choose(19, 7, 33).unwrap().reason(), &Reason::Interpreter);
+    let mut d = Matrix::<f32>::zeros(19, 7);
+    let run = auto.multiply_into(&a, &view, &mut d).unwrap();
+    assert_eq!((d, run.chosen.schedule()), (want, auto.choose(19, 7, 33).unwrap().schedule()));
+    assert!(run.blocks > 0 && run.chosen.reason().to_string() == "cheap to interpret");
 }
 
 /// Products of nearly the same size share a kernel, but not those with rows that are aligned in another way.

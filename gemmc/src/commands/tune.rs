@@ -20,7 +20,7 @@ use crate::reply::{Failure, Format, Reply};
 use crate::source;
 
 /// How many of those that a search found are timed in turns.
-const FINALISTS: usize = 3;
+const FINALISTS: usize = 2;
 /// How long these may take.
 const FINAL: Duration = Duration::from_secs(30);
 
@@ -98,7 +98,8 @@ impl Tuning<'_> {
         let time = Duration::from_secs(args.seconds);
         let on = On { device: self.device, gpu, time, interrupt: &self.interrupt };
         let picked = on.picked(&ranked, Effort::Further, size, &mut Kept::nowhere())?;
-        let timed = picked.candidates.iter().filter(|one| matches!(one.timed, Some(Ok(_))));
+        // Large products take longer than the search to be drawn and compared: what has no time yet follows by its estimate.
+        let timed = picked.candidates.iter().filter(|one| !matches!(one.timed, Some(Err(_))));
         let mut finalists: Vec<String> = held.iter().cloned().collect();
         for one in timed.map(|one| one.schedule.trim_end_matches(';').to_owned()).take(FINALISTS) {
             if !finalists.contains(&one) {
