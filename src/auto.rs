@@ -41,7 +41,7 @@ where
 /// What [`matmul`] keeps: an [`Auto`] for each device, type and pair of layouts.
 type Kept = (Device, DType, [Layout; 2], Auto);
 
-/// More than a program has; the oldest one goes if there are more.
+/// The oldest one goes if there are more.
 const KEPT: usize = 64;
 
 static KEPT_ONES: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
@@ -122,13 +122,15 @@ pub struct AutoRun {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// It was the fastest for this product, or for one that is near, when `gemmc tune` timed it.
-    Entry {
+    /// It was the fastest for this product when `gemmc tune` timed it.
+    Entry(Box<Entry>),
+    /// It was the fastest for a product that is near.
+    Near {
         /// The line of the lock.
         entry: Box<Entry>,
         /// The product that it was chosen for.
         size: Size,
-        /// Milliseconds to expect: the entry's, if it is of this product, else an estimate that the entry corrected.
+        /// Milliseconds to expect, by an estimate that the entry corrected.
         ms: f64,
     },
     /// It has the best estimate of all families.
@@ -177,7 +179,7 @@ impl Auto {
         Ok(Auto { problem, device: device.clone(), lock, loaded: Arc::default() })
     }
 
-    /// The same with these entries in place of those of [`set_lock`].
+    /// The same with these entries in place of those of [`set_lock`]. The interpreter takes schedules of its own.
     #[must_use]
     pub fn with_lock(self, lock: Arc<Lock>) -> Auto {
         Auto { lock: Some(lock), loaded: Arc::default(), ..self }
@@ -245,7 +247,7 @@ impl Auto {
     fn chosen(&self, size: Size, key: [usize; 4]) -> Result<Choice, Error> {
         let device = &self.device;
         if self.lock.is_some() && device.kind() != DeviceKind::Interpreter {
-            return self.fastest(&gpu(device), size);
+            return self.fastest(&gpu_of(device), size);
         }
         let key = (device.kind(), device.name().to_owned(), self.problem.to_string(), key);
         if let Some(choice) = CHOICES.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
@@ -253,7 +255,7 @@ impl Auto {
         }
         let choice = match device.kind() {
             DeviceKind::Interpreter => self.cheap()?,
-            DeviceKind::Cuda(_) => self.fastest(&gpu(device), size)?,
+            DeviceKind::Cuda(_) => self.fastest(&gpu_of(device), size)?,
         };
         CHOICES.lock().unwrap_or_else(PoisonError::into_inner).insert(key, choice.clone());
         Ok(choice)
@@ -265,7 +267,8 @@ impl Auto {
         let found = choose::choose(&pick, self.lock.as_deref()).ok_or_else(|| self.nothing(&gpu.name))?;
         let (ms, bound) = (found.ms, found.bound);
         let reason = match found.source {
-            Source::Entry(entry) => Reason::Entry { entry, size, ms },
+            Source::Entry(entry) => Reason::Entry(entry),
+            Source::Near(entry) => Reason::Near { entry, size, ms },
             Source::Family(_) => {
                 Reason::Estimate { gpu: gpu.name.clone(), calibrated: gpu.calibrated, size, ms, bound }
             }
@@ -318,17 +321,14 @@ impl Deref for AutoRun {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::Entry { entry, size, .. } if entry.size == *size => {
-                let Entry { gpu, ms, ratio, date, .. } = &**entry;
+            Reason::Entry(entry) => {
+                let Entry { gpu, size, ms, ratio, date, .. } = &**entry;
                 let ratio = ratio.map_or(String::new(), |ratio| format!(", {ratio:.2} of cuBLAS's speed"));
                 write!(f, "the fastest for {size} on {gpu}: {ms:.4} ms{ratio}, timed on {date}")
             }
-            Reason::Entry { entry, size, ms } => {
-                write!(
-                    f,
-                    "estimated at {ms:.4} ms for {size}; the fastest for {} on {}, timed on {}",
-                    entry.size, entry.gpu, entry.date
-                )
+            Reason::Near { entry, size, ms } => {
+                let Entry { gpu, size: own, date, .. } = &**entry;
+                write!(f, "estimated at {ms:.4} ms for {size}; the fastest for {own} on {gpu}, timed on {date}")
             }
             Reason::Estimate { gpu, calibrated, size, ms, bound } => {
                 let whole = if *calibrated { "" } else { ", not calibrated" };
@@ -339,8 +339,8 @@ impl fmt::Display for Reason {
     }
 }
 
-/// The GPU of a device.
-fn gpu(device: &Device) -> Gpu {
+/// The GPU of a device, as estimates know it.
+pub fn gpu_of(device: &Device) -> Gpu {
     let limits = device.limits();
     Gpu::of_device(device.name(), limits.target, limits.multiprocessors)
 }

@@ -19,14 +19,14 @@
 //! let chosen = Auto::new("types(f32)", &device)?.choose(40, 50, 30)?;
 //! println!("{}\n{}", chosen.schedule(), chosen.reason());
 //!
-//! let other = gemm! { ..chosen.schedule(); order(row); }?;      // one clause of it changed
+//! let other = gemm! { ..chosen.schedule(); order(row); }?;      // with one clause changed
 //! assert_eq!(other.on(&device)?.multiply(&a, &b)?, d);
 //! # Ok(())
 //! # }
 //! ```
 //!
 //! # A schedule becomes a result
-//!//!
+//!
 //! ```
 //! use ptx_gemm::{Device, Matrix, Target, gemm};
 //!
@@ -231,7 +231,7 @@ pub mod testing;
 mod tile;
 
 pub use abi::{Abi, AbiEntry, AbiLaunch, AbiParam};
-pub use auto::{Auto, AutoRun, Chosen, Reason, matmul, set_lock};
+pub use auto::{Auto, AutoRun, Chosen, Reason, gpu_of, matmul, set_lock};
 pub use gemm::{Gemm, Level};
 /// Choosing a schedule: families, estimates, GPUs as data.
 pub use ptx_gemm_choose as choose;

@@ -69,7 +69,7 @@ pub struct Picked {
 pub fn candidates(ranked: &Ranked) -> Vec<Candidate> {
     let each = ranked.candidates.iter().enumerate().map(|(index, one)| Candidate {
         index: index as u128,
-        schedule: one.schedule.to_string().trim_end().replace('\n', " "),
+        schedule: one.schedule.one_line() + ";",
         estimate: one.estimate.clone(),
         timed: None,
     });

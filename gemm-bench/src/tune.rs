@@ -80,13 +80,14 @@ pub fn in_turns(schedules: &[String], timing: &Timing<'_>) -> io::Result<Vec<Tur
     Ok(schedules.iter().enumerate().map(of).collect())
 }
 
-/// The fastest; but `held`, where another one is faster by no more than the spread of the two. `None` if nothing has a time.
+/// The fastest; but `held`, where another one is faster by no more than the spread of the two, or one of them was not timed in every
+/// round. `None` if nothing has a time.
 pub fn winner(turns: &[Turns], held: Option<usize>) -> Option<Winner> {
     let timed = turns.iter().enumerate().filter(|(_, turns)| !turns.ms.is_empty());
     let (fastest, best) = timed.min_by(|(_, x), (_, y)| x.ms().total_cmp(&y.ms()))?;
     if let Some((index, own)) =
         held.and_then(|index| Some((index, turns.get(index)?))).filter(|(_, own)| !own.ms.is_empty())
-        && best.ms() >= own.ms() * (1.0 - own.spread().max(best.spread()))
+        && (best.ms.len().min(own.ms.len()) < ROUNDS || best.ms() >= own.ms() * (1.0 - own.spread().max(best.spread())))
     {
         return Some(own.winner(index));
     }
@@ -112,5 +113,6 @@ mod tests {
         assert_eq!((won.index, won.ms, won.ratio), (1, 0.96, Some(2.0 / 0.96)));
         assert!((won.spread - 0.02 / 0.96).abs() < 1e-12);
         assert_eq!(winner(&[turns(&[])], Some(0)), None);
+        assert_eq!(winner(&[turns(&[1.0, 1.02, 1.01]), turns(&[0.5])], Some(0)).unwrap().index, 0);
     }
 }

@@ -12,13 +12,13 @@ use ptx_gemm_dsl::opened::Opened;
 use ptx_gemm_dsl::table::Key;
 use ptx_gemm_dsl::{Diagnostic, Diagnostics, Schedule, Space, Span, Target};
 
-use crate::estimate::Estimate;
+use crate::estimate::{Estimate, estimate};
 use crate::gpu::Gpu;
 use crate::pick::Pick;
 use crate::search::{Legal, Search, target};
 use crate::size::Size;
 
-/// The most candidates of open values. Most of them are ruled out by others, and never looked at.
+/// The most combinations of open values. A search looks at few of them.
 pub const MOST: u128 = 1 << 20;
 
 /// A text in which nothing is open any more.
@@ -72,7 +72,7 @@ pub fn fill_for(text: &str, asked: Option<Target>, on: Option<&Gpu>) -> Result<T
         None => Size::cube(4096),
     };
     let (filled, chosen, estimate) = match opened.rest {
-        Some(span) => whole(text, &opened.schedule, span, size, &gpu).map_err(told)?,
+        Some(span) => whole(text, &opened.schedule, span, asked, (size, &gpu)).map_err(told)?,
         None => values(text, &opened, asked, (size, &gpu)).map_err(told)?,
     };
     let schedule = Schedule::parse_for(&filled, asked)?;
@@ -86,13 +86,22 @@ pub fn fill_for(text: &str, asked: Option<Target>, on: Option<&Gpu>) -> Result<T
     Ok(Text { text: filled, schedule: schedule.with_filled(note) })
 }
 
+/// Checks that the GPU of a schedule's `gpu` is known.
+///
+/// # Errors
+///
+/// Its name is not, at its place.
+pub fn names_known_gpu(schedule: &Schedule) -> Result<(), Box<Diagnostic>> {
+    gpu(schedule, None, None).map(|_| ())
+}
+
 /// The GPU that a schedule names, or else that of the caller, or else the first one of the target, or else an H200.
 fn gpu(schedule: &Schedule, asked: Option<Target>, on: Option<&Gpu>) -> Result<Gpu, Box<Diagnostic>> {
     for (clause, span) in schedule.spans() {
         let Clause::Gpu(name) = clause else { continue };
         return Gpu::find(name).cloned().ok_or_else(|| {
             let known: Vec<&str> = Gpu::all().iter().map(|gpu| gpu.name.as_str()).collect();
-            let error = Diagnostic::error("gpu", "gpu", format!("gpu: no figures of `{name}` are known"));
+            let error = Diagnostic::error("gpu", "gpu", format!("gpu: unknown GPU `{name}`"));
             let error = error.help(format!("write one of {}", known.join(", ")));
             Box::new(span.into_iter().fold(error, Diagnostic::at))
         });
@@ -108,19 +117,23 @@ fn whole(
     text: &str,
     given: &Schedule,
     span: Span,
-    size: Size,
-    gpu: &Gpu,
+    asked: Option<Target>,
+    (size, gpu): (Size, &Gpu),
 ) -> Result<(String, Vec<Key>, Estimate), Box<Diagnostic>> {
-    let Some(best) = (Pick { given, size, gpu }).best() else {
-        let message =
-            format!("`schedule(?)`: no family of schedules has these clauses and computes this on {}", gpu.name);
+    // What is asked for is not written: it need not be asked for next time.
+    let wanted = asked.into_iter().fold(given.clone(), |given, target| given.with(Schedule::new().target(target)));
+    let Some(best) = (Pick { given: &wanted, size, gpu }).best() else {
+        let message = format!("`schedule(?)`: no built-in family fits these clauses on {}", gpu.name);
         let help = "leave clauses out, or write the schedule";
         return Err(Diagnostic::error("open", "schedule", message).help(help).at(span).into());
     };
-    let new: Vec<&Clause> = best.schedule.clauses().filter(|clause| given.get(clause.key()).is_none()).collect();
+    let new: Vec<&Clause> = best.schedule.clauses().filter(|clause| wanted.get(clause.key()).is_none()).collect();
     let keys = new.iter().map(|clause| clause.key()).collect();
-    let written = new.iter().map(|clause| clause.to_string()).collect::<Vec<_>>().join(";\n");
-    let filled = format!("{}{written}{}", &text[..span.start as usize], &text[span.end as usize..]);
+    let (before, after) = (&text[..span.start as usize], &text[span.end as usize..]);
+    let line = before.rsplit('\n').next().unwrap_or("");
+    let indent = &line[..line.len() - line.trim_start().len()];
+    let written = new.iter().map(|clause| clause.to_string()).collect::<Vec<_>>().join(&format!(";\n{indent}"));
+    let filled = format!("{before}{written}{after}");
     Ok((filled, keys, best.estimate))
 }
 
@@ -139,7 +152,8 @@ fn values(
         let most = opened.open.iter().zip(opened.counts()).max_by_key(|(_, count)| *count);
         let (widest, values) = most.unwrap_or((first, 1));
         let message = format!("{count} combinations of open values, and at most {MOST} are considered");
-        let help = format!("write a number for {} of {}, which may be any of {values}", widest.name, widest.clause);
+        let help =
+            format!("write a number for `{}` of `{}`, which has {values} possible values", widest.name, widest.clause);
         return Err(error(widest, message).help(help).into());
     }
     let search = Search { space: &space, given: None, size, gpu, target: asked, in_halves: None };
@@ -153,20 +167,26 @@ fn values(
         rules.sort_by_key(|(rule, out)| (Reverse(out.count), *rule));
         let reasons = rules.iter().take(3).filter_map(|(rule, out)| {
             let schedule = search.schedule(&space.combination(out.first)?).ok()?;
-            let errors = schedule.plan(target(&schedule, gpu)).err();
-            let why = errors.and_then(|errors| errors.errors().next().map(|error| error.message.clone()));
-            Some(format!("{rule}, {} of {}: {}", out.count, space.len(), why.unwrap_or_else(|| "too large".into())))
+            let why = match schedule.plan(asked.or_else(|| target(&schedule, gpu))) {
+                Ok(plan) => estimate(&plan, size, gpu).err()?.message,
+                Err(errors) => errors.errors().find(|error| error.rule == *rule)?.message.clone(),
+            };
+            Some(format!("{rule}, {} of {}: {why}", out.count, space.len()))
         });
         let message = format!("{}: no values for what is open are legal on {}", first.clause, gpu.name);
         let reasons = reasons.collect::<Vec<_>>().join("\n      ");
-        return Err(error(first, message).help(format!("these rules are in the way\n      {reasons}")).into());
+        return Err(error(first, message)
+            .help(format!("these rules are broken by the combinations of values\n      {reasons}"))
+            .into());
     };
     Ok((best.text().to_owned(), opened.open.iter().map(|open| open.key).collect(), combination.estimate))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::fill;
+    use ptx_gemm_dsl::Target;
+
+    use super::{fill, fill_for};
 
     const WGMMA: &str = "types(bf16); layout(b = col); load(tma);";
 
@@ -201,6 +221,28 @@ mod tests {
     }
 
     #[test]
+    fn a_target_that_is_asked_for_counts() {
+        let filled = fill_for("types(bf16); schedule(?);", Some(Target::SM_90), None).unwrap();
+        filled.schedule.plan(Some(Target::SM_90)).unwrap();
+        assert!(filled.text.contains("atom(mma(") && !filled.text.contains("target"), "{}", filled.text);
+    }
+
+    #[test]
+    fn arguments_by_name_and_whole_shapes_can_be_open() {
+        for text in [
+            "tile(n = ?, m = ?, k = 8); thread(8, 4)",
+            "types(f16); tile(64, 64, 32); atom(mma(?, ?, ?)); warp(?, ?); load(cp_async); stages(3)",
+            "  types(f16);\n  tile(64, 64, ?); atom(wgmma(?, 64, ?)); load(tma); registers(consumer = ?, producer = ?); specialize(producers = ?)",
+        ] {
+            let filled = fill(text).unwrap_or_else(|errors| panic!("{text}: {errors}"));
+            filled.schedule.check().unwrap_or_else(|errors| panic!("{}: {errors}", filled.text));
+            assert!(!filled.text.contains('?'), "{}", filled.text);
+        }
+        let indented = fill("  types(f32);\n  schedule(?);\n").unwrap().text;
+        assert!(indented.lines().all(|line| line.starts_with("  ")), "{indented}");
+    }
+
+    #[test]
     fn words_can_be_open() {
         let filled = fill("tile(64, 64, 16); thread(8, 4); vector(4); order(?); load(?);").unwrap();
         filled.schedule.check().unwrap();
@@ -210,13 +252,22 @@ mod tests {
     #[test]
     fn what_cannot_be_chosen_is_told() {
         for (text, told) in [
-            ("tile(64, 64, 16); thread(8, 4); types(?)", "types: a type decides what is computed"),
+            (
+                "tile(64, 64, 16); thread(8, 4); types(?)",
+                "types: a type cannot be left open, because it decides what is computed",
+            ),
             ("tile(64, 64, 16); thread(8, 4); persistent(?)", "persistent: n cannot be left open"),
             ("schedule(?); stages(?)", "stages: `schedule(?)` chooses this clause as well"),
             ("schedule(?); schedule(?)", "`schedule(?)` is written twice"),
             ("schedule(3)", "schedule: it takes a question mark"),
-            ("schedule(?); gpu(H300)", "no figures of `H300` are known"),
-            ("schedule(?); vector(3)", "vector"),
+            ("schedule(?); gpu(H300)", "unknown GPU `H300`"),
+            ("gpu(H300); tile(64, 64, 8); thread(8, 8)", "unknown GPU `H300`"),
+            ("schedule(?); vector(3)", "vector(3)"),
+            ("schedule(?); shape(0, 1, 1)", "m = 0, at least 1"),
+            ("schedule(?); shape(?, 1, 1)", "because it says what to choose for"),
+            ("schedule(?); ..base", "extends a schedule of Rust code"),
+            ("schedule(?); target(sm_80); atom(wgmma(64, 64, 16))", "wgmma needs sm_90a, target is sm_80"),
+            ("schedule(?); thread(3, 5)", "no built-in family fits"),
             (
                 "tile(?, ?, ?); thread(?, ?); fragment(?, ?); warp(?, ?); stages(?)",
                 "combinations of open values, and at most",

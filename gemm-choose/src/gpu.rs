@@ -230,8 +230,11 @@ impl Gpu {
     /// device has.
     pub fn of_device(device: &str, target: Option<Target>, processors: u32) -> Gpu {
         let target = target.unwrap_or(Target::SM_90A);
-        let name = device.replace(' ', "").to_ascii_lowercase();
-        let named = |gpu: &&Gpu| gpu.capability == target.capability && name.contains(&gpu.name.to_ascii_lowercase());
+        // `GeForce RTX 4090` is an RTX4090, and a GH200 is not an H200.
+        let name = device.to_ascii_lowercase();
+        let words: Vec<&str> = name.split(|c: char| !c.is_ascii_alphanumeric()).collect();
+        let spelled = |own: &str| (1..=2).any(|count| words.windows(count).any(|some| some.concat() == own));
+        let named = |gpu: &&Gpu| gpu.capability == target.capability && spelled(&gpu.name.to_ascii_lowercase());
         match Gpu::all().iter().find(named) {
             Some(gpu) if gpu.processors == processors => gpu.clone(),
             named => {
@@ -454,6 +457,9 @@ mod tests {
         // Another board of the same name, and another name that contains one.
         let pcie = known("NVIDIA H100 PCIe", Target::SM_90A, 114);
         assert!(!pcie.calibrated && pcie.processors == 114 && pcie.memory_gb_s == 3350);
+        assert!(!known("NVIDIA GH200 480GB", Target::SM_90A, 132).calibrated);
+        assert_eq!(known("NVIDIA GeForce RTX 4090", Target::SM_89, 128).name, "RTX4090");
+        assert_eq!(known("NVIDIA A100-SXM4-80GB", Target::SM_80, 108).name, "A100");
         let a1000 = known("NVIDIA RTX A1000", Target::SM_80, 16);
         assert!(!a1000.calibrated && a1000.processors == 16);
     }

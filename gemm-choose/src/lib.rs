@@ -13,7 +13,7 @@ mod size;
 
 pub use estimate::{Bound, Estimate, Unsuited, estimate};
 pub use family::Family;
-pub use fill::{MOST, Text, fill, fill_for};
+pub use fill::{MOST, Text, fill, fill_for, names_known_gpu};
 pub use fit::{Miss, Quality, Timed, fit, misses, quality};
 pub use gpu::{Gpu, with_article};
 pub use lock::{Choice, Entry, EpilogueClass, Lock, Source, choose};

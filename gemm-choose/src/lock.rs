@@ -14,7 +14,8 @@ use ptx_gemm_dsl::table::{Group, Key};
 use ptx_gemm_dsl::types::{Layouts, Problem, Types};
 use ptx_gemm_dsl::{DType, Schedule};
 
-use crate::estimate::{Bound, estimate};
+use crate::estimate::{Bound, Estimate, estimate};
+use crate::gpu::Gpu;
 use crate::pick::Pick;
 use crate::search::target;
 use crate::size::Size;
@@ -34,8 +35,11 @@ const FARTHEST: f64 = 4.0;
 /// How much another kind of epilogue, or other layouts of A and B, separate two products.
 const OTHER_EPILOGUE: f64 = 0.3;
 const OTHER_LAYOUTS: f64 = 0.3;
-/// By how much the best of all families is expected to take longer than its estimate: of thousands of estimates the lowest one is too
-/// low. (189 of them on an H200 took 1.05 times their estimates in the mean, with a standard deviation of 0.14.)
+/// The same of types of one width, and of epilogues of one kind: schedules are the same, and an entry of the product itself comes first.
+const ALIKE: f64 = 0.02;
+/// By how much the best of all families is expected to take longer than its estimate: the lowest of thousands of estimates tends to be
+/// too low. (On an H200, 189 of them took 1.05 times their estimates in the mean, with a standard deviation of 0.14; a little more than
+/// the mean, because what an entry says is certain.)
 const TOO_LOW: f64 = 1.1;
 /// The weight of the assumption that an estimate is right.
 const PRIOR: f64 = 0.5;
@@ -81,6 +85,8 @@ pub enum EpilogueClass {
 /// Entries by product.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Lock {
+    /// Lines that begin with `#`, which stay at the top.
+    comments: Vec<String>,
     entries: Vec<Entry>,
 }
 
@@ -100,8 +106,10 @@ pub struct Choice {
 /// Where a schedule is from.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Source {
-    /// An entry of a lock, of this product or of one that is near.
+    /// The product's entry of a lock.
     Entry(Box<Entry>),
+    /// An entry of a product that is near.
+    Near(Box<Entry>),
     /// A family. If a lock has entries of products that are near, what these took has corrected the estimate.
     Family(&'static str),
 }
@@ -109,8 +117,8 @@ pub enum Source {
 /// The schedule for a product: by the user's entries, or else by those of this crate, or else by estimates alone. Nothing is timed.
 /// `None` if no schedule computes the product on this GPU.
 pub fn choose(pick: &Pick<'_>, own: Option<&Lock>) -> Option<Choice> {
-    let by_lock = own.into_iter().chain([Lock::shipped()]).find_map(|lock| lock.choose(pick));
-    by_lock.or_else(|| {
+    let locks: Vec<&Lock> = own.into_iter().chain([Lock::shipped()]).collect();
+    by_locks(&locks, pick).or_else(|| {
         let found = pick.best()?;
         let (schedule, source) = (found.schedule, Source::Family(found.family));
         Some(Choice { schedule, source, ms: found.estimate.ms, bound: found.estimate.bound })
@@ -145,21 +153,32 @@ impl Entry {
 
     /// Whether this is the entry of a product: the same GPU, problem and size.
     pub fn is_of(&self, other: &Entry) -> bool {
-        self.gpu == other.gpu && self.size == other.size && self.problem == other.problem
+        let same = |x: &Entry, y: &Entry| {
+            x.problem.one_line() == y.problem.one_line() || x.asked().is_some_and(|own| Some(own) == y.asked())
+        };
+        self.gpu == other.gpu
+            && self.size == other.size
+            && same(self, other)
+            && method(&self.problem) == method(&other.problem)
     }
 
     /// Its kind of epilogue.
     fn class(&self) -> Option<EpilogueClass> {
-        Some(EpilogueClass::of(&self.schedule().problem().ok()?.asked().epilogue))
+        Some(EpilogueClass::of(&self.asked()?.epilogue))
+    }
+
+    /// What it computes. Some types only tensor cores multiply, so that the clauses of the problem by themselves do not say it.
+    fn asked(&self) -> Option<Problem> {
+        Some(self.schedule().problem().ok()?.asked())
     }
 
     /// This entry's schedule for another product, and how much the two problems differ, if the product has elements of the same width
     /// and the same kind of batch, and asks for no clause that the entry was not timed with.
     fn suited(&self, given: &Schedule) -> Option<(Schedule, f64)> {
-        let schedule = given.clone().with(self.chosen.clone());
-        // Some types only tensor cores multiply, so that these clauses by themselves are not a problem.
-        let [own, problem] = [&self.schedule(), &schedule].map(|whole| whole.problem().map(|problem| problem.asked()));
-        let (own, problem) = (own.ok()?, problem.ok()?);
+        // What was given when it was timed belongs to it.
+        let own_method = self.problem.clauses().filter(|clause| clause.key().group() == Group::Method).cloned();
+        let schedule = given.clone().with(own_method.fold(Schedule::new(), Schedule::clause)).with(self.chosen.clone());
+        let (own, problem) = (self.asked()?, schedule.problem().ok()?.asked());
         // bf16 and f16 have the same instructions, at the same rate.
         let width = |types: Types| {
             let kind = |dtype: DType| if dtype == DType::Bf16 { DType::F16 } else { dtype };
@@ -171,11 +190,8 @@ impl Entry {
         let order = |layouts: Layouts| [layouts.a, layouts.b, layouts.d];
         let class = |problem: &Problem| EpilogueClass::of(&problem.epilogue);
         let apart = if order(own.layouts) == order(problem.layouts) { 0.0 } else { OTHER_LAYOUTS }
-            + if class(&own) == class(&problem) { 0.0 } else { OTHER_EPILOGUE };
-        let method = |schedule: &Schedule| {
-            let all = schedule.clauses().filter(|clause| clause.key().group() == Group::Method);
-            all.map(Clause::to_string).collect::<Vec<String>>()
-        };
+            + if class(&own) == class(&problem) { 0.0 } else { OTHER_EPILOGUE }
+            + if (own.types, &own.epilogue) == (problem.types, &problem.epilogue) { 0.0 } else { ALIKE };
         let whole = method(&self.schedule());
         let asked = method(given);
         let computes_alike = |key| given.get(key) == self.problem.get(key);
@@ -202,12 +218,17 @@ impl Lock {
         let mut lock = Lock::default();
         for (number, line) in text.lines().enumerate() {
             let line = line.trim();
-            if line.is_empty() || line.starts_with('#') {
+            if line.is_empty() || [TITLE, FIELDS].contains(&line) {
+                continue;
+            }
+            if line.starts_with('#') {
+                lock.comments.push(line.into());
                 continue;
             }
             let entry: Entry = line.parse().map_err(|error| format!("line {}: {error}", number + 1))?;
             if lock.entry_of(&entry).is_some() {
-                return Err(format!("line {}: a second entry of {} {}", number + 1, entry.size, flat(&entry.problem)));
+                let problem = entry.problem.one_line();
+                return Err(format!("line {}: a second entry of {} {problem}", number + 1, entry.size));
             }
             lock.entries.push(entry);
         }
@@ -231,54 +252,71 @@ impl Lock {
             None => self.entries.push(entry),
         }
     }
+}
 
-    /// The schedule for a product: that of its entry, or else the one with the lowest estimate among those of the nearest entries and
-    /// the families' best. Estimates are corrected by what near entries took. `None` if no entry is near.
-    pub fn choose(&self, pick: &Pick<'_>) -> Option<Choice> {
-        let Pick { given, size, gpu } = *pick;
-        let of_gpu = self.entries.iter().filter(|entry| entry.gpu == gpu.name);
-        let suited = of_gpu.filter_map(|entry| Some((entry, entry.suited(given)?)));
-        let mut near: Vec<Near<'_>> = suited
-            .map(|(entry, (schedule, apart))| Near { entry, schedule, distance: distance(entry.size, size) + apart })
-            .filter(|near| near.distance < FARTHEST)
-            .collect();
-        near.sort_by(|x, y| x.distance.total_cmp(&y.distance));
-        near.truncate(NEAREST);
-        let timed = |schedule: &Schedule, size: Size| {
-            let plan = schedule.plan_or_conflicts(target(schedule, gpu)).ok()?;
-            estimate(&plan, size, gpu).ok()
-        };
-        if let Some(Near { entry, schedule, distance: 0.0 }) = near.first()
-            && let Some(found) = timed(schedule, size)
-        {
-            let (schedule, source) = (schedule.clone(), Source::Entry(Box::new((*entry).clone())));
-            return Some(Choice { ms: entry.ms, schedule, source, bound: found.bound });
-        }
-        // By what factor the entries missed their estimates, as a logarithm, and how near they are.
-        let missed: Vec<(f64, f64)> = near
-            .iter()
-            .map(|near| {
-                let own = timed(&near.entry.schedule(), near.entry.size);
-                (own.map_or(0.0, |own| (near.entry.ms / own.ms).ln()), (-near.distance).exp())
-            })
-            .collect();
-        let of_entries = near.iter().zip(&missed).filter_map(|(near, (error, weight))| {
-            let found = timed(&near.schedule, size)?;
-            let (schedule, source) = (near.schedule.clone(), Source::Entry(Box::new(near.entry.clone())));
-            Some(Choice { schedule, source, ms: found.ms * (error * weight).exp(), bound: found.bound })
-        });
-        let mut best = of_entries.min_by(|x, y| x.ms.total_cmp(&y.ms))?;
-        let weights: f64 = missed.iter().map(|(_, weight)| weight).sum();
-        let error = missed.iter().map(|(error, weight)| error * weight).sum::<f64>() / (weights + PRIOR);
-        if let Some(found) = pick.best() {
-            let ms = found.estimate.ms * error.exp() * TOO_LOW;
-            if ms < best.ms {
-                let source = Source::Family(found.family);
-                best = Choice { schedule: found.schedule, source, ms, bound: found.estimate.bound };
-            }
-        }
-        Some(best)
+/// The clauses about the method.
+fn method(schedule: &Schedule) -> Vec<String> {
+    schedule.clauses().filter(|clause| clause.key().group() == Group::Method).map(Clause::to_string).collect()
+}
+
+/// The entries of locks that suit a product, the nearest first, in the order of the locks where they are as near.
+fn nearest<'l>(locks: &[&'l Lock], pick: &Pick<'_>) -> Vec<Near<'l>> {
+    let size = pick.size.bucket();
+    let all = locks.iter().flat_map(|lock| &lock.entries).filter(|entry| entry.gpu == pick.gpu.name);
+    let sized = all.map(|entry| (entry, distance(entry.size.bucket(), size)));
+    let close = sized.filter(|(_, distance)| *distance < FARTHEST);
+    let mut near: Vec<Near<'l>> = close
+        .filter_map(|(entry, distance)| {
+            let (schedule, apart) = entry.suited(pick.given)?;
+            Some(Near { entry, schedule, distance: distance + apart })
+        })
+        .collect();
+    near.sort_by(|x, y| x.distance.total_cmp(&y.distance));
+    near.truncate(NEAREST);
+    near
+}
+
+/// The estimate of a schedule, if it is legal.
+fn estimated(schedule: &Schedule, size: Size, gpu: &Gpu) -> Option<Estimate> {
+    let plan = schedule.plan_or_conflicts(target(schedule, gpu)).ok()?;
+    estimate(&plan, size, gpu).ok()
+}
+
+/// The schedule for a product by locks: that of its entry, or else the one with the lowest estimate among those of the nearest entries
+/// and the families' best. Estimates are corrected by what near entries took. `None` if no entry is near.
+fn by_locks(locks: &[&Lock], pick: &Pick<'_>) -> Option<Choice> {
+    let Pick { size, gpu, .. } = *pick;
+    let near = nearest(locks, pick);
+    if let Some(Near { entry, schedule, distance: 0.0 }) = near.first()
+        && let Some(found) = estimated(schedule, size, gpu)
+    {
+        let (schedule, source) = (schedule.clone(), Source::Entry(Box::new((*entry).clone())));
+        return Some(Choice { ms: entry.ms, schedule, source, bound: found.bound });
     }
+    // By what factor the entries missed their estimates, as a logarithm, and how near they are.
+    let missed: Vec<(f64, f64)> = near
+        .iter()
+        .map(|near| {
+            let own = estimated(&near.entry.schedule(), near.entry.size, gpu);
+            (own.map_or(0.0, |own| (near.entry.ms / own.ms).ln()), (-near.distance).exp())
+        })
+        .collect();
+    let of_entries = near.iter().zip(&missed).filter_map(|(near, (error, weight))| {
+        let found = estimated(&near.schedule, size, gpu)?;
+        let (schedule, source) = (near.schedule.clone(), Source::Near(Box::new(near.entry.clone())));
+        Some(Choice { schedule, source, ms: found.ms * (error * weight).exp(), bound: found.bound })
+    });
+    let mut best = of_entries.min_by(|x, y| x.ms.total_cmp(&y.ms))?;
+    let weights: f64 = missed.iter().map(|(_, weight)| weight).sum();
+    let error = missed.iter().map(|(error, weight)| error * weight).sum::<f64>() / (weights + PRIOR);
+    if let Some(found) = pick.best() {
+        let ms = found.estimate.ms * error.exp() * TOO_LOW;
+        if ms < best.ms {
+            let source = Source::Family(found.family);
+            best = Choice { schedule: found.schedule, source, ms, bound: found.estimate.bound };
+        }
+    }
+    Some(best)
 }
 
 /// An entry for another product.
@@ -288,18 +326,17 @@ struct Near<'l> {
     distance: f64,
 }
 
-/// How different two products are: the logarithms of the ratios of their extents, added up. Rows of other alignments are copied in
-/// other ways, so they count as much as a factor of e.
+/// How much it separates two products if the rows of only one are multiples of so many elements: with the first, TMA copies them, and
+/// with the second, lines of the cache.
+const ALIGNED: [(usize, f64); 2] = [(8, 1.0), (64, 0.3)];
+
+/// How different two products are: the logarithms of the ratios of their extents, added up, and what their alignment adds.
 fn distance(x: Size, y: Size) -> f64 {
     let extents = [(x.m, y.m), (x.n, y.n), (x.k, y.k), (x.batch, y.batch)];
     let ratios = extents.into_iter().map(|(x, y)| (x as f64 / y as f64).ln().abs()).sum::<f64>();
-    let aligned = |size: Size| [size.n, size.k].map(|extent| extent.is_multiple_of(8));
-    ratios + if aligned(x) == aligned(y) { 0.0 } else { 1.0 }
-}
-
-/// Clauses in one line.
-fn flat(schedule: &Schedule) -> String {
-    schedule.to_string().trim_end().trim_end_matches(';').replace('\n', " ")
+    let aligned = |size: Size, to: usize| [size.n, size.k].map(|extent| extent.is_multiple_of(to));
+    let apart = |(to, much): (usize, f64)| if aligned(x, to) == aligned(y, to) { 0.0 } else { much };
+    ratios + ALIGNED.into_iter().map(apart).sum::<f64>()
 }
 
 impl fmt::Display for Entry {
@@ -310,17 +347,17 @@ impl fmt::Display for Entry {
         let ratio = self.ratio.map_or_else(|| "-".into(), |ratio| format!("{ratio:.3}"));
         let fields = [
             self.gpu.clone(),
-            flat(&self.problem),
+            self.problem.one_line(),
             class.into(),
             format!("{m}x{n}x{k}{batch}"),
-            flat(&self.chosen),
+            self.chosen.one_line(),
             format!("{:016x}", self.ptx),
             format!("{:.5}", self.ms),
             ratio,
             format!("{:.3}", self.spread),
             self.driver.clone(),
             self.date.clone(),
-            self.command.clone(),
+            self.command.replace('\n', " "),
         ];
         f.write_str(&fields.join(BAR))
     }
@@ -345,11 +382,18 @@ impl FromStr for Entry {
             _ => Err(format!("{what}: `{text}` is not a number")),
         };
         let clauses = |text: &str| Schedule::parse_part(text).map_err(|errors| errors.to_string());
+        let (problem, chosen) = (clauses(problem)?, clauses(chosen)?);
+        let given = |clause: &&Clause| {
+            clause.key().group() != Group::Method || [Key::Emulate, Key::Strassen].contains(&clause.key())
+        };
+        if let Some(clause) = chosen.clauses().find(given) {
+            return Err(format!("`{clause}` is not chosen: it belongs to the problem"));
+        }
         let entry = Entry {
             gpu: gpu.into(),
             size: Size::parse(size)?,
-            problem: clauses(problem)?,
-            chosen: clauses(chosen)?,
+            problem,
+            chosen,
             ptx: u64::from_str_radix(ptx, 16).map_err(|_| format!("`{ptx}` is not a digest"))?,
             ms: number("time", ms)?,
             ratio: if ratio == "-" { None } else { Some(number("of cuBLAS", ratio)?) },
@@ -372,17 +416,18 @@ impl fmt::Display for Lock {
         let mut entries: Vec<&Entry> = self.entries.iter().collect();
         let key = |entry: &Entry| {
             let Size { m, n, k, batch } = entry.size;
-            (entry.gpu.clone(), flat(&entry.problem), [m, n, k, batch])
+            (entry.gpu.clone(), entry.problem.one_line(), [m, n, k, batch])
         };
         entries.sort_by_cached_key(|entry| key(entry));
         writeln!(f, "{TITLE}\n{FIELDS}")?;
+        self.comments.iter().try_for_each(|line| writeln!(f, "{line}"))?;
         entries.into_iter().try_for_each(|entry| writeln!(f, "{entry}"))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Choice, Entry, Lock, Source};
+    use super::{Choice, Entry, Lock, Source, by_locks};
     use crate::{Gpu, Pick, Size, target};
 
     fn entry(size: &str, ms: f64, epilogue: &str, chosen: &str) -> String {
@@ -425,6 +470,7 @@ mod tests {
             ("0.17", "fast", "time: `fast` is not a number"),
             ("tile(128", "tile(x", "whole number"),
             ("| acc |", "| c |", "its epilogue is `acc`, and the line says `c`"),
+            ("load(tma);", "types(f16);", "`types(f16)` is not chosen"),
         ] {
             let error = Lock::parse(&format!("# a comment\n\n{}", right.replacen(from, to, 1))).unwrap_err();
             assert!(error.starts_with("line 3: ") && error.contains(told), "{error}");
@@ -443,7 +489,7 @@ mod tests {
     }
 
     fn choose(lock: &Lock, given: &str, size: [usize; 3], gpu: &Gpu) -> Option<Choice> {
-        lock.choose(&Pick { given: &given.parse().unwrap(), size: Size::of(size), gpu })
+        by_locks(&[lock], &Pick { given: &given.parse().unwrap(), size: Size::of(size), gpu })
     }
 
     #[test]
@@ -461,6 +507,26 @@ mod tests {
     }
 
     #[test]
+    fn the_entry_of_the_product_itself_comes_first() {
+        let bf16 = entry("4096x4096x4096", 0.1, "", WIDE);
+        let f16 = entry("4096x4096x4096", 0.2, "", SMALL).replace("bf16", "f16");
+        let both = lock(&[bf16, f16]);
+        let found = choose(&both, "types(f16); layout(b = col)", [4096; 3], Gpu::h200()).unwrap();
+        assert_eq!(found.ms, 0.2);
+        // Rows are rounded up in the same way on both sides, and clauses that were given belong to what was timed.
+        let rows =
+            lock(&[entry("300x4096x4096", 9.0, "; raster(group = 8)", SMALL).replace("| pointwise |", "| acc |")]);
+        let found = choose(&rows, "types(bf16); layout(b = col)", [310, 4096, 4096], Gpu::h200()).unwrap();
+        assert_eq!(found.ms, 9.0);
+        assert!(found.schedule.to_string().contains("raster(group = 8)"), "{}", found.schedule);
+        // The other lock has the product.
+        let near = lock(&[entry("4096x4096x3072", 0.01, "", SMALL)]);
+        let given = "types(bf16); layout(b = col)".parse().unwrap();
+        let found = by_locks(&[&near, &both], &Pick { given: &given, size: Size::cube(4096), gpu: Gpu::h200() });
+        assert_eq!(found.unwrap().ms, 0.1);
+    }
+
+    #[test]
     fn near_entries_correct_the_estimates() {
         let problem = "types(bf16); layout(b = col); epilogue(|acc, bias| acc + bias[n])";
         let near = |ms: f64| {
@@ -469,7 +535,7 @@ mod tests {
         };
         // Much faster than estimated, so that it is expected to be for its neighbour; and much slower.
         let (fast, slow) = (near(0.05), near(50.0));
-        assert!(matches!((&fast.source, &slow.source), (Source::Entry(_), Source::Family(_))), "{fast:?} {slow:?}");
+        assert!(matches!((&fast.source, &slow.source), (Source::Near(_), Source::Family(_))), "{fast:?} {slow:?}");
         assert!(fast.schedule.to_string().contains("bias[n]"), "{}", fast.schedule);
         for found in [&fast, &slow] {
             assert!(found.schedule.plan(target(&found.schedule, Gpu::h200())).is_ok());

@@ -133,10 +133,8 @@ impl Pick<'_> {
         let mut of_groups = false;
         for (number, family) in Family::all().iter().enumerate() {
             ranked.combinations += family.space.len();
-            // With few rows, 16-bit products by single warps took twice their estimate. (Only warps multiply f64.)
             let unit = self.unit(family);
-            if unit == Some(Unit::Warp) && of_groups || unit.is_none() && self.threads_need(family) > HOPELESS * fastest
-            {
+            if self.passes_over(family, unit, of_groups, fastest) {
                 continue;
             }
             let found = self.search(family).run(interrupt, &|_| ());
@@ -187,23 +185,31 @@ impl Pick<'_> {
 
     /// The schedule with the lowest estimate, found by [`Search::best`] in each family; `None` where no family computes this product.
     pub fn best(&self) -> Option<Candidate> {
-        let mut best: Option<Candidate> = None;
+        let (mut best, mut of_groups): (Option<Candidate>, bool) = (None, false);
         for family in Family::all() {
             let fastest = best.as_ref().map_or(f64::INFINITY, |best| best.estimate.ms);
-            let of_groups = best.as_ref().is_some_and(|best| best.schedule.to_string().contains("wgmma"));
             let unit = self.unit(family);
-            if unit == Some(Unit::Warp) && of_groups || unit.is_none() && self.threads_need(family) > HOPELESS * fastest
-            {
+            if self.passes_over(family, unit, of_groups, fastest) {
                 continue;
             }
             let search = self.search(family);
-            let Some(found) = search.best().filter(|found| found.estimate.ms < fastest) else { continue };
+            let Some(found) = search.best() else { continue };
+            of_groups |= unit == Some(Unit::WarpGroup);
+            if found.estimate.ms >= fastest {
+                continue;
+            }
             let combination = family.space.combination(found.index);
             let schedule = combination.and_then(|combination| search.schedule(&combination).ok());
             best =
                 schedule.map(|schedule| Candidate { family: family.name, schedule, estimate: found.estimate }).or(best);
         }
         best
+    }
+
+    /// Whether a family is not worth a search, after what others have found. With few rows, 16-bit products by single warps took twice
+    /// their estimate. (Only warps multiply f64.)
+    fn passes_over(&self, family: &Family, unit: Option<Unit>, of_groups: bool, fastest: f64) -> bool {
+        unit == Some(Unit::Warp) && of_groups || unit.is_none() && self.threads_need(family) > HOPELESS * fastest
     }
 
     /// Who executes the instructions of a family; `None` for threads.

@@ -21,8 +21,8 @@ const PARTS: u128 = 4;
 /// Combinations of a sample, and how many of the best of them are improved.
 const SAMPLE: usize = 256;
 const STARTS: usize = 6;
-/// Estimates that differ by less are equal.
-const EQUAL: f64 = 1e-9;
+/// Bits of an estimate that are not compared: about the tenth digit and what follows.
+const ROUNDED: u32 = 20;
 
 /// The width of the elements that families have depths of.
 const HALF_BITS: u32 = 16;
@@ -259,10 +259,10 @@ fn of_width(schedule: Schedule, factor: DType, gpu: &Gpu) -> Schedule {
 }
 
 impl Legal {
-    /// Lower estimates first. Those that differ by rounding alone, which differs among machines, are equal, and the first number wins.
+    /// Lower estimates first, without their last bits, which rounding makes differ among machines; then lower numbers.
     pub fn compare(&self, other: &Legal) -> Ordering {
-        let (x, y) = (self.estimate.ms, other.estimate.ms);
-        if (x - y).abs() <= x.min(y) * EQUAL { self.index.cmp(&other.index) } else { x.total_cmp(&y) }
+        let leading = |one: &Legal| one.estimate.ms.to_bits() >> ROUNDED;
+        leading(self).cmp(&leading(other)).then(self.index.cmp(&other.index))
     }
 }
 

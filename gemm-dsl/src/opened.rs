@@ -1,7 +1,7 @@
 //! Texts with open values: `?` in the place of a number or of a word, and `schedule(?)` in the place of every clause that is not
 //! written.
 //!
-//! This crate knows which values come into question. Which of them is best, an estimate decides (`ptx_gemm_choose::fill`).
+//! This crate knows which values are possible; an estimate decides which is best (`ptx_gemm_choose::fill`).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -44,7 +44,8 @@ impl Opened {
     pub fn parse(text: &str) -> Result<Option<Opened>, Diagnostics> {
         let Ok((tokens, errors)) = lexer::tokens(text) else { return Ok(None) };
         let mut parsed = grammar::parse(&tokens, Origin::Text);
-        if parsed.open.is_empty() && parsed.open_rest.is_none() {
+        // Text has no base: that is reported like any other mistake.
+        if parsed.open.is_empty() && parsed.open_rest.is_none() || parsed.base.is_some() {
             return Ok(None);
         }
         let source: Arc<str> = text.into();
@@ -83,21 +84,29 @@ impl Opened {
 
     /// Open values that cannot be filled in.
     pub(crate) fn refused(parsed: &Parsed) -> Vec<Diagnostic> {
-        let unit = unit(&parsed.items);
+        let schedule = Schedule { items: parsed.items.clone(), ..Schedule::default() };
+        let (unit, factor) = (unit(&parsed.items), factor(&schedule));
         let of_one = parsed.open.iter().filter_map(|open| {
             let error = |message: String, help: &str| {
                 Some(Diagnostic::error("open", open.clause, message).help(help).at(open.span))
             };
+            let why = match open.key {
+                Key::Emulate | Key::Strassen => "decides what is computed",
+                key => match key.group() {
+                    Group::Method => "",
+                    Group::Choice => "says what to choose for",
+                    Group::Problem | Group::Target | Group::Contracts => "decides what is computed",
+                },
+            };
+            if !why.is_empty() {
+                let message = format!("{}: {} cannot be left open, because it {why}", open.clause, open.name);
+                return error(message, "write the value");
+            }
             if parsed.open_rest.is_some() {
                 let message = format!("{}: `schedule(?)` chooses this clause as well", open.clause);
                 return error(message, "leave the clause out, or write its values");
             }
-            if open.key.group() != Group::Method || open.key == Key::Emulate || open.key == Key::Strassen {
-                let message =
-                    format!("{}: {} decides what is computed, and that is not chosen", open.clause, open.name);
-                return error(message, "write the value");
-            }
-            if open.candidates(unit, DType::F32).is_empty() {
+            if open.candidates(unit, factor).is_empty() {
                 return error(
                     format!("{}: {} cannot be left open", open.clause, open.name),
                     "write a number, or leave it out",
@@ -112,10 +121,7 @@ impl Opened {
     /// divides the tile, they are the same number.
     pub(crate) fn alternatives(&self) -> Vec<(&Open, Alternatives)> {
         let unit = unit(&self.schedule.items);
-        let factor = self.schedule.problem().map_or(DType::F32, |problem| {
-            // Planes have 16 bits.
-            if self.schedule.get(Key::Emulate).is_some() { DType::F16 } else { problem.types.a }
-        });
+        let factor = factor(&self.schedule);
         let columns = |open: &Open| matches!(open.key, Key::Tile | Key::Atom) && open.name == "n";
         let tied = self.open.iter().filter(|open| columns(open)).count() == 2
             && unit == Some(Unit::WarpGroup)
@@ -152,6 +158,14 @@ pub(crate) enum Alternatives {
 pub(crate) enum Value {
     Number(u32),
     Word(&'static str),
+}
+
+/// The type of A, or of its planes.
+fn factor(schedule: &Schedule) -> DType {
+    match (schedule.get(Key::Emulate), schedule.problem()) {
+        (Some(_), _) | (_, Err(_)) => DType::F16,
+        (None, Ok(problem)) => problem.types.a,
+    }
 }
 
 /// Who multiplies, if that is known.

@@ -66,6 +66,11 @@ impl Schedule {
         parsed
     }
 
+    /// The clauses in one line, separated by semicolons.
+    pub fn one_line(&self) -> String {
+        self.to_string().trim_end().trim_end_matches(';').replace('\n', " ")
+    }
+
     /// This schedule's clauses on top of `base`, in place of clauses of the same kind: `..base` in the macro.
     pub fn extend_from(self, base: &Schedule) -> Schedule {
         base.clone().with(self)

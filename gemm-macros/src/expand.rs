@@ -2,12 +2,12 @@
 
 use proc_macro_crate::{FoundCrate, crate_name};
 use proc_macro2::{Delimiter, Group, Ident, Punct, Spacing, Span, TokenStream};
-use ptx_gemm_choose::fill;
+use ptx_gemm_choose::{fill, names_known_gpu};
 use ptx_gemm_dsl::open::Filled;
 use ptx_gemm_dsl::table::find;
 use ptx_gemm_dsl::token::{Token, TokenKind};
 use ptx_gemm_dsl::tokens::{self, Knowledge, Reading};
-use ptx_gemm_dsl::{Diagnostic, Severity};
+use ptx_gemm_dsl::{Diagnostic, Diagnostics, Severity};
 use quote::{quote, quote_spanned};
 use syn::Expr;
 use syn::spanned::Spanned;
@@ -35,7 +35,10 @@ pub fn expand(input: TokenStream) -> TokenStream {
             return quote!({ #error #stub });
         }
     };
-    let reading = tokens::read(&source.tokens);
+    let mut reading = tokens::read(&source.tokens);
+    if let Err(unknown) = names_known_gpu(&reading.schedule) {
+        reading.errors = Diagnostics::new(reading.errors.iter().cloned().chain([*unknown]).collect());
+    }
     if let (Some(first), true) = (reading.open.first(), reading.errors.errors().next().is_none()) {
         return filled(&facade, &source, &reading, *first);
     }

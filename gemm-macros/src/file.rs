@@ -71,13 +71,18 @@ pub fn expand(facade: &TokenStream, path: &LitStr, stub: &TokenStream) -> TokenS
     let watched = quote!(
         const _: &[u8] = ::core::include_bytes!(#whole);
     );
-    let legal = fill(&text).and_then(|filled| filled.schedule.check().map(|_| filled.schedule));
+    // What was filled in has a text of its own, which its errors show.
+    let legal = fill(&text).map_err(|errors| (errors, text.clone()));
+    let legal = legal.and_then(|filled| match filled.schedule.check() {
+        Ok(_) => Ok(filled.schedule),
+        Err(errors) => Err((errors, filled.text)),
+    });
     match legal {
         Ok(schedule) => {
             let value = checked(facade, &schedule);
             quote!({ #watched #value })
         }
-        Err(diagnostics) => {
+        Err((diagnostics, text)) => {
             let errors = complaint(path.span(), &in_file(&diagnostics, &text, &shown), stub);
             quote!({ #watched #errors })
         }

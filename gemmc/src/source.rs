@@ -8,7 +8,9 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ptx_gemm::{CompiledGemm, Device, Diagnostics, Error, Gemm, Kernel, Level, Plan, Schedule, Target, TileProgram};
+use ptx_gemm::{
+    CompiledGemm, Device, Diagnostics, Error, Gemm, Kernel, Level, Plan, Schedule, Target, TileProgram, gpu_of,
+};
 use ptx_gemm_check::{Case, case, cases, tuned};
 use ptx_gemm_choose::{Gpu, Text as Filled, fill, fill_for};
 
@@ -137,7 +139,7 @@ pub(crate) fn load_on(
     let device = open()?;
     match device.limits().target {
         Some(_) if args.gpu.is_none() => {
-            let own = Gpu::of_device(device.name(), device.limits().target, device.limits().multiprocessors);
+            let own = gpu_of(&device);
             Ok((planned(&text, args.target, Some(&own))?, device))
         }
         // The device says whether it runs what was asked for.

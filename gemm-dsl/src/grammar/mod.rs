@@ -118,6 +118,13 @@ pub fn parse(tokens: &[Token], origin: Origin) -> Parsed {
             at += parsed.item(&rest[..length]);
         }
     }
+    parsed.open.sort_by_key(|open| open.span.start);
+    if parsed.open_rest.is_some() {
+        // Any clause that is not written may be chosen.
+        let mut unsaid = KeySet::all();
+        parsed.items.iter().for_each(|item| unsaid.remove(item.clause.key()));
+        parsed.unknown = parsed.unknown.union(unsaid);
+    }
     for key in std::mem::take(&mut parsed.meant) {
         if !parsed.items.iter().any(|item| item.clause.key() == key) {
             parsed.unknown.insert(key);
@@ -168,8 +175,7 @@ fn within(inner: &[Token], span: Span, origin: Origin) -> Parsed {
 impl Parsed {
     /// The errors about open values in a text that nothing fills in.
     pub(crate) fn open_errors(&self) -> Vec<Diagnostic> {
-        let help =
-            "write a value; `gemm!`, `Gemm` and gemmc choose one, and `gemmc check --fill` writes it into the file";
+        let help = "write a value, or let `gemmc check --fill` write one into the file; `gemm!` and `Gemm` choose by themselves";
         let of_one = self.open.iter().map(|open| {
             let message = format!("{}: {} is open, and values are not chosen here", open.clause, open.name);
             Diagnostic::error("open", open.clause, message).help(help).at(open.span)
@@ -270,8 +276,6 @@ impl Parsed {
 
     /// `schedule(?)`.
     fn rest(&mut self, span: Span, group: Option<&[Token]>) {
-        // Any missing clause may be filled in.
-        self.unknown = self.unknown.union(KeySet::all());
         let twice = self.open_rest.is_some();
         match group {
             Some([mark]) if mark.is_punct('?') && !twice => self.open_rest = Some(span),

@@ -117,14 +117,14 @@ types(bf16); schedule(?); shape(300, 11480, 3000)
 
 `gemm!`, `Gemm` and gemmc choose the values with the lowest estimated time for the product of `shape` on the GPU of `gpu`. Nothing
 is timed, so a text gives the same schedule on every machine, and a snapshot of its PTX stays the same. The kernel is right for
-every size: `shape` and `gpu` are hints.
+every size: `shape` and `gpu` are hints. Without `gpu`, gemmc chooses for its `--gpu`, `--target` or `--device`, if there is one.
 
 - What was chosen, and what limits it, is in `gemmc plan`, at the top of the PTX, and in the hover of the clause in an editor.
   `gemmc check --fill` writes it into the file.
-- What is computed is not chosen: `types`, `layout`, `epilogue`, `batch`, `emulate` and `strassen` are written out.
+- `types`, `layout`, `epilogue`, `batch`, `emulate` and `strassen` have to be written: they decide what is computed.
 - If the columns of a tile and of its `wgmma` are both open, they are the same number, unless `warp` divides the tile.
-- Open values have at most a million combinations. Beyond that, or where none is legal, an error says what to write, or which rules
-  are in the way.
+- Open values have at most a million combinations. If there are more, an error says what to write; if none is legal, which rules they
+  break.
 - In `gemm!` nothing can be chosen next to a value of the program, `{BM}`, or a base, `..base`.
 ";
 

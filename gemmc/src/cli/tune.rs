@@ -15,7 +15,7 @@ pub(crate) struct Tune {
     /// Products, a line each, as for `gemmc pick`; `-` for standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) shapes: PathBuf,
-    /// The file of entries: it is made if there is none, and written after each product
+    /// The file of entries, created if missing, and written after each product
     #[arg(long, value_name = "FILE", default_value = "gemm.lock")]
     pub(crate) lock: PathBuf,
     /// Time on this GPU: cuda:N
@@ -36,7 +36,7 @@ pub(crate) struct Tune {
     /// Clauses that every candidate has; they replace those of the same kind
     #[arg(short = 'e', long = "clauses", value_name = "CLAUSES", allow_hyphen_values = true)]
     pub(crate) clauses: Option<String>,
-    /// Leave products alone that have an entry
+    /// Skip products that have an entry
     #[arg(long)]
     pub(crate) missing: bool,
     #[command(flatten)]

@@ -98,7 +98,7 @@ fn fill(compile: &Compile) -> Result<Reply, Failure> {
     match path {
         Some(path) if filled.text != text => source::write(&path, &filled.text)?,
         Some(_) => {}
-        None => return Ok(Reply::fine(filled.text, json)),
+        None => return Ok(Reply::fine(filled.text.trim_end().to_owned() + "\n", json)),
     }
     Ok(Reply::fine(said, json))
 }

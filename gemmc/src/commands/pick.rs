@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use ptx_gemm::{Batch, DType, Device, Schedule};
+use ptx_gemm::{Batch, DType, Schedule, gpu_of};
 use ptx_gemm_bench::calibrate::drawn;
 use ptx_gemm_bench::pick::{self, Effort, POOL, Picked};
 use ptx_gemm_bench::rows::{Rows, Run};
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &cli::Pick, format: Format) -> Result<Reply, Failure> {
     let device = args.device.map(cuda).transpose()?;
     let gpu = match (args.gpu, args.device) {
         (Some(gpu), _) => gpu.clone(),
-        (None, Some(device)) => of_device(&device.open(0)?),
+        (None, Some(device)) => gpu_of(&device.open(0)?),
         (None, None) => Gpu::h200().clone(),
     };
     let mut kept = match &args.keep {
@@ -91,13 +91,12 @@ fn candidates(args: &cli::Pick) -> usize {
 /// A schedule that was chosen, as the only candidate.
 fn judged(choice: Choice, size: Size, gpu: &Gpu) -> Option<ptx_gemm_choose::Candidate> {
     let plan = choice.schedule.plan_or_conflicts(target(&choice.schedule, gpu)).ok()?;
-    let family = if let Source::Family(family) = choice.source { family } else { "lock" };
+    let family = match choice.source {
+        Source::Family(family) => family,
+        Source::Entry(_) => "lock",
+        Source::Near(_) => "lock, of a product that is near",
+    };
     Some(ptx_gemm_choose::Candidate { family, estimate: estimate(&plan, size, gpu).ok()?, schedule: choice.schedule })
-}
-
-/// The GPU of a device.
-pub(super) fn of_device(device: &Device) -> Gpu {
-    Gpu::of_device(device.name(), device.limits().target, device.limits().multiprocessors)
 }
 
 /// Adds the times to a file of all rows.
@@ -247,7 +246,7 @@ impl Product {
             (candidates, name, broken) = (picked.candidates, picked.timed.device, picked.timed.broken);
             late = picked.timed.late;
         }
-        let given = given.to_string().trim_end().replace('\n', " ");
+        let given = given.one_line();
         Ok(Product { size, given, candidates, families, combinations, legal, device: name, broken, late })
     }
 
@@ -275,7 +274,10 @@ impl Product {
     fn text(&self, args: &cli::Pick, gpu: &Gpu) -> String {
         let Product { size, given, combinations, legal, .. } = self;
         let name = with_article(self.device.as_ref().unwrap_or(&gpu.name));
-        let mut text = format!("{size} {given} on {name}: {legal} legal schedules of {combinations} combinations\n");
+        let mut text = match args.matmul {
+            true => format!("{size} {given} on {name}: what matmul takes\n"),
+            false => format!("{size} {given} on {name}: {legal} legal schedules of {combinations} combinations\n"),
+        };
         if let Some(caveat) = gpu.caveat() {
             text.push_str(&format!("{caveat}\n"));
         }
@@ -291,7 +293,8 @@ impl Product {
             text.push_str(&format!("{} more had no time: --seconds gives them some\n", self.late));
         }
         let clauses = best.schedule.replace("; ", ";\n");
-        text.push_str(&format!("\nthe best, of the family {}\n\n{clauses}\n", self.family(best)));
+        let from = if args.matmul { "from" } else { "the best, of the family" };
+        text.push_str(&format!("\n{from} {}\n\n{clauses}\n", self.family(best)));
         text
     }
 

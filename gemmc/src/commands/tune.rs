@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use ptx_gemm::{Kernel, Schedule, cuda};
+use ptx_gemm::{Kernel, Schedule, cuda, gpu_of};
 use ptx_gemm_bench::pick::{Effort, POOL};
 use ptx_gemm_bench::sweep::Kept;
 use ptx_gemm_bench::tune::{in_turns, winner};
@@ -11,18 +11,20 @@ use ptx_gemm_choose::{Entry, Gpu, Lock, Pick, target};
 use ptx_gemm_dsl::table::{Group, Key};
 use serde_json::{Value, json};
 
-use super::pick::{On, Wanted, given, lock, of_device, shapes};
+use super::pick::{On, Wanted, given, lock, shapes};
 use super::sweep::cuda as ordinal;
 use crate::cli;
 use crate::interrupt::Interrupt;
 use crate::progress;
-use crate::reply::{Failure, Format, Reply};
-use crate::source;
+use crate::reply::{Failure, Format, Reply, Status};
+use crate::source::{self, unusable};
 
 /// How many of those that a search found are timed in turns.
 const FINALISTS: usize = 2;
 /// How long these may take.
 const FINAL: Duration = Duration::from_secs(30);
+/// The outcome of a product that has no entry now.
+const UNTIMED: &str = "nothing could be timed";
 
 pub(crate) fn run(args: &cli::Tune, format: Format) -> Result<Reply, Failure> {
     let wanted = shapes(&args.shapes, args.types, args.layouts)?;
@@ -31,27 +33,33 @@ pub(crate) fn run(args: &cli::Tune, format: Format) -> Result<Reply, Failure> {
     let tuning = Tuning {
         args,
         device: ordinal(args.device)?,
-        gpu: of_device(&device),
+        gpu: gpu_of(&device),
         driver: cuda::status().map_or_else(|_| "-".into(), |status| format!("CUDA {}", status.driver)),
         date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string()[..10].into(),
         interrupt: Interrupt::watch(),
     };
     let bar = progress::bar(wanted.len(), format).with_message("tuning");
-    let (mut text, mut products) = (String::new(), Vec::new());
+    let (mut text, mut products, mut status) = (String::new(), Vec::new(), Status::Fine);
     for wanted in wanted {
         if tuning.interrupt.came() {
             break;
         }
         let (line, json) = tuning.product(wanted, &mut lock)?;
+        if json["outcome"] == UNTIMED {
+            status = Status::Refused;
+        }
         // Each entry took seconds, and the next one may be interrupted.
-        source::write(&args.lock, lock.to_string())?;
+        let part = args.lock.with_extension("lock.part");
+        source::write(&part, lock.to_string())?;
+        std::fs::rename(&part, &args.lock).map_err(|error| unusable(&args.lock, error))?;
         text.push_str(&line);
         products.push(json);
         bar.inc(1);
     }
     bar.finish_and_clear();
     text.push_str(&format!("\nwrote {}: {} entries\n", args.lock.display(), lock.entries().len()));
-    Ok(Reply::fine(text, json!({ "gpu": tuning.gpu.name, "lock": args.lock, "products": products })))
+    let json = json!({ "ok": status == Status::Fine, "gpu": tuning.gpu.name, "lock": args.lock, "products": products });
+    Ok(Reply { text, json, status })
 }
 
 struct Tuning<'a> {
@@ -70,8 +78,8 @@ impl Tuning<'_> {
         let size = wanted.size;
         let given = given(wanted, args.epilogue.as_deref(), args.clauses.as_deref())?;
         let told = |what: &str| {
-            let line = format!("{size} {}: {what}\n", flat(&given));
-            let json = json!({ "size": size.to_string(), "given": flat(&given), "outcome": what });
+            let line = format!("{size} {}: {what}\n", given.one_line());
+            let json = json!({ "size": size.to_string(), "given": given.one_line(), "outcome": what });
             Ok((line, json))
         };
         let mut entry = Entry {
@@ -87,7 +95,7 @@ impl Tuning<'_> {
             date: self.date.clone(),
             command: super::bench::command(),
         };
-        let held = lock.entry_of(&entry).map(|entry| flat(&entry.schedule()));
+        let held = lock.entry_of(&entry).map(|entry| entry.schedule().one_line());
         if held.is_some() && args.missing {
             return told("has an entry");
         }
@@ -98,6 +106,9 @@ impl Tuning<'_> {
         let time = Duration::from_secs(args.seconds);
         let on = On { device: self.device, gpu, time, interrupt: &self.interrupt };
         let picked = on.picked(&ranked, Effort::Further, size, &mut Kept::nowhere())?;
+        if let Some(why) = picked.timed.broken {
+            return Err(Failure::refused("tune", why));
+        }
         // Large products take longer than the search to be drawn and compared: what has no time yet follows by its estimate.
         let timed = picked.candidates.iter().filter(|one| !matches!(one.timed, Some(Err(_))));
         let mut finalists: Vec<String> = held.iter().cloned().collect();
@@ -108,7 +119,7 @@ impl Tuning<'_> {
         }
         let turns = on.with_timing(size, Instant::now() + FINAL, |timing| in_turns(&finalists, timing))?;
         let Some(won) = winner(&turns, held.as_ref().map(|_| 0)) else {
-            return told("nothing could be timed");
+            return told(UNTIMED);
         };
         let schedule: Schedule = finalists[won.index].parse()?;
         entry.chosen = chosen(&schedule, &given);
@@ -120,7 +131,7 @@ impl Tuning<'_> {
             (Some(_), _) => "replaced",
         };
         let ratio = won.ratio.map_or(String::new(), |ratio| format!(", {ratio:.3} of cuBLAS"));
-        let (given, chosen) = (flat(&given), flat(&entry.chosen));
+        let (given, chosen) = (given.one_line(), entry.chosen.one_line());
         let line = format!(
             "{size} {given}: {outcome}, {:.5} ms{ratio}, spread {:.1}%: {chosen}\n",
             won.ms,
@@ -145,9 +156,4 @@ fn chosen(schedule: &Schedule, given: &Schedule) -> Schedule {
 /// The digest of the PTX that a schedule has on a GPU.
 pub(super) fn ptx(schedule: &Schedule, gpu: &Gpu) -> Result<u64, ptx_gemm::Error> {
     Ok(digest(Kernel::compile(schedule, target(schedule, gpu))?.ptx()))
-}
-
-/// Clauses in one line.
-pub(super) fn flat(schedule: &Schedule) -> String {
-    schedule.to_string().trim_end().trim_end_matches(';').replace('\n', " ")
 }
