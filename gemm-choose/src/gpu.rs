@@ -151,6 +151,8 @@ figures! {
     tensor_workspace_bytes,
     /// Cycles of each further block of `stream_k` that adds its sums to a tile.
     sharer,
+    /// Cycles for each further part of k in the workspace: the last block of a tile reads one after the other.
+    workspace_part,
     /// Multiprocessors that clusters of three and more blocks leave idle, for each block of a cluster.
     tensor_cluster_loss,
     /// The length of runs that memory delivers at half its rate.

@@ -429,7 +429,8 @@ impl Model<'_> {
         // In a cluster they go through shared memory, which the sample counts.
         let divided = divided && plan.sums.exchange.is_none();
         let sums = if divided { times * tile * f64::from(plan.problem.types.acc.bytes()) } else { 0.0 };
-        let waits = if divided { gpu.latency_global } else { 0.0 };
+        let further = plan.scheduler.split_k.map_or(0.0, |split| f64::from(split.parts.max(1)) - 1.0);
+        let waits = if divided { gpu.latency_global + further * gpu.workspace_part } else { 0.0 };
         gpu.around + waits + blocks * ((stored + sums) / gpu.l2_bytes_per_clock + staged)
     }
 

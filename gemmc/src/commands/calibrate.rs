@@ -20,7 +20,7 @@ use crate::source::{self, unusable};
 
 /// The figures that are fitted; data sheets and microbenchmarks have the others.
 fn fitted(kind: Kind) -> Vec<&'static str> {
-    const SIMT: [&str; 10] = [
+    const SIMT: [&str; 11] = [
         "issue_with_each",
         "issue_per_tile",
         "merged_reads",
@@ -31,6 +31,7 @@ fn fitted(kind: Kind) -> Vec<&'static str> {
         "barrier",
         "around",
         "launch_us",
+        "workspace_part",
     ];
     match kind {
         Kind::Threads => SIMT.to_vec(),
