@@ -42,7 +42,7 @@ pub(crate) use language::{Check, Explain, Fixes, Fmt, Ir, Level, Ptx};
 pub(crate) use large::{Large, LargeCommand, LargePlan, LargeRun, LargeScale, OnFailureName, Place, Sizes};
 pub(crate) use mutants::{Faults, Mutants};
 pub(crate) use new::New;
-pub(crate) use pick::Pick;
+pub(crate) use pick::{Given, Pick};
 pub(crate) use profile::Profile;
 pub(crate) use run::Run;
 pub(crate) use selftest::{FirstLaunch, Fuzz, Selftest, StrayPointer};

@@ -280,6 +280,8 @@ impl Parsed {
         match group {
             Some([mark]) if mark.is_punct('?') && !twice => self.open_rest = Some(span),
             _ => {
+                // Any missing clause may be meant by it.
+                self.unknown = KeySet::all();
                 let message =
                     if twice { "`schedule(?)` is written twice" } else { "schedule: it takes a question mark" };
                 let help = "`schedule(?)`, once, chooses all clauses that are not written";

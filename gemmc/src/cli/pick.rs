@@ -13,6 +13,23 @@ use super::profile::whole_seconds;
 use super::target::gpu;
 use super::{DeviceName, Plain};
 
+/// What every candidate has.
+#[derive(Args, Debug)]
+pub(crate) struct Given {
+    /// Type of the elements of A, B and D
+    #[arg(long, default_value = "f32", value_parser = dtype)]
+    pub(crate) types: DType,
+    /// Layouts of A and B
+    #[arg(long, value_enum, default_value = "nn")]
+    pub(crate) layouts: LayoutPair,
+    /// What is stored, such as '|acc, bias| relu(acc + bias[n])'
+    #[arg(long, value_name = "CLOSURE", allow_hyphen_values = true)]
+    pub(crate) epilogue: Option<String>,
+    /// Clauses that every candidate has, such as 'emulate(bf16x6)' or 'cluster(2, 1)'; they replace those of the same kind
+    #[arg(short = 'e', long = "clauses", value_name = "CLAUSES", allow_hyphen_values = true)]
+    pub(crate) clauses: Option<String>,
+}
+
 #[derive(Args, Debug)]
 pub(crate) struct Pick {
     /// Rows of A and D
@@ -37,18 +54,8 @@ pub(crate) struct Pick {
     /// Which products
     #[arg(long, default_value_t = 0, requires = "draw")]
     pub(crate) seed: u64,
-    /// Type of the elements of A, B and D
-    #[arg(long, default_value = "f32", value_parser = dtype)]
-    pub(crate) types: DType,
-    /// Layouts of A and B
-    #[arg(long, value_enum, default_value = "nn")]
-    pub(crate) layouts: LayoutPair,
-    /// What is stored, such as '|acc, bias| relu(acc + bias[n])'
-    #[arg(long, value_name = "CLOSURE", allow_hyphen_values = true)]
-    pub(crate) epilogue: Option<String>,
-    /// Clauses that every candidate has, such as 'emulate(bf16x6)' or 'cluster(2, 1)'; they replace those of the same kind
-    #[arg(short = 'e', long = "clauses", value_name = "CLAUSES", allow_hyphen_values = true)]
-    pub(crate) clauses: Option<String>,
+    #[command(flatten)]
+    pub(crate) given: Given,
     /// Estimate for this GPU [default: that of --device, or H200]
     #[arg(long, value_parser = gpu)]
     pub(crate) gpu: Option<&'static Gpu>,

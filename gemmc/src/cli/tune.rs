@@ -3,10 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use ptx_gemm::DType;
-use ptx_gemm_bench::suites::LayoutPair;
 
-use super::bench::dtype;
+use super::pick::Given;
 use super::profile::whole_seconds;
 use super::{DeviceName, Plain};
 
@@ -24,18 +22,8 @@ pub(crate) struct Tune {
     /// How long to search for the schedule of one product
     #[arg(long, value_name = "N", value_parser = whole_seconds, default_value = "5")]
     pub(crate) seconds: u64,
-    /// Type of the elements of A, B and D
-    #[arg(long, default_value = "f32", value_parser = dtype)]
-    pub(crate) types: DType,
-    /// Layouts of A and B
-    #[arg(long, value_enum, default_value = "nn")]
-    pub(crate) layouts: LayoutPair,
-    /// What is stored, such as '|acc, bias| relu(acc + bias[n])'
-    #[arg(long, value_name = "CLOSURE", allow_hyphen_values = true)]
-    pub(crate) epilogue: Option<String>,
-    /// Clauses that every candidate has; they replace those of the same kind
-    #[arg(short = 'e', long = "clauses", value_name = "CLAUSES", allow_hyphen_values = true)]
-    pub(crate) clauses: Option<String>,
+    #[command(flatten)]
+    pub(crate) given: Given,
     /// Skip products that have an entry
     #[arg(long)]
     pub(crate) missing: bool,

@@ -27,14 +27,14 @@ const FIRST: (f64, f64) = (10.0, 200.0);
 
 pub(crate) fn run(args: &cli::Pick, format: Format) -> Result<Reply, Failure> {
     let wanted = match (&args.shapes, args.draw) {
-        (Some(path), _) => shapes(path, args.types, args.layouts)?,
+        (Some(path), _) => shapes(path, args.given.types, args.given.layouts)?,
         (None, Some(count)) => drawn(args.seed)
             .take(count)
             .map(|(size, types, layouts)| Wanted { size, types, layouts, clauses: Schedule::new() })
             .collect(),
         (None, None) => {
             let size = Size { m: args.m, n: args.n, k: args.k, batch: args.batch };
-            vec![Wanted { size, types: args.types, layouts: args.layouts, clauses: Schedule::new() }]
+            vec![Wanted { size, types: args.given.types, layouts: args.given.layouts, clauses: Schedule::new() }]
         }
     };
     let device = args.device.map(cuda).transpose()?;
@@ -222,7 +222,7 @@ impl Product {
         kept: &mut Kept,
         interrupt: &Interrupt,
     ) -> Result<Product, Failure> {
-        let (size, given) = (wanted.size, given(wanted, args.epilogue.as_deref(), args.clauses.as_deref())?);
+        let (size, given) = (wanted.size, given(wanted, &args.given)?);
         let mut ranked = Ranked::default();
         if args.matmul {
             let pick = Pick { given: &given, size: size.bucket(), gpu };
@@ -321,10 +321,10 @@ impl Product {
 }
 
 /// The clauses that every candidate has.
-pub(super) fn given(wanted: Wanted, epilogue: Option<&str>, clauses: Option<&str>) -> Result<Schedule, Failure> {
+pub(super) fn given(wanted: Wanted, all: &cli::Given) -> Result<Schedule, Failure> {
     let of_line = wanted.clauses.clone();
-    let problem = problem(wanted, epilogue)?.with(of_line);
-    Ok(match clauses {
+    let problem = problem(wanted, all.epilogue.as_deref())?.with(of_line);
+    Ok(match &all.clauses {
         Some(clauses) => problem.with(Schedule::parse_part(clauses).map_err(|errors| errors.named("-e"))?),
         None => problem,
     })

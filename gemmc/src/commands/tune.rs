@@ -27,7 +27,7 @@ const FINAL: Duration = Duration::from_secs(30);
 const UNTIMED: &str = "nothing could be timed";
 
 pub(crate) fn run(args: &cli::Tune, format: Format) -> Result<Reply, Failure> {
-    let wanted = shapes(&args.shapes, args.types, args.layouts)?;
+    let wanted = shapes(&args.shapes, args.given.types, args.given.layouts)?;
     let mut lock = if args.lock.exists() { lock(&args.lock)? } else { Lock::default() };
     let device = args.device.open(0)?;
     let tuning = Tuning {
@@ -76,7 +76,7 @@ impl Tuning<'_> {
     fn product(&self, wanted: Wanted, lock: &mut Lock) -> Result<(String, Value), Failure> {
         let Tuning { args, gpu, .. } = self;
         let size = wanted.size;
-        let given = given(wanted, args.epilogue.as_deref(), args.clauses.as_deref())?;
+        let given = given(wanted, &args.given)?;
         let told = |what: &str| {
             let line = format!("{size} {}: {what}\n", given.one_line());
             let json = json!({ "size": size.to_string(), "given": given.one_line(), "outcome": what });
