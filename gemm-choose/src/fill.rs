@@ -120,7 +120,7 @@ fn whole(
     asked: Option<Target>,
     (size, gpu): (Size, &Gpu),
 ) -> Result<(String, Vec<Key>, Estimate), Box<Diagnostic>> {
-    // What is asked for is not written: it need not be asked for next time.
+    // The caller's target restricts the search, but does not belong in the text.
     let wanted = asked.into_iter().fold(given.clone(), |given, target| given.with(Schedule::new().target(target)));
     let Some(best) = (Pick { given: &wanted, size, gpu }).best() else {
         let message = format!("`schedule(?)`: no built-in family fits these clauses on {}", gpu.name);

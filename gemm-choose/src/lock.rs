@@ -35,11 +35,12 @@ const FARTHEST: f64 = 4.0;
 /// How much another kind of epilogue, or other layouts of A and B, separate two products.
 const OTHER_EPILOGUE: f64 = 0.3;
 const OTHER_LAYOUTS: f64 = 0.3;
-/// The same of types of one width, and of epilogues of one kind: schedules are the same, and an entry of the product itself comes first.
+/// The same for other types of one width, and other epilogues of one kind: their schedules are as good, but the product's own entry comes
+/// first.
 const ALIKE: f64 = 0.02;
 /// By how much the best of all families is expected to take longer than its estimate: the lowest of thousands of estimates tends to be
-/// too low. (On an H200, 189 of them took 1.05 times their estimates in the mean, with a standard deviation of 0.14; a little more than
-/// the mean, because what an entry says is certain.)
+/// too low. On an H200, 189 schedules that had been chosen took 1.05 times their estimates in the mean, with a standard deviation of 0.14;
+/// this is more, because an entry was timed and an estimate was not.
 const TOO_LOW: f64 = 1.1;
 /// The weight of the assumption that an estimate is right.
 const PRIOR: f64 = 0.5;
@@ -326,8 +327,8 @@ struct Near<'l> {
     distance: f64,
 }
 
-/// How much it separates two products if the rows of only one are multiples of so many elements: with the first, TMA copies them, and
-/// with the second, lines of the cache.
+/// What is added to the distance of two products if n and k are multiples of a number for only one of them. TMA copies rows of multiples
+/// of 8 elements of 16 bits; rows of multiples of 64 begin at lines of the cache.
 const ALIGNED: [(usize, f64); 2] = [(8, 1.0), (64, 0.3)];
 
 /// How different two products are: the logarithms of the ratios of their extents, added up, and what their alignment adds.

@@ -109,7 +109,7 @@ impl Tuning<'_> {
         if let Some(why) = picked.timed.broken {
             return Err(Failure::refused("tune", why));
         }
-        // Large products take longer than the search to be drawn and compared: what has no time yet follows by its estimate.
+        // To draw and compare a large product may take longer than the search. What has no time yet comes next, by its estimate.
         let timed = picked.candidates.iter().filter(|one| !matches!(one.timed, Some(Err(_))));
         let mut finalists: Vec<String> = held.iter().cloned().collect();
         for one in timed.map(|one| one.schedule.trim_end_matches(';').to_owned()).take(FINALISTS) {
