@@ -302,16 +302,18 @@ fn by_locks(locks: &[&Lock], pick: &Pick<'_>) -> Option<Choice> {
             (own.map_or(0.0, |own| (near.entry.ms / own.ms).ln()), (-near.distance).exp())
         })
         .collect();
+    let weights: f64 = missed.iter().map(|(_, weight)| weight).sum();
+    let usual = missed.iter().map(|(error, weight)| error * weight).sum::<f64>() / (weights + PRIOR) + TOO_LOW.ln();
+    // What an entry missed holds for its own schedule as far as it is near; the rest is what is usual.
     let of_entries = near.iter().zip(&missed).filter_map(|(near, (error, weight))| {
         let found = estimated(&near.schedule, size, gpu)?;
         let (schedule, source) = (near.schedule.clone(), Source::Near(Box::new(near.entry.clone())));
-        Some(Choice { schedule, source, ms: found.ms * (error * weight).exp(), bound: found.bound })
+        let ms = found.ms * (error * weight + usual * (1.0 - weight)).exp();
+        Some(Choice { schedule, source, ms, bound: found.bound })
     });
     let mut best = of_entries.min_by(|x, y| x.ms.total_cmp(&y.ms))?;
-    let weights: f64 = missed.iter().map(|(_, weight)| weight).sum();
-    let error = missed.iter().map(|(error, weight)| error * weight).sum::<f64>() / (weights + PRIOR);
     if let Some(found) = pick.best() {
-        let ms = found.estimate.ms * error.exp() * TOO_LOW;
+        let ms = found.estimate.ms * usual.exp();
         if ms < best.ms {
             let source = Source::Family(found.family);
             best = Choice { schedule: found.schedule, source, ms, bound: found.estimate.bound };
