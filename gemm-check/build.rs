@@ -1,17 +1,12 @@
-//! Embeds `cases/*.gemm` and `tuned/*.gemm`, so that a new case needs only a new file.
+//! Embeds `cases/*.gemm`, so that a new case needs only a new file.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::{env, fs, io};
 
 fn main() -> io::Result<()> {
-    ["cases", "tuned"].into_iter().try_for_each(embed)
-}
-
-/// Writes the table of a folder's schedules: their stems and texts, in order.
-fn embed(folder: &str) -> io::Result<()> {
-    println!("cargo::rerun-if-changed={folder}");
-    let path = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default()).join(folder);
+    println!("cargo::rerun-if-changed=cases");
+    let path = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default()).join("cases");
     let mut files: Vec<PathBuf> = fs::read_dir(&path)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
     files.retain(|file| file.extension().is_some_and(|extension| extension == "gemm"));
     files.sort();
@@ -21,5 +16,5 @@ fn embed(folder: &str) -> io::Result<()> {
         let _ = writeln!(table, "    ({stem:?}, include_str!({:?})),", file.to_string_lossy());
     }
     table.push(']');
-    fs::write(PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default()).join(format!("{folder}.rs")), table)
+    fs::write(PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default()).join("cases.rs"), table)
 }

@@ -14,7 +14,7 @@ const LONGEST: usize = 64 << 10;
 
 /// Seeds of a target, by name.
 pub fn seeds(target: &str) -> Vec<(String, String)> {
-    let cases = ptx_gemm_check::cases().chain(ptx_gemm_check::tuned());
+    let cases = ptx_gemm_check::cases();
     let named = cases.map(|case| (case.name.to_string(), case.text.to_string()));
     let small = [
         "tile(2, 2, 2); thread(1, 1);",

@@ -118,7 +118,7 @@ impl Reference {
         for &Sample { place, index, value, magnitude } in &self.samples {
             let got = d.get(index);
             let expected = match plain {
-                true => Some((value, bound.to_exact(magnitude, value))),
+                true => Some((saturated(value, operands.problem.types.d), bound.to_exact(magnitude, value))),
                 false => {
                     finished(operands, extras, &vectors, place, Estimate { value, error: bound.to_sum(magnitude) })
                 }
@@ -200,11 +200,16 @@ fn finished(
     let (c, scalars) = (extras.c(product, row, col), extras.scalars.as_slice());
     if types.epilogue().is_integer() {
         let element = integer::Operands { acc: acc.value as i32, c: c as i32, row, col, scalars, vectors };
-        return integer::evaluate(&extras.epilogue, &element).map(|value| (f64::from(value), 0.0));
+        return integer::evaluate(&extras.epilogue, &element).map(|value| (saturated(f64::from(value), types.d), 0.0));
     }
     let element = epilogue::Operands { acc, c, row, col, scalars, vectors };
     let value = epilogue::evaluate(&extras.epilogue, &element, rounding, APPROXIMATE).stored(stored);
     Some((value.value, value.error))
+}
+
+/// What an integer D holds of a sum: one that does not fit saturates. Other types round, within the bound.
+fn saturated(value: f64, d: DType) -> f64 {
+    if d.is_integer() { Estimate::exact(value).stored(Rounding::of(d)).value } else { value }
 }
 
 /// Whether a result is the reference, or within the bound of it.
@@ -324,4 +329,20 @@ fn samples(operands: &Operands, seed: u64) -> Vec<Sample> {
         Sample { place: [product, row, col], index: d.index(product, row, col), value, magnitude }
     };
     places.into_iter().map(sample).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use ptx_gemm::DType;
+
+    use super::saturated;
+
+    #[test]
+    fn sums_that_an_integer_cannot_hold() {
+        let of = |d| [-300.0, 3.0, 300.0].map(|sum| saturated(sum, d));
+        assert_eq!(of(DType::I8), [-128.0, 3.0, 127.0]);
+        assert_eq!(of(DType::U8), [0.0, 3.0, 255.0]);
+        assert_eq!(of(DType::I32), [-300.0, 3.0, 300.0]);
+        assert_eq!(of(DType::Bf16), [-300.0, 3.0, 300.0]);
+    }
 }

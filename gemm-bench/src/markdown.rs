@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use crate::spelling::AS_PLANES;
+use crate::spelling::{AS_PLANES, label};
 
 /// Which parts of a file of results to show.
 #[derive(Clone, Copy, Debug, Default)]
@@ -210,7 +210,7 @@ fn cells(row: &Value, columns: Columns) -> Option<Vec<String>> {
     let batch = extent("batch").filter(|&batch| batch > 1).map_or(String::new(), |batch| format!(", {batch} times"));
     let time = |name: &str| row[name].as_f64().map_or("-".into(), |ms| format!("{ms:.3}"));
     let mut cells = vec![
-        format!("`{}`", row["schedule"].as_str()?),
+        format!("`{}`", label(row["schedule"].as_str()?)),
         format!("{m} x {n} x {k}{batch}"),
         row["types"].as_str()?.into(),
         row["layout"].as_str()?.replace(',', ", "),

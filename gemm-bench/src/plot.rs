@@ -9,7 +9,7 @@ use ptx_gemm_draw::{Scheme, by_idea, middle};
 
 use crate::report::best;
 use crate::session::Row;
-use crate::spelling::AS_PLANES;
+use crate::spelling::{AS_PLANES, label};
 use crate::suites::{self, Size};
 
 /// The plot as SVG text. `peak`, that of f32, is in TFLOP/s; 0 if it is not known.
@@ -44,7 +44,7 @@ impl Suite<'_> {
     /// Every schedule on one product.
     fn schedules(&self) -> Bars {
         let bar = |row: &Row| Bar {
-            name: row.schedule.clone(),
+            name: label(&row.schedule),
             values: vec![Some(row.tflops())],
             note: row.times.ratio.map_or(String::new(), percent),
             ..Bar::default()
@@ -70,7 +70,7 @@ impl Suite<'_> {
     /// Every schedule on each of a few products.
     fn comparison(&self) -> Bars {
         let bar = |row: &&Row| Bar {
-            name: row.schedule.clone(),
+            name: label(&row.schedule),
             values: vec![Some(row.tflops())],
             mark: theirs(row),
             note: row.times.ratio.map_or(String::new(), percent),
@@ -132,8 +132,8 @@ impl Suite<'_> {
             values: vec![Some(row.tflops())],
             mark: theirs(row),
             note: match row.times.ratio {
-                Some(ratio) => format!("{}, {}", percent(ratio), row.schedule),
-                None => row.schedule.clone(),
+                Some(ratio) => format!("{}, {}", percent(ratio), label(&row.schedule)),
+                None => label(&row.schedule),
             },
         };
         let kinds = self.by_kind();

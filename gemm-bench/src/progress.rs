@@ -5,10 +5,12 @@ use crate::session::{Event, Order, Orders};
 /// Counts the measurements that have begun, from the events of a session. One that fails counts as well.
 #[derive(Clone, Debug)]
 pub struct Progress {
-    suites: Vec<Order>,
-    /// Measurements of the suites that have ended.
+    orders: Vec<Order>,
+    /// Which of them is current.
+    at: usize,
+    /// Measurements of the orders that have ended.
     ended: usize,
-    /// Measurements of the current suite that have begun.
+    /// Measurements of the current one that have begun.
     begun: usize,
     /// Whether the last of them has no result yet.
     open: bool,
@@ -17,7 +19,7 @@ pub struct Progress {
 impl Progress {
     /// Before the first event.
     pub fn of(orders: &Orders) -> Progress {
-        Progress { suites: orders.suites.clone(), ended: 0, begun: 0, open: false }
+        Progress { orders: orders.suites.clone(), at: 0, ended: 0, begun: 0, open: false }
     }
 
     /// Measurements that have begun.
@@ -27,7 +29,7 @@ impl Progress {
 
     /// All measurements.
     pub fn total(&self) -> usize {
-        self.suites.iter().map(measurements).sum()
+        self.orders.iter().map(measurements).sum()
     }
 
     /// Takes an event into account.
@@ -42,14 +44,14 @@ impl Progress {
             Event::Missing { .. } if self.open => self.open = false,
             Event::Missing { size: Some(_), .. } => self.begun += 1,
             // A schedule that was excluded from the start is not counted in the order; others miss all sizes.
-            Event::Missing { size: None, suite, schedule, .. } => {
-                let order = self.suites.iter().find(|order| order.suite == *suite);
+            Event::Missing { size: None, schedule, .. } => {
+                let order = self.orders.get(self.at);
                 let is_ordered = |order: &&Order| order.schedules.iter().any(|named| named.name == *schedule);
                 self.begun += order.filter(is_ordered).map_or(0, |order| order.sizes.len());
             }
-            Event::End { suite } => {
-                let through = self.suites.iter().position(|order| order.suite == *suite).map_or(0, |at| at + 1);
-                self.ended = self.suites[..through].iter().map(measurements).sum();
+            Event::End { .. } => {
+                self.ended += self.orders.get(self.at).map_or(0, measurements);
+                self.at += 1;
                 (self.begun, self.open) = (0, false);
             }
             Event::Begin { .. } | Event::Note(_) | Event::Broken(_) => {}

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::agree::Accuracy;
 use crate::measure::{How, Times};
 use crate::session::Row;
-use crate::spelling::RowTypes;
+use crate::spelling::{RowTypes, label};
 use crate::suites::{Size, Suite};
 
 /// Lanes of a multiprocessor that multiply and add in f32, on every architecture since sm_86 and on sm_90 (CUDA C++
@@ -52,11 +52,11 @@ impl Row {
         let how = if times.how == How::Graph { "graph" } else { "" };
         let product = self.product().unwrap_or_default();
         format!(
-            "{:<15} {:<11} {:<22} {:<20} {:>10.4} {:>7.2} {:>10} {:>7} {:>7} {:>6.1}% {:>6} {:>8} {:>7} {:>6} {:>3} {how:<5} {product}",
+            "{:<15} {:<11} {:<22} {:<30} {:>10.4} {:>7.2} {:>10} {:>7} {:>7} {:>6.1}% {:>6} {:>8} {:>7} {:>6} {:>3} {how:<5} {product}",
             self.types,
             self.layout,
             size,
-            self.schedule,
+            label(&self.schedule),
             times.ms,
             self.tflops(),
             cublas,
@@ -77,7 +77,7 @@ impl Row {
 /// The heads of the columns of [`Row::line`].
 pub fn heading() -> String {
     format!(
-        "{:<15} {:<11} {:<22} {:<20} {:>10} {:>7} {:>10} {:>7} {:>7} {:>7} {:>6} {:>8} {:>7} {:>6} {:>3}",
+        "{:<15} {:<11} {:<22} {:<30} {:>10} {:>7} {:>10} {:>7} {:>7} {:>7} {:>6} {:>8} {:>7} {:>6} {:>3}",
         "types",
         "layout",
         "size",

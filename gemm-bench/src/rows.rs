@@ -31,9 +31,9 @@ pub struct Run {
     pub command: String,
 }
 
-/// The name of a schedule, what it multiplies, and its clauses, with the types and layouts that were timed.
+/// What a schedule multiplies, and its clauses, with the types and layouts that were timed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-struct Timed(String, String, String);
+struct Timed(String, String);
 
 /// m, n, k and the number of products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,11 +48,9 @@ struct Cells(usize, usize, usize, f64, Option<f64>, Option<f64>);
 pub struct Measured<'a> {
     /// The run.
     pub run: &'a Run,
-    /// The name of the schedule.
-    pub schedule: &'a str,
-    /// Its types, as tables have them.
+    /// The types, as tables have them.
     pub types: &'a str,
-    /// Its clauses.
+    /// The clauses of the schedule.
     pub clauses: &'a str,
     /// The product.
     pub size: Size,
@@ -98,11 +96,10 @@ impl Rows {
     /// All rows, in the order of the file.
     pub fn iter(&self) -> impl Iterator<Item = Measured<'_>> {
         self.rows.iter().map(|Cells(run, schedule, product, ms, cublas_ms, of_cublas)| {
-            let Timed(name, types, clauses) = &self.schedules[*schedule];
+            let Timed(types, clauses) = &self.schedules[*schedule];
             let Product(m, n, k, batch) = self.products[*product];
             Measured {
                 run: &self.runs[*run],
-                schedule: name,
                 types,
                 clauses,
                 size: Size { m, n, k, batch },
@@ -113,18 +110,12 @@ impl Rows {
         })
     }
 
-    /// Adds the rows of a file of results, in place of those that were added from it before. `schedule` knows the text of the
-    /// schedule of a row; by default [`named`] does.
+    /// Adds the rows of a file of results, in place of those that were added from it before.
     ///
     /// # Errors
     ///
     /// Returns the schedule whose clauses are not known, or that cannot have the types and layouts of its row.
-    pub fn add(
-        &mut self,
-        name: &str,
-        results: &Value,
-        schedule: impl Fn(&Value) -> Result<Schedule, String>,
-    ) -> Result<(), String> {
+    pub fn add(&mut self, name: &str, results: &Value) -> Result<(), String> {
         let mut all = Rows::default();
         let of_run = |run: &Run| run.name == name;
         let kept: Vec<Measured> = self.iter().filter(|row| !of_run(row.run)).collect();
@@ -137,12 +128,10 @@ impl Rows {
         for row in results["rows"].as_array().ok_or_else(no_file)? {
             let extent = |name: &str| row[name].as_u64().and_then(|extent| usize::try_from(extent).ok());
             let size = || Some(Size { m: extent("m")?, n: extent("n")?, k: extent("k")?, batch: extent("batch")? });
-            let ((Some(schedule_name), Some(types)), (Some(size), Some(ms))) =
-                ((row["schedule"].as_str(), row["types"].as_str()), (size(), row["ms"].as_f64()))
-            else {
+            let (Some(types), Some(size), Some(ms)) = (row["types"].as_str(), size(), row["ms"].as_f64()) else {
                 return Err(no_file());
             };
-            let clauses = as_timed(schedule(row)?, row, size)?;
+            let clauses = as_timed(named(row["schedule"].as_str().unwrap_or_default())?, row, size)?;
             // The rows of several GPUs say how many.
             let device = match row["devices"].as_u64() {
                 Some(devices) => format!("{devices} x {}", device.split_once(" x ").map_or(device, |(_, gpu)| gpu)),
@@ -151,7 +140,6 @@ impl Rows {
             let run = Run { name: name.into(), device, command: command.into() };
             all.push(Measured {
                 run: &run,
-                schedule: schedule_name,
                 types,
                 clauses: &clauses,
                 size,
@@ -189,7 +177,6 @@ impl Rows {
             });
             all.push(Measured {
                 run: &run,
-                schedule: "-",
                 types: &types.unwrap_or_default(),
                 clauses,
                 size,
@@ -203,9 +190,9 @@ impl Rows {
 
     /// Appends a row.
     fn push(&mut self, row: Measured<'_>) {
-        let Measured { schedule, types, clauses, size: Size { m, n, k, batch }, .. } = row;
+        let Measured { types, clauses, size: Size { m, n, k, batch }, .. } = row;
         let run = index_of(&mut self.runs, row.run.clone());
-        let schedule = index_of(&mut self.schedules, Timed(schedule.into(), types.into(), clauses.into()));
+        let schedule = index_of(&mut self.schedules, Timed(types.into(), clauses.into()));
         let product = index_of(&mut self.products, Product(m, n, k, batch));
         self.rows.push(Cells(run, schedule, product, row.ms, row.cublas_ms, row.of_cublas));
     }
@@ -218,15 +205,14 @@ fn index_of<T: PartialEq>(all: &mut Vec<T>, one: T) -> usize {
     })
 }
 
-/// The case or tuned schedule that a row names, as it is now.
+/// The schedule of a row: its clauses, or the case that it names, as it is now.
 ///
 /// # Errors
 ///
-/// Returns the name, if there is none.
-pub fn named(row: &Value) -> Result<Schedule, String> {
-    let name = row["schedule"].as_str().unwrap_or_default();
-    let case = case(name).ok_or_else(|| format!("no schedule is called {name}"))?;
-    case.schedule().map_err(|errors| errors.to_string())
+/// Returns the name, if there is no such case.
+pub fn named(name: &str) -> Result<Schedule, String> {
+    let clauses = case(name).map_or(name, |case| case.text);
+    clauses.parse().map_err(|_| format!("`{name}` is neither a case nor clauses"))
 }
 
 /// The clauses of a schedule with the types and layouts of its row, on one line.
@@ -284,14 +270,14 @@ mod tests {
     #[test]
     fn rows_are_added_once_and_read_again() {
         let mut rows = Rows::default();
-        rows.add("some/sizes", &results(1.0), named).unwrap();
-        rows.add("some/others", &results(3.0), named).unwrap();
-        rows.add("some/sizes", &results(2.0), named).unwrap();
+        rows.add("some/sizes", &results(1.0)).unwrap();
+        rows.add("some/others", &results(3.0)).unwrap();
+        rows.add("some/sizes", &results(2.0)).unwrap();
         let again = Rows::read(&rows.text()).unwrap();
         assert_eq!(again, rows);
         let times: Vec<(&str, f64)> = again.iter().map(|row| (row.run.name.as_str(), row.ms)).collect();
         assert_eq!(times, [("some/others", 3.0), ("some/others", 3.0), ("some/sizes", 2.0), ("some/sizes", 2.0)]);
-        let bf16 = again.iter().find(|row| row.schedule == "bf16_rows16").unwrap();
+        let bf16 = again.iter().find(|row| row.types.starts_with("bf16")).unwrap();
         assert!(bf16.clauses.contains("layout(a = row, b = row)"), "as it was timed: {}", bf16.clauses);
         assert_eq!(
             (bf16.size, bf16.cublas_ms, bf16.of_cublas),
@@ -305,13 +291,13 @@ mod tests {
     fn what_is_not_known_is_said() {
         let mut other = results(1.0);
         other["rows"][0]["schedule"] = "-e 1".into();
-        assert_eq!(Rows::default().add("x", &other, named), Err("no schedule is called -e 1".into()));
+        assert_eq!(Rows::default().add("x", &other), Err("`-e 1` is neither a case nor clauses".into()));
         other = results(1.0);
         other["rows"][0]["types"] = "f64".into();
-        assert_eq!(Rows::default().add("x", &other, named), Ok(()), "it can be of f64");
+        assert_eq!(Rows::default().add("x", &other), Ok(()), "it can be of f64");
         other["rows"][0]["layout"] = "row,row,col".into();
-        assert!(Rows::default().add("x", &other, named).unwrap_err().contains("not of the types and layouts"));
-        assert!(Rows::default().add("x", &json!({}), named).unwrap_err().contains("no file of results"));
+        assert!(Rows::default().add("x", &other).unwrap_err().contains("not of the types and layouts"));
+        assert!(Rows::default().add("x", &json!({})).unwrap_err().contains("no file of results"));
     }
 
     /// The file of all rows there are: each has clauses of a schedule that computes a product like its own.

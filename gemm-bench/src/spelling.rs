@@ -1,9 +1,11 @@
-//! How a file of results spells the types of a product: `f32`, `bf16,bf16,f32,bf16`, or `f32 as bf16x6`.
+//! How a file of results spells the types of a product: `f32`, `bf16,bf16,f32,bf16`, or `f32 as bf16x6`; and what a table shows of a
+//! schedule.
 
 use std::fmt;
 use std::str::FromStr;
 
 use ptx_gemm::{DType, Schedule};
+use ptx_gemm_dsl::table::Key;
 use serde_json::Value;
 
 /// Separates the types of a product from its emulation mode.
@@ -58,6 +60,18 @@ impl FromStr for RowTypes {
     }
 }
 
+/// A schedule in a column of a table: its name, or of clauses those that say how the work is divided.
+pub fn label(schedule: &str) -> String {
+    const SHOWN: [Key; 5] = [Key::Tile, Key::Cluster, Key::SplitK, Key::StreamK, Key::Strassen];
+    match schedule.parse::<Schedule>() {
+        Ok(clauses) => {
+            let shown = SHOWN.iter().filter_map(|key| Some(clauses.get(*key)?.to_string()));
+            shown.collect::<Vec<_>>().join(", ")
+        }
+        Err(_) => schedule.into(),
+    }
+}
+
 /// Spells the types of every row of a file of results in one way, so that equal types have equal names. Other text stays as it
 /// is.
 pub fn unify(results: &mut Value) {
@@ -72,7 +86,7 @@ pub fn unify(results: &mut Value) {
 mod tests {
     use serde_json::json;
 
-    use super::{RowTypes, unify};
+    use super::{RowTypes, label, unify};
 
     #[test]
     fn types_are_equal_by_their_meaning() {
@@ -87,6 +101,16 @@ mod tests {
         for text in ["", "f31", "bf16,bf16", "bf16,bf16,f32,bf16,f32"] {
             assert!(of(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn clauses_are_abridged_and_names_are_not() {
+        assert_eq!(label("bf16_128x256"), "bf16_128x256");
+        assert_eq!(label("tile(64, 64, 16); thread(4, 4); split_k(4)"), "tile(64, 64, 16), split_k(4)");
+        assert_eq!(
+            label("types(bf16); cluster(2, 1); tile(128, 256, 64); stream_k"),
+            "tile(128, 256, 64), cluster(2, 1), stream_k"
+        );
     }
 
     #[test]

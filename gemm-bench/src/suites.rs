@@ -1,10 +1,11 @@
-//! The suites: their products, and the schedules that are tried on them.
+//! The suites: their products, and what is timed on them.
 
 mod layouts;
 mod llm;
 
 use ptx_gemm::{Batch, DType, Diagnostics, Schedule};
-use ptx_gemm_check::{Case, case, cases, tuned};
+use ptx_gemm_check::{Case, cases};
+use ptx_gemm_choose::{Gpu, Pick, choose};
 
 use crate::program::Program;
 pub use layouts::LayoutPair;
@@ -43,7 +44,7 @@ pub use ptx_gemm_choose::Size;
 /// A program and its name.
 #[derive(Clone, Debug)]
 pub struct Named {
-    /// Its name in the rows.
+    /// Its name in the rows; the clauses on one line, if it has none.
     pub name: String,
     /// The program.
     pub program: Program,
@@ -99,82 +100,6 @@ const GROUPED: [[usize; 4]; 5] = [
     [256, 4096, 7168, 32],
 ];
 
-/// The tuned schedules of each suite. Those of other element types are added by their types.
-const LARGE: &[&str] = &["nn_256x128", "nn_128x128", "tn_256x128", "tn_128x128", "nn_128x256_tma", "tn_128x256_tma"];
-const SQUARES: &[&str] = &[
-    "nn_128x128",
-    "nn_64x64",
-    "nn_64x64_split4",
-    "tn_64x64_split4",
-    "nt_64x64_split4",
-    "tt_64x64_split4",
-    "nn_128x256_tma",
-    "nn_128x128_tma",
-    "nn_64x128_tma",
-    "tn_128x256_tma",
-    "nt_128x256_tma",
-    "tt_128x256_tma",
-    "tt_128x128_tma",
-    "tn_64x128_tma",
-    "nt_64x128_tma",
-    "tt_64x128_tma",
-    "bf16x6_128x128",
-    "bf16x6_128x128_ring4",
-    "bf16x6_192x128",
-    "bf16x3_128x128",
-    "bf16x3_128x128_cluster",
-    "f16x3_128x128",
-    "f16x3_128x128_cluster",
-    "f16x3_128x128_ring4",
-    "f16x3_192x128",
-];
-const TRIED: [(Suite, &[&str]); 10] = [
-    (Suite::Ladder, LARGE),
-    (Suite::Square, SQUARES),
-    (Suite::Odd, SQUARES),
-    (
-        Suite::Skinny,
-        &[
-            "nn_128x128",
-            "nn_64x64",
-            "nn_64x64_split4",
-            "nn_64x64_split32",
-            "nn_16x128_split8",
-            "nn_128x16_split8",
-            "nn_64x128_tma",
-            "bf16x6_128x128",
-            "f16x3_128x128",
-        ],
-    ),
-    (Suite::Deep, &["nn_128x128", "nn_128x128_split8", "nn_64x64_split4", "nn_64x64_split32", "nn_64x128_tma"]),
-    (
-        Suite::Small,
-        &["nn_64x64", "nn_64x64_split4", "tn_64x64_split4", "nt_64x64_split4", "tt_64x64_split4", "nn_32x32"],
-    ),
-    (Suite::Batched, &["nn_128x128", "nn_64x64", "nn_32x32", "tn_128x128", "nn_64x128_tma", "nn_128x256_tma"]),
-    (
-        Suite::Llm,
-        &[
-            "nt_128x256_tma",
-            "nt_64x128_tma",
-            "nt_64x64_split4",
-            "nn_128x128",
-            "nn_64x64_split32",
-            "nn_16x128_split8",
-            "nt_bf16x6_128x128",
-            "nt_f16x3_128x128",
-        ],
-    ),
-    (Suite::Grouped, &["nn_128x128", "nn_64x64", "nn_128x256_tma", "nn_256x128"]),
-    (Suite::Large, &["nn_128x256_tma", "bf16x6_128x128", "f16x3_128x128"]),
-];
-/// The fastest case for tensor cores before Hopper's. It is tried in every suite of 16-bit types, next to the schedules tuned
-/// for these types.
-const TENSOR_CORES: [&str; 1] = ["mma_pipelined"];
-/// Schedules tuned for f32 that are tried on 16-bit types as well, in the suites that have them: a small D leaves most
-/// of the time to reading A and B.
-const NARROW: [&str; 4] = ["nn_64x64_split32", "nn_16x128_split8", "nn_128x16_split8", "nn_32x32"];
-
 impl Suite {
     /// The name on the command line and of the file of results.
     pub fn name(self) -> &'static str {
@@ -222,56 +147,41 @@ impl Suite {
         }
     }
 
-    /// Its schedules for products of one element type, in the layouts that they name; for layers of models with a column-major
-    /// B, since weights are stored by outputs.
-    pub fn schedules(self, dtype: DType) -> Vec<Named> {
-        let all = self.of_dtype(dtype).into_iter();
-        match self {
-            Suite::Llm => all.map(|named| named.clone().with_layouts(LayoutPair::Nt).unwrap_or(named)).collect(),
-            _ => all.collect(),
+    /// What is timed on one of its products, of one element type, in each of these layouts: the cases of the ladder that can have
+    /// them, and elsewhere what `matmul` takes. Layers of models have a column-major B, since weights are stored by outputs, and
+    /// cases have their own layouts, where none are given.
+    pub fn schedules(self, size: Size, dtype: DType, layouts: &[LayoutPair], gpu: &Gpu) -> Vec<Named> {
+        if self == Suite::Ladder {
+            // A case represents a published kernel: it keeps the types of its text.
+            let all = cases().filter_map(|case| as_written(&case)).filter(|named| named.dtype() == Some(dtype));
+            return match layouts {
+                [] => all.collect(),
+                _ => all
+                    .flat_map(|named| layouts.iter().filter_map(move |pair| named.clone().with_layouts(*pair).ok()))
+                    .collect(),
+            };
         }
-    }
-
-    /// Its schedules for products of one element type, in each of these layouts that a schedule supports.
-    pub fn schedules_in(self, dtype: DType, layouts: &[LayoutPair]) -> Vec<Named> {
-        let all = self.of_dtype(dtype).into_iter();
-        all.flat_map(|named| layouts.iter().filter_map(move |pair| named.clone().with_layouts(*pair).ok())).collect()
-    }
-
-    fn of_dtype(self, dtype: DType) -> Vec<Named> {
-        let tried = TRIED.into_iter().find(|(suite, _)| *suite == self).map_or(&[][..], |(_, names)| names);
-        // A case represents a published kernel: cases keep the types of their text.
-        let found = cases().filter(|case| match self {
-            Suite::Ladder => true,
-            Suite::Grouped => case.name.starts_with("grouped"),
-            _ => false,
-        });
-        let found = found.filter_map(|case| as_it_is(&case, dtype));
-        let is_narrow = is_sixteen_bit(dtype);
-        let found = found.chain(tuned().filter(|case| !tried.contains(&case.name)).filter_map(|case| {
-            // Schedules tuned for a type other than f32 are tried on all products of that type; those of one 16-bit type
-            // on those of the other as well, since both take the same time.
-            match is_narrow && is_sixteen_bit(as_written(&case)?.dtype()?) {
-                true => of_type(&case, dtype),
-                false => (dtype != DType::F32).then(|| as_it_is(&case, dtype)).flatten(),
-            }
-        }));
-        let tried = tuned().filter(|case| tried.contains(&case.name));
-        let tried = tried.filter(|case| !is_narrow || NARROW.contains(&case.name));
-        let tensor_cores = TENSOR_CORES.iter().filter(|_| is_narrow).filter_map(|name| case(name));
-        let tried = tried.chain(tensor_cores).filter_map(|case| of_type(&case, dtype));
-        let mut all: Vec<Named> = Vec::new();
-        for named in found.chain(tried).filter_map(|named| named.batched(self.batch()).ok()) {
-            // A case of the ladder may be one of those on tensor cores.
-            if all.iter().all(|other| other.name != named.name) {
-                all.push(named);
-            }
-        }
-        all
+        let usual = if self == Suite::Llm { LayoutPair::Nt } else { LayoutPair::Nn };
+        let layouts = if layouts.is_empty() { &[usual] } else { layouts };
+        let given = |pair: &LayoutPair| {
+            let [a, b] = pair.of_a_and_b();
+            let batch = match self.batch() {
+                Batch::One => String::new(),
+                many => format!("; batch({many})"),
+            };
+            format!("types({dtype}); layout(a = {a}, b = {b}){batch}").parse::<Schedule>().ok()
+        };
+        let chosen = |given: Schedule| choose(&Pick { given: &given, size, gpu }, None);
+        layouts.iter().filter_map(given).filter_map(chosen).map(|choice| Named::by_clauses(choice.schedule)).collect()
     }
 }
 
 impl Named {
+    /// A schedule without a name, which its clauses take the place of.
+    pub fn by_clauses(schedule: Schedule) -> Named {
+        Named { name: schedule.one_line(), program: Program::Schedule(schedule) }
+    }
+
     /// The same program for one product, or for many. Tile programs cannot be changed.
     ///
     /// # Errors
@@ -307,28 +217,9 @@ fn these(batch: Batch) -> &'static str {
     }
 }
 
-fn is_sixteen_bit(dtype: DType) -> bool {
-    matches!(dtype, DType::F16 | DType::Bf16)
-}
-
 /// A schedule as written in its file.
 fn as_written(case: &Case) -> Option<Named> {
     Some(Named { name: case.name.into(), program: Program::Schedule(case.schedule().ok()?) })
-}
-
-/// The same, if it multiplies elements of that type.
-fn as_it_is(case: &Case, dtype: DType) -> Option<Named> {
-    as_written(case).filter(|named| named.dtype() == Some(dtype))
-}
-
-/// The same for a type other than that of the file, if that is legal.
-fn of_type(case: &Case, dtype: DType) -> Option<Named> {
-    as_it_is(case, dtype).or_else(|| {
-        let types: Schedule = format!("types({dtype});").parse().ok()?;
-        let schedule = case.schedule().ok()?.with(types);
-        schedule.check().ok()?;
-        Some(Named { name: case.name.into(), program: Program::Schedule(schedule) })
-    })
 }
 
 #[cfg(test)]
@@ -337,61 +228,36 @@ mod tests {
 
     use super::*;
 
+    /// The ladder has its cases; every other suite has the schedule of `matmul` for each product, with the types, the layouts and the
+    /// kind of launch of the suite.
     #[test]
-    fn every_schedule_that_is_named_is_there() {
-        let known: Vec<&str> = tuned().map(|case| case.name).collect();
-        for (suite, names) in TRIED {
-            let missing: Vec<_> = names.iter().filter(|name| !known.contains(name)).collect();
-            assert!(missing.is_empty(), "{suite:?}: {missing:?}");
-            let schedules = suite.schedules(DType::F32);
-            assert!(names.iter().all(|name| schedules.iter().any(|named| named.name == *name)), "{suite:?}");
-        }
-    }
-
-    #[test]
-    fn types_select() {
-        let i32 = Suite::Ladder.schedules(DType::I32);
+    fn what_is_timed() {
+        let ladder =
+            |dtype, layouts: &[LayoutPair]| Suite::Ladder.schedules(Size::cube(4096), dtype, layouts, Gpu::h200());
+        let i32 = ladder(DType::I32, &[]);
         assert!(!i32.is_empty() && i32.iter().all(|named| named.dtype() == Some(DType::I32)));
-        let f64 = Suite::Square.schedules(DType::F64);
-        assert!(f64.iter().any(|named| named.name == "dgemm_nn_128x64"));
-        let f32 = Suite::Square.schedules(DType::F32);
-        assert!(f32.iter().all(|named| named.dtype() == Some(DType::F32)));
-        assert!(f32.iter().any(|named| named.name == "f16x3_128x128"), "products from planes are products of f32");
-        let batched = Suite::Batched.schedules(DType::F32);
-        assert!(batched.iter().all(|named| named.program.problem().is_ok_and(|p| p.batch == Batch::Strided)));
-    }
-
-    #[test]
-    fn sixteen_bits_are_multiplied_on_tensor_cores() {
-        let all = [Suite::Ladder, Suite::Square, Suite::Odd, Suite::Skinny, Suite::Deep, Suite::Small, Suite::Llm];
-        for (suite, dtype) in all.into_iter().flat_map(|suite| [(suite, DType::F16), (suite, DType::Bf16)]) {
-            let schedules = suite.schedules(dtype);
-            let names: Vec<&str> = schedules.iter().map(|named| named.name.as_str()).collect();
-            let expected = TENSOR_CORES.iter().chain(&["bf16_128x256", "bf16_128x64", "bf16_rows16"]);
-            assert!(expected.clone().all(|name| names.contains(name)), "{suite:?} {dtype}: {names:?}");
-            assert!(!names.contains(&"nn_128x128"), "{suite:?} {dtype}: {names:?}");
-            let once = |name| names.iter().filter(|other| *other == name).count() == 1;
-            assert!(names.iter().all(once), "{suite:?} {dtype}: {names:?}");
-            for named in &schedules {
-                assert_eq!(named.dtype(), Some(dtype), "{suite:?}: {}", named.name);
-                let problem = named.program.problem().unwrap();
-                assert!(suite == Suite::Ladder || problem.types.acc == DType::F32, "{suite:?}: {}", named.name);
-                let Program::Schedule(schedule) = &named.program else { panic!("{}", named.name) };
-                schedule.check().unwrap();
-            }
-        }
-    }
-
-    #[test]
-    fn weights_are_stored_by_outputs() {
-        for dtype in [DType::F32, DType::F16, DType::Bf16] {
-            let schedules = Suite::Llm.schedules(dtype);
-            assert!(schedules.len() >= 5, "{dtype}");
-            for named in schedules {
-                let layouts = named.program.problem().unwrap().layouts;
-                let expected = [ptx_gemm::Layout::Row, ptx_gemm::Layout::Col, ptx_gemm::Layout::Row];
-                assert_eq!([layouts.a, layouts.b, layouts.d], expected, "{}", named.name);
-            }
+        assert!(
+            ladder(DType::F32, &[]).iter().any(|named| named.name == "emulate_f16x3"),
+            "planes are products of f32"
+        );
+        assert!(ladder(DType::F32, &[LayoutPair::Tt]).len() > 20);
+        let suites = [
+            (Suite::Square, Size::cube(1024), Batch::One),
+            (Suite::Odd, Size::cube(1023), Batch::One),
+            (Suite::Batched, Size { batch: 8, ..Size::cube(512) }, Batch::Strided),
+            (Suite::Grouped, Size { batch: 8, ..Size::of([256, 4096, 1024]) }, Batch::Grouped),
+            (Suite::Llm, Size::of([8, 28_672, 4096]), Batch::One),
+        ];
+        for ((suite, size, batch), dtype) in suites.iter().flat_map(|one| [(one, DType::F32), (one, DType::Bf16)]) {
+            let [named] = &suite.schedules(*size, dtype, &[], Gpu::h200())[..] else { panic!("{suite:?} {dtype}") };
+            let problem = named.program.problem().unwrap();
+            assert_eq!((problem.types.a, problem.batch), (dtype, *batch), "{}", named.name);
+            let b = if *suite == Suite::Llm { ptx_gemm::Layout::Col } else { ptx_gemm::Layout::Row };
+            assert_eq!((problem.layouts.a, problem.layouts.b), (ptx_gemm::Layout::Row, b), "{}", named.name);
+            let Program::Schedule(schedule) = &named.program else { panic!("{}", named.name) };
+            assert_eq!(named.name.parse::<Schedule>().unwrap(), *schedule, "its name is its clauses");
+            let both = suite.schedules(*size, dtype, &[LayoutPair::Nt, LayoutPair::Tn], Gpu::h200());
+            assert_eq!(both.len(), 2, "{suite:?} {dtype}");
         }
         let size = Size::of([8, 28_672, 4096]);
         assert_eq!(Suite::product("llm", size).as_deref(), Some("Llama-3 8B gate_up"));
@@ -420,14 +286,9 @@ mod tests {
         assert_eq!(why, "it says batch(grouped), and these are batches of equal products");
     }
 
-    /// Each suite's schedules compute what its products are; those of experts together have the rows of one product.
+    /// Products of experts together have the rows of one product.
     #[test]
     fn layers_of_experts() {
-        for dtype in [DType::F32, DType::Bf16] {
-            let grouped = Suite::Grouped.schedules(dtype);
-            assert!(grouped.len() > 1, "{dtype}");
-            assert!(grouped.iter().all(|named| named.program.problem().is_ok_and(|p| p.batch == Batch::Grouped)));
-        }
         assert_eq!(Size { batch: 4, ..Size::of([8, 2, 3]) }.stacked(), Size::of([32, 2, 3]));
         for (rows, experts) in [(8192, 8), (65_536, 128), (10, 3), (5, 1), (0, 4)] {
             let each = crate::operands::routed(rows, experts);

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ptx_gemm_bench::suites::Size;
-use ptx_gemm_bench::sweep::timing::{self, Timing};
+use ptx_gemm_bench::sweep::timing::{self, Timing, Workers};
 use ptx_gemm_bench::sweep::worker::{self, Answer, Request};
 use ptx_gemm_bench::sweep::{Failed, Failure, Gpu, Kept, MOST, Measured, Outcome, Space, Sweep, SweepError};
 
@@ -107,23 +107,28 @@ fn timed(scripts: &[String], kept: &mut Kept) -> (Outcome, timing::Timed, usize)
 
 /// The same, interrupted after this many answers.
 fn timed_until(scripts: &[String], kept: &mut Kept, enough: usize) -> (Outcome, timing::Timed, usize) {
-    let mut outcome = run(&sweep(SPACE));
-    outcome.legal.truncate(4);
     let next = Cell::new(0);
     let worker = || {
         let script = &scripts[next.get().min(scripts.len() - 1)];
         next.set(next.get() + 1);
         let mut command = Command::new("sh");
-        command.args(["-c", &format!("cat > /dev/null; {script}")]);
+        command.args(["-c", &format!("read -r request; {script}")]);
         command
     };
+    let (outcome, told) = timed_by(&Workers::new(worker), kept, enough);
+    (outcome, told, next.get())
+}
+
+fn timed_by(workers: &Workers<'_>, kept: &mut Kept, enough: usize) -> (Outcome, timing::Timed) {
+    let mut outcome = run(&sweep(SPACE));
+    outcome.legal.truncate(4);
     let deadline = Instant::now() + Duration::from_secs(60);
     let interrupt = AtomicBool::new(false);
     let timing = Timing {
         size: Size::cube(1024),
         gpu: Gpu::h200().clone(),
         device: "cuda:0",
-        worker: &worker,
+        workers,
         deadline,
         patience: Duration::from_secs(2),
         interrupt: &interrupt,
@@ -131,7 +136,31 @@ fn timed_until(scripts: &[String], kept: &mut Kept, enough: usize) -> (Outcome, 
     let mut progress = |done| interrupt.store(done >= enough, Ordering::Relaxed);
     let told = timing::time(&mut outcome.legal, &timing, kept, &mut progress).expect("workers start");
     outcome.rank();
-    (outcome, told, next.get())
+    (outcome, told)
+}
+
+/// One that has answered everything is asked again, unless it has ended since.
+#[test]
+fn a_worker_is_kept() {
+    let all = (0..4).map(|index| Answer::Measured(index, measured(1.0)));
+    let answers = says(&all.chain([Answer::Done]).collect::<Vec<_>>());
+    for (script, expected) in [(format!("while read -r request; do {answers} done"), 1), (answers, 3)] {
+        let started = Cell::new(0);
+        let workers = Workers::new(|| {
+            started.set(started.get() + 1);
+            let mut command = Command::new("sh");
+            command.args(["-c", &script]);
+            command
+        });
+        for _ in 0..3 {
+            let (outcome, told) = timed_by(&workers, &mut Kept::nowhere(), usize::MAX);
+            assert_eq!((told.late, told.broken), (0, None));
+            assert!(outcome.legal.iter().all(|one| one.timed == Some(Ok(measured(1.0)))));
+            // It needs a moment to end.
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        assert_eq!(started.get(), expected, "{script}");
+    }
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! The named schedules: every kernel of the reports that this project started from, and the tuned schedules.
+//! The named schedules: every kernel of the reports that this project started from, and those that show a mechanism of
+//! its own.
 
 use ptx_gemm_dsl::{Diagnostics, Schedule};
 
@@ -11,7 +12,7 @@ pub(crate) const REPORTS: [&str; 5] = [
     "course project on tile sizes in CUDA",
 ];
 
-/// One file of `cases/` or `tuned/`.
+/// One file of `cases/`.
 ///
 /// Its first comment line names the origin of the kernel; the following lines say what it demonstrates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +44,6 @@ impl Case {
     }
 }
 
-static TUNED: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/tuned.rs"));
 static FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/cases.rs"));
 
 /// Every case, by name.
@@ -51,16 +51,10 @@ pub fn cases() -> impl ExactSizeIterator<Item = Case> {
     FILES.iter().map(|&(name, text)| Case { name, text })
 }
 
-/// The schedules that are meant to be fast, by name; `gemmc bench` compares them with cuBLAS.
-///
-/// Names are those of BLAS: `nn_256x128` reads A and B row by row, `tn_…` A column by column; the numbers are the tile.
-pub fn tuned() -> impl ExactSizeIterator<Item = Case> {
-    TUNED.iter().map(|&(name, text)| Case { name, text })
-}
-
-/// The case or tuned schedule of that name.
+/// The case of that name. In names such as `tn_128x128`, the letters are those of BLAS (A by columns, B by rows), the numbers the
+/// tile.
 pub fn case(name: &str) -> Option<Case> {
-    cases().chain(tuned()).find(|case| case.name == name)
+    cases().find(|case| case.name == name)
 }
 
 #[cfg(test)]
@@ -68,12 +62,12 @@ mod tests {
     use ptx_gemm_dsl::sums::Sums;
     use ptx_gemm_dsl::types::{Batch, DType};
 
-    use super::{cases, tuned};
+    use super::cases;
 
     /// Accumulators are wider than D, and a tile of them may not fit where a tile of D does.
     #[test]
     fn every_schedule_is_summed_slab_by_slab() {
-        for case in cases().chain(tuned()) {
+        for case in cases() {
             let schedule = case.schedule().unwrap();
             let problem = schedule.problem().unwrap();
             // `large` supports neither groups, which are many products, nor f16 accumulators.

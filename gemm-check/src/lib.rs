@@ -54,7 +54,7 @@ pub mod texts;
 
 pub use abridge::{abridge, digest, operation};
 pub use bits::{Agreement, Rule, agree, bit_requests};
-pub use cases::{Case, case, cases, tuned};
+pub use cases::{Case, case, cases};
 pub use check::check;
 pub use compare::{Mismatch, Outcome, Verdict};
 pub use data::{Data, Values};

@@ -432,14 +432,14 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::{ENDS, Entry, Operand, end, quick_sizes, rare};
-    use crate::{cases, tuned};
+    use crate::cases;
 
     /// Where the alignment of D decides which entry runs, each entry fills every slot three times in each part of k.
     #[test]
     fn parts_fill_the_slots_of_every_entry() {
         let of_d = |entry: &Entry| entry.requires.iter().all(|requires| requires.operand == Operand::D);
         let mut tried = 0;
-        for case in tuned().filter(|case| case.name.contains("split")) {
+        for case in cases().filter(|case| case.name.contains("split")) {
             let kernel = Kernel::compile(&case.schedule().unwrap(), None).unwrap();
             let programs = &kernel.programs().entries;
             let parts = programs[0].scheduler.parts() as usize;
@@ -474,7 +474,7 @@ mod tests {
     /// Sizes for the sanitizer: every schedule inside its tiles and at their edges, with every kind of access.
     #[test]
     fn quick_sizes_have_an_inside_and_an_edge() {
-        for case in cases().chain(tuned()) {
+        for case in cases() {
             let kernel = Kernel::compile(&case.schedule().unwrap(), None).unwrap();
             let entries = &kernel.interface().entries;
             let tile = entries[0].tile;

@@ -260,12 +260,12 @@ mod tests {
     use ptx_gemm_runtime::Kernel;
 
     use super::rereads_tma;
-    use crate::{cases, tuned};
+    use crate::cases;
 
     /// Only a plan with kernels that read each other's D, stored by TMA.
     #[test]
     fn plans_that_reread_tma() {
-        let all = cases().chain(tuned());
+        let all = cases();
         let reread = all.filter(|case| rereads_tma(&Kernel::compile(&case.schedule().unwrap(), None).unwrap()));
         let names: Vec<&str> = reread.map(|case| case.name).collect();
         assert_eq!(names, ["nn_128x256_tma_strassen"]);

@@ -56,7 +56,7 @@ fn counts(ladder: &Ladder) -> Bars {
     }
 }
 
-/// Bars by the idea of the case or tuned schedule of that name, in the order of the ideas; within one by value.
+/// Bars by the idea of the case of that name, in the order of the ideas; within one by value.
 pub fn by_idea<'a>(all: impl Iterator<Item = (&'a str, Bar)>) -> Vec<Group> {
     let mut known: Vec<(Idea, Bar)> = all.map(|(name, bar)| (idea(name), bar)).collect();
     let value = |bar: &Bar| bar.values.first().copied().flatten().unwrap_or(0.0);

@@ -1,7 +1,7 @@
 //! Every case as a picture: it is drawn, well-formed and legible, and its figures are the interpreter's.
 
 use ptx_gemm_check::part::Part;
-use ptx_gemm_check::{Case, cases, tuned};
+use ptx_gemm_check::{Case, cases};
 use ptx_gemm_choose::Gpu;
 use ptx_gemm_runtime::Kernel;
 use ptx_gemm_runtime::interp::SharedCost;
@@ -129,7 +129,7 @@ const CONFLICTS: [&str; 2] = ["double_buffered", "vectorized_km"];
 /// time.
 #[test]
 fn every_case_draws() {
-    let own: Vec<_> = Part::of_this_run().of(cases().chain(tuned())).collect();
+    let own: Vec<_> = Part::of_this_run().of(cases()).collect();
     let more = cases().filter(|case| CONFLICTS.contains(&case.name) && !own.contains(case));
     let cases: Vec<_> = own.iter().copied().chain(more).collect();
     let subjects = cases.iter().map(subject).chain([two_sums()]).collect::<Vec<_>>();

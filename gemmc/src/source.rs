@@ -11,7 +11,7 @@ use std::sync::Arc;
 use ptx_gemm::{
     CompiledGemm, Device, Diagnostics, Error, Gemm, Kernel, Level, Plan, Schedule, Target, TileProgram, gpu_of,
 };
-use ptx_gemm_check::{Case, case, cases, tuned};
+use ptx_gemm_check::{Case, case, cases};
 use ptx_gemm_choose::{Gpu, Text as Filled, fill, fill_for};
 
 use crate::cli::{Compile, Source};
@@ -314,7 +314,7 @@ fn is_clauses(name: &str) -> bool {
 /// The case that was most likely meant: at most a few typing errors away.
 pub(crate) fn nearest_case(name: &str) -> Option<&'static str> {
     let distance = |case: &Case| strsim::damerau_levenshtein(&name.to_lowercase(), case.name);
-    let all = cases().chain(tuned()).map(|case| (distance(&case), case.name));
+    let all = cases().map(|case| (distance(&case), case.name));
     let (slips, near) = all.min_by_key(|(slips, _)| *slips)?;
     (slips <= (name.chars().count() / 4).clamp(1, 4)).then_some(near)
 }

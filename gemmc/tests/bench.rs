@@ -45,7 +45,7 @@ fn results_become_a_table() {
     let row = |k: u32, ms: f64, cublas: &str, ratio: &str| {
         format!(
             r#"{{"suite": "square", "types": "f32", "layout": "row,row,row", "m": 4096, "n": 512, "k": {k}, "batch": 1,
-                 "schedule": "nn_256x128", "ms": {ms}, "tflops": 49.9, "cublas_ms": {cublas}, "ratio": {ratio},
+                 "schedule": "nn_128x128", "ms": {ms}, "tflops": 49.9, "cublas_ms": {cublas}, "ratio": {ratio},
                  "spread": 0.004}}"#
         )
     };
@@ -61,7 +61,7 @@ fn results_become_a_table() {
         table.starts_with(&format!("Some GPU: `gemmc bench`.\n{common}\n| schedule | m x n x k | ms |")),
         "{table}"
     );
-    let expected = "| `nn_256x128` | 4096 x 512 x 64 | 2.750 | 49.9 | 2.673 | 97.2% | 0.4% |\n";
+    let expected = "| `nn_128x128` | 4096 x 512 x 64 | 2.750 | 49.9 | 2.673 | 97.2% | 0.4% |\n";
     assert!(table.contains(expected), "{table}");
     assert_eq!(table.matches("x 64 |").count(), 2, "{table}");
     let best = bench(&["--table", file.to_str().expect("text"), "--best"]);
@@ -71,22 +71,22 @@ fn results_become_a_table() {
     let only = String::from_utf8(only.stdout).expect("text");
     assert!(only.contains("x 128 |") && !only.contains("x 64 |"), "{only}");
     refused(&["--table", file.to_str().expect("text"), "--only", "5120"], "no product is called 5120");
-    assert!(table.contains("| `nn_256x128` | 4096 x 512 x 128 | 2.750 | 49.9 | - | - | 0.4% |"));
+    assert!(table.contains("| `nn_128x128` | 4096 x 512 x 128 | 2.750 | 49.9 | - | - | 0.4% |"));
     let picture = folder.join("square.svg");
     let drawn = bench(&["--table", file.to_str().expect("text"), "--plot", picture.to_str().expect("text")]);
     assert_eq!(drawn.status.code(), Some(0));
     let svg = std::fs::read_to_string(&picture).expect("drawn");
     assert!(svg.contains("4096 × 512 × 64") && svg.contains("Suite square") && svg.contains("Some GPU"), "{svg}");
     let named = |names: &str| ["--table", file.to_str().expect("text"), "--schedules", names].map(String::from);
-    let absent = named("nn_64x64,nn_256x128,nope");
+    let absent = named("nn_64x64,nn_128x128,nope");
     refused(&absent.each_ref().map(String::as_str), "no results of nn_64x64, nope");
-    refused(&absent.each_ref().map(String::as_str), "it has nn_256x128");
-    assert_eq!(bench(&named("nn_256x128").each_ref().map(String::as_str)).stdout, table.as_bytes());
+    refused(&absent.each_ref().map(String::as_str), "it has nn_128x128");
+    assert_eq!(bench(&named("nn_128x128").each_ref().map(String::as_str)).stdout, table.as_bytes());
     refused(&["--table", file.to_str().expect("text"), "--plot", "x.png"], "pictures are SVG: write x.svg");
 
     let other = folder.join("other.json");
     let text = r#"{"device": "The same", "command": "another", "title": "theirs", "about": "By hand.", "rows":
-        [{"schedule": "nn_256x128", "m": 4096, "n": 512, "k": 128, "tflops": 40.0}]}"#;
+        [{"schedule": "nn_128x128", "m": 4096, "n": 512, "k": 128, "tflops": 40.0}]}"#;
     std::fs::write(&other, text).expect("written");
     let beside = bench(&["--table", file.to_str().expect("text"), "--beside", other.to_str().expect("text")]);
     let beside = String::from_utf8(beside.stdout).expect("text");
@@ -113,8 +113,8 @@ fn results_become_a_table() {
     for line in [
         "| schedule | product | m x n x k | ms | TFLOP/s | cuBLAS ms | of cuBLAS | cuBLASLt ms | of cuBLASLt | spread |",
         "|---|---|---|---:|---:|---:|---:|---:|---:|---:|",
-        "| `nn_256x128` | Llama-3 8B qkv | 4096 x 512 x 256 | 1.000 | 49.9 | 0.500 | 50.0% | 0.400 | 40.0% | 0.4% |",
-        "| `nn_256x128` | - | 4096 x 512 x 64 | 2.750 | 49.9 | 2.673 | 97.2% | - | - | 0.4% |",
+        "| `nn_128x128` | Llama-3 8B qkv | 4096 x 512 x 256 | 1.000 | 49.9 | 0.500 | 50.0% | 0.400 | 40.0% | 0.4% |",
+        "| `nn_128x128` | - | 4096 x 512 x 64 | 2.750 | 49.9 | 2.673 | 97.2% | - | - | 0.4% |",
     ] {
         assert!(table.contains(&format!("{line}\n")), "{line}\n{table}");
     }

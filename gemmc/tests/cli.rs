@@ -496,7 +496,7 @@ fn the_selftest_passes_on_the_interpreter() {
 /// parses.
 #[test]
 fn a_first_launch_is_timed() {
-    for case in ["double_buffered", "nn_256x128", "lab3"] {
+    for case in ["double_buffered", "nn_128x128", "lab3"] {
         let json = gemmc(&["first-launch", case, "--device", "interp", "--json"]).exits(0).json();
         assert_eq!(json["ok"], true, "{json}");
         let times = ["compile_ms", "load_ms", "run_ms"].map(|name| json[name].as_f64().expect("a number"));

@@ -108,7 +108,7 @@ fn what_is_refused() {
         (vec!["draw", "naive", "-o", "page.png", "--scheme", "auto"], "a PNG has one scheme"),
         (vec!["draw", "naive", "-o", "no/such/folder.svg"], "no/such/folder.svg"),
         (vec!["draw", "naive", "-o", "page.svg", "--gpu", "voodoo"], "one of h200, h100"),
-        (vec!["draw", "nn_256x128", "-o", "page.svg", "--gpu", "t4"], "NVIDIA T4 does not run code for sm_90"),
+        (vec!["draw", "nn_128x128", "-o", "page.svg", "--gpu", "t4"], "NVIDIA T4 does not run code for sm_90"),
         (vec!["draw", "-e", "tile(0, 1, 1);", "-o", "page.svg"], "tile"),
         (vec!["draw", "naive", "-o", "page.svg", "--results", "none.json"], "none.json"),
     ] {

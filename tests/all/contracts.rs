@@ -2,7 +2,7 @@
 
 use ptx_gemm::{Batch, CompiledGemm, Contract, Device, Gemm, Kernel, Matrix, Schedule, Target};
 use ptx_gemm_check::part::Part;
-use ptx_gemm_check::{Profile, cases, tuned};
+use ptx_gemm_check::{Profile, cases};
 use ptx_gemm_dsl::Figure;
 use ptx_gemm_dsl::clause::{Metric, Relation};
 use ptx_gemm_dsl::contract::FigureSource;
@@ -121,7 +121,7 @@ fn differences(name: &str, schedule: &Schedule) -> Vec<String> {
 fn what_the_plan_counts_is_what_the_interpreter_counts() {
     let mut all = Vec::new();
     let part = Part::of_this_run();
-    for case in part.of_cases(cases().chain(tuned())) {
+    for case in part.of_cases(cases()) {
         all.extend(differences(case.name, &case.schedule().unwrap()));
     }
     for clauses in part.of(OTHERS) {

@@ -1,4 +1,4 @@
-//! The cases and tuned schedules of this run's part, executed in the interpreter on sizes that cover every edge: exact data must
+//! The cases of this run's part, executed in the interpreter on sizes that cover every edge: exact data must
 //! agree bit for bit, random data within the error bound, and NaN and infinities must appear where they are expected
 //! and nowhere else. All checks of the interpreter are on. Some of the sizes also run in other orders of warps.
 
@@ -7,8 +7,7 @@ use std::collections::BTreeSet;
 use ptx_gemm_check::mechanisms::MECHANISMS;
 use ptx_gemm_check::part::Part;
 use ptx_gemm_check::{
-    Case, Data, Request, Size, Verdict, cases, check, edge_requests, edge_sizes, quick_requests, quick_sizes, tuned,
-    work,
+    Case, Data, Request, Size, Verdict, cases, check, edge_requests, edge_sizes, quick_requests, quick_sizes, work,
 };
 use ptx_gemm_interp::{Checks, Options, WarpOrder};
 use ptx_gemm_runtime::{CompiledGemm, Device, InterpreterOptions, Kernel};
@@ -53,7 +52,7 @@ fn affordable(kernel: &Kernel, budget: usize) -> Vec<Size> {
 fn every_case_is_right_on_every_edge() {
     // Most products have few blocks: case by case, one core would be busy for minutes.
     let part = Part::of_this_run();
-    let own: BTreeSet<&str> = part.of(cases().chain(tuned())).map(|case| case.name).collect();
+    let own: BTreeSet<&str> = part.of(cases()).map(|case| case.name).collect();
     all_cases().par_iter().for_each(|case| {
         if own.contains(case.name) {
             right_on_every_edge(case, BUDGET);
@@ -83,7 +82,7 @@ impl Tried {
 }
 
 fn all_cases() -> Vec<Case> {
-    Part::of_this_run().of_cases(cases().chain(tuned())).collect()
+    Part::of_this_run().of_cases(cases()).collect()
 }
 
 fn right_on_every_edge(case: &Case, budget: usize) {
@@ -273,7 +272,7 @@ fn the_blocks_of_a_cluster_exchange_sums() {
 #[test]
 fn every_case_is_right_in_every_order_of_warps() {
     let part = Part::of_this_run();
-    let own: BTreeSet<&str> = part.of(cases().chain(tuned())).map(|case| case.name).collect();
+    let own: BTreeSet<&str> = part.of(cases()).map(|case| case.name).collect();
     let cases: Vec<(usize, Case)> = all_cases().into_iter().enumerate().collect();
     let tried = |(_, case): &&(usize, Case)| own.contains(case.name) || Tried::of(part, case) == Tried::InOrders;
     cases.par_iter().filter(tried).for_each(|(index, case)| {

@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use ptx_gemm_check::part::Part;
-use ptx_gemm_check::{Case, abridge, cases, digest, operation, tuned};
+use ptx_gemm_check::{Case, abridge, cases, digest, operation};
 use ptx_gemm_codegen::{Level, compile, compile_observed};
 use ptx_gemm_dsl::{Plan, Schedule, Target};
 use ptx_gemm_ptx::normal::instructions;
 
 /// The cases with full texts, and what each of them demonstrates.
-const FULL: [&str; 9] = [
+const FULL: [&str; 8] = [
     "naive",           // no shared memory, alpha and beta
     "direct_4x4_i32",  // no shared memory, several results a thread, integers
     "shared_32",       // one slot of shared memory
@@ -23,14 +23,13 @@ const FULL: [&str; 9] = [
     "warp_tiled",      // warps, fragments, a padded and transposed tile
     "tn_128x128",      // a ring filled by cp.async
     "nn_64x64_split4", // split-K with a workspace
-    "dgemm_nn_128x64", // double precision
     "vectorized_bf16", // two bytes an element, converted in registers
 ];
 
 const LEVELS: [&str; 4] = ["plan", "tile", "kernel", "ptx"];
 
 fn every_case() -> impl Iterator<Item = Case> {
-    cases().chain(tuned())
+    cases()
 }
 
 fn schedule(case: &Case) -> Schedule {

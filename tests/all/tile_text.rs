@@ -2,7 +2,7 @@
 
 use ptx_gemm_check::mutants::{TileJudge, token_edits};
 use ptx_gemm_check::part::Part;
-use ptx_gemm_check::{Leading, Request, Size, cases, check, edge_sizes, tuned};
+use ptx_gemm_check::{Leading, Request, Size, cases, check, edge_sizes};
 use ptx_gemm_codegen::tile::interface::Extents;
 use ptx_gemm_codegen::tile::{self, parse::parse, print::print};
 use ptx_gemm_codegen::{compile_programs, compile_text};
@@ -31,7 +31,7 @@ fn interpreter() -> Device {
 
 #[test]
 fn printed_programs_parse_back() {
-    let named = cases().chain(tuned()).map(|case| case.schedule().unwrap());
+    let named = cases().map(|case| case.schedule().unwrap());
     let random = RANDOM.lines().map(|text| text.parse().unwrap());
     let mut count = 0;
     for schedule in named.chain(random) {
@@ -48,11 +48,11 @@ fn printed_programs_parse_back() {
     assert!(parse(&print(&by_hand)).unwrap().0 == by_hand);
 }
 
-/// Each edit of this run's part, of each case and tuned schedule, gives other instructions, or is rejected with a position.
+/// Each edit of this run's part, of each case, gives other instructions, or is rejected with a position.
 #[test]
 fn every_token_matters() {
     let part = Part::of_this_run();
-    let named = cases().chain(tuned()).map(|case| (case.name, module(&case.schedule().unwrap())));
+    let named = cases().map(|case| (case.name, module(&case.schedule().unwrap())));
     let by_hand = ("two_sums", parse(BY_HAND).unwrap().0);
     let all: Vec<_> = named.chain([by_hand]).enumerate().collect();
     let edited: Vec<Edited> =

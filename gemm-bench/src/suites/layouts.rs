@@ -63,7 +63,6 @@ mod tests {
     use ptx_gemm::TileProgram;
 
     use super::*;
-    use crate::suites::{DType, Suite};
 
     const ALL: [LayoutPair; 4] = [LayoutPair::Nn, LayoutPair::Nt, LayoutPair::Tn, LayoutPair::Tt];
 
@@ -95,24 +94,8 @@ mod tests {
         assert!(tile.clone().with_layouts(LayoutPair::Nn).is_ok());
         let why = tile.with_layouts(LayoutPair::Tt).unwrap_err();
         assert_eq!(why, "a tile program for layout(a = row, b = row)");
-        let even =
-            Suite::Square.schedules(DType::Bf16).into_iter().find(|named| named.name == "bf16_even64x32").unwrap();
-        let why = even.with_layouts(LayoutPair::Tn).unwrap_err();
+        let even = ptx_gemm_check::case("bf16_even64x64").unwrap().text;
+        let why = named(even).with_layouts(LayoutPair::Tn).unwrap_err();
         assert!(why.starts_with("with layout(a = col, b = row): ") && why.contains("tail(even)"), "{why}");
-    }
-
-    /// A suite in some layouts has every schedule that supports them, once for each.
-    #[test]
-    fn suites_in_layouts() {
-        let all = Suite::Square.schedules(DType::Bf16);
-        for pair in ALL {
-            let found = Suite::Square.schedules_in(DType::Bf16, &[pair]);
-            assert!(found.iter().all(|named| layouts(named) == pair.of_a_and_b()), "{pair:?}");
-            assert!(found.len() > all.len() / 2, "{pair:?}: {}", found.len());
-        }
-        let both = Suite::Square.schedules_in(DType::Bf16, &[LayoutPair::Nn, LayoutPair::Nt]);
-        let once = [LayoutPair::Nn, LayoutPair::Nt].map(|pair| Suite::Square.schedules_in(DType::Bf16, &[pair]).len());
-        assert_eq!(both.len(), once.iter().sum::<usize>());
-        assert!(Suite::Square.schedules_in(DType::Bf16, &[]).is_empty());
     }
 }

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use ptx_gemm::builder::{LayoutClause, TypesClause};
-use ptx_gemm::{Batch, Diagnostics, Layout, Schedule};
-use ptx_gemm_check::case;
+use ptx_gemm::{Batch, Layout, Schedule};
 
 use crate::program::Program;
+use crate::rows::named;
 use crate::session::Row;
 use crate::spelling::RowTypes;
 use crate::suites::{Named, Size, Suite};
@@ -36,13 +36,11 @@ pub struct Compared {
 }
 
 impl Ranking {
-    /// Estimates the rows of a file of results, whose schedules are named cases or tuned schedules, or have their clauses in the
-    /// `command` that made the file.
-    pub fn of(rows: &[Row], command: &str, gpu: &Gpu) -> Ranking {
-        let given = clauses(command);
+    /// Estimates the rows of a file of results, whose schedules are cases or clauses.
+    pub fn of(rows: &[Row], gpu: &Gpu) -> Ranking {
         let mut ranking = Ranking::default();
         for row in rows {
-            match estimated(row, &given, gpu) {
+            match estimated(row, gpu) {
                 Ok(estimated) => {
                     let (schedule, size, measured) = (row.schedule.clone(), row.size, row.times.ms);
                     ranking.rows.push(Compared { schedule, size, estimated, measured });
@@ -73,15 +71,9 @@ impl Ranking {
     }
 }
 
-/// The estimate of a row: of the schedule of that name, for what the row says was computed.
-fn estimated(row: &Row, given: &[String], gpu: &Gpu) -> Result<f64, String> {
-    let number = row.schedule.strip_prefix("-e ").and_then(|number| number.parse::<usize>().ok()?.checked_sub(1));
-    let named = match (number.and_then(|index| given.get(index)), case(&row.schedule)) {
-        (Some(clauses), _) => clauses.parse(),
-        (None, Some(case)) => case.schedule(),
-        (None, None) => return Err("not a case or tuned schedule".into()),
-    };
-    let schedule = as_measured(named.map_err(|errors: Diagnostics| errors.to_string())?, row)?;
+/// The estimate of a row: of its schedule, for what the row says was computed.
+fn estimated(row: &Row, gpu: &Gpu) -> Result<f64, String> {
+    let schedule = as_measured(named(&row.schedule)?, row)?;
     let batch = match row.size.batch {
         _ if row.suite == Suite::Grouped.name() => Batch::Grouped,
         1 => Batch::One,
@@ -91,21 +83,6 @@ fn estimated(row: &Row, given: &[String], gpu: &Gpu) -> Result<f64, String> {
     let Program::Schedule(schedule) = named.program else { return Err("not a schedule".into()) };
     let plan = schedule.plan(target(&schedule, gpu)).map_err(|errors| errors.to_string())?;
     estimate(&plan, row.size, gpu).map(|estimate| estimate.ms).map_err(|unsuited| unsuited.message)
-}
-
-/// The clauses that a command gives by `-e`, in order: its arguments are separated by spaces, and quoted where they contain some.
-fn clauses(command: &str) -> Vec<String> {
-    let (mut words, mut word, mut quoted) = (Vec::new(), String::new(), false);
-    for c in command.chars() {
-        match c {
-            '\'' => quoted = !quoted,
-            ' ' if !quoted => words.push(std::mem::take(&mut word)),
-            c => word.push(c),
-        }
-    }
-    words.push(word);
-    let pairs = words.windows(2).filter(|pair| ["-e", "--clauses"].contains(&pair[0].as_str()));
-    pairs.map(|pair| pair[1].clone()).collect()
 }
 
 /// The schedule with the types and layouts of a row, which may have been measured with others than it names.
@@ -158,14 +135,7 @@ fn ranks(values: &[f64]) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{clauses, spearman};
-
-    #[test]
-    fn clauses_are_read_off_a_command() {
-        let command = "gemmc bench --size 64 -e 'tile(8, 8, 8); thread(1, 1)' --beta 0.5 --clauses transposed -e 'a b'";
-        assert_eq!(clauses(command), ["tile(8, 8, 8); thread(1, 1)", "transposed", "a b"]);
-        assert!(clauses("gemmc bench --suite square").is_empty() && clauses("-e").is_empty() && clauses("").is_empty());
-    }
+    use super::spearman;
 
     #[test]
     fn ranks_correlate() {

@@ -1,7 +1,8 @@
 //! Times the candidates of a sweep on a GPU, in a process that can be stopped.
 
+use std::cell::RefCell;
 use std::io::{self, BufRead, BufReader, Write};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
@@ -25,8 +26,8 @@ pub struct Timing<'a> {
     pub gpu: Gpu,
     /// The device's name in stored results.
     pub device: &'a str,
-    /// Starts a worker; its standard input and output are taken over.
-    pub worker: &'a dyn Fn() -> Command,
+    /// Those that time them.
+    pub workers: &'a Workers<'a>,
     /// The time after which nothing new is started.
     pub deadline: Instant,
     /// The time limit for one schedule: to compile it, compare its result, and time it.
@@ -120,7 +121,8 @@ impl Work<'_> {
         progress: &mut dyn FnMut(usize),
     ) -> io::Result<Option<String>> {
         let asked = self.open.clone();
-        let mut worker = Worker::start(timing, asked.iter().map(|&index| self.candidates[index].schedule.clone()))?;
+        let mut worker = timing.workers.one()?;
+        worker.ask(timing, asked.iter().map(|&index| self.candidates[index].schedule.clone()))?;
         let mut started = None;
         let mut broken = None;
         loop {
@@ -141,6 +143,10 @@ impl Work<'_> {
                 Ok(Answer::Broken(why)) => {
                     broken = Some(why);
                     continue;
+                }
+                Ok(Answer::Done) => {
+                    timing.workers.idle.replace(Some(worker));
+                    return Ok(None);
                 }
                 Ok(Answer::Measured(index, measured)) => (index, Ok(measured)),
                 Ok(Answer::Failed(index, failed)) => (index, Err(failed)),
@@ -191,36 +197,64 @@ fn key(schedule: &str, timing: &Timing<'_>) -> Option<crate::sweep::keep::Key> {
     Some(Kept::timed(schedule, timing.size, timing.device, kernel.ptx()))
 }
 
-/// A worker process and its output.
+/// The processes that time schedules, one at a time: one that has answered a request waits for the next one.
+pub struct Workers<'a> {
+    /// Starts one; its standard input and output are taken over.
+    start: Box<dyn Fn() -> Command + 'a>,
+    idle: RefCell<Option<Worker>>,
+}
+
+/// A worker process, its input and its output.
 struct Worker {
     child: Child,
+    input: ChildStdin,
     answers: Receiver<Answer>,
 }
 
+impl<'a> Workers<'a> {
+    /// None is started yet. `start` is the command of one, without its standard input and output.
+    pub fn new(start: impl Fn() -> Command + 'a) -> Workers<'a> {
+        Workers { start: Box::new(start), idle: RefCell::default() }
+    }
+
+    /// The one that is idle, if it still runs, or a new one.
+    fn one(&self) -> io::Result<Worker> {
+        if let Some(mut idle) = self.idle.take()
+            && matches!(idle.child.try_wait(), Ok(None))
+        {
+            return Ok(idle);
+        }
+        Worker::start((self.start)())
+    }
+}
+
 impl Worker {
-    fn start(timing: &Timing<'_>, schedules: impl Iterator<Item = String>) -> io::Result<Worker> {
+    fn start(mut command: Command) -> io::Result<Worker> {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+        let pipe = || io::Error::other("a worker without a pipe");
+        let (input, output) = (child.stdin.take().ok_or_else(pipe)?, child.stdout.take().ok_or_else(pipe)?);
+        let (sender, answers) = channel();
+        thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                let answer = serde_json::from_str(&line);
+                let answer = answer.unwrap_or_else(|error| Answer::Broken(format!("not an answer: {error}")));
+                if sender.send(answer).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Worker { child, input, answers })
+    }
+
+    fn ask(&mut self, timing: &Timing<'_>, schedules: impl Iterator<Item = String>) -> io::Result<()> {
         let Size { m, n, k, batch } = timing.size;
         let seconds = timing.deadline.saturating_duration_since(Instant::now()).as_secs_f64();
         let request = Request { size: [m, n, k, batch], seconds, schedules: schedules.collect() };
-        let mut command = (timing.worker)();
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
-        if let Some(mut stdin) = child.stdin.take() {
-            // A worker that has already ended is noticed when it is read.
-            let _ = stdin.write_all(&serde_json::to_vec(&request)?);
-        }
-        let (sender, answers) = channel();
-        if let Some(stdout) = child.stdout.take() {
-            thread::spawn(move || {
-                for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                    let answer = serde_json::from_str(&line);
-                    let answer = answer.unwrap_or_else(|error| Answer::Broken(format!("not an answer: {error}")));
-                    if sender.send(answer).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-        Ok(Worker { child, answers })
+        let mut line = serde_json::to_vec(&request)?;
+        line.push(b'\n');
+        // A worker that has already ended is noticed when it is read.
+        let _ = self.input.write_all(&line).and_then(|()| self.input.flush());
+        Ok(())
     }
 
     /// The next answer, unless there is none in time, or waiting for it is interrupted.

@@ -1,8 +1,9 @@
-//! The process that times schedules: it reads one [`Request`] and writes [`Answer`]s, each a line of JSON.
+//! The process that times schedules: it reads [`Request`]s and writes [`Answer`]s to each of them, every one a line of JSON. It keeps
+//! the device between requests: opening one takes longer than timing a schedule.
 //!
 //! It is a separate process because a kernel that does not end cannot be stopped otherwise.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
@@ -41,32 +42,50 @@ pub enum Answer {
     Measured(usize, Measured),
     /// Why a schedule has no time.
     Failed(usize, Failed),
-    /// The worker cannot continue.
+    /// The worker cannot continue, and ends.
     Broken(String),
+    /// The request is answered; another one may follow.
+    Done,
 }
 
-/// Answers the request that `input` holds, on the device that `open` opens.
+/// Answers the requests of `input`, a line each, on the device that `open` opens.
 ///
 /// # Errors
 ///
-/// The input is not a request, or the output cannot be written.
+/// A line is not a request, or the output cannot be written.
 pub fn serve(
-    mut input: impl Read,
+    input: impl BufRead,
     mut output: impl Write,
     open: impl FnOnce() -> Result<Device, String>,
 ) -> io::Result<()> {
-    let mut text = String::new();
-    input.read_to_string(&mut text)?;
-    let request: Request = serde_json::from_str(&text)?;
     let mut say = |answer: Answer| -> io::Result<()> {
         writeln!(output, "{}", serde_json::to_string(&answer)?)?;
         output.flush()
     };
+    let mut lines = input.lines().map(|line| Ok(serde_json::from_str::<Request>(&line?)?)).peekable();
+    if lines.peek().is_none_or(io::Result::is_err) {
+        return lines.next().map_or(Ok(()), |request| request.map(|_| ()));
+    }
     let device = match open() {
         Ok(device) => device,
         Err(why) => return say(Answer::Broken(why)),
     };
-    say(Answer::Device(device.name().into()))?;
+    for request in lines {
+        say(Answer::Device(device.name().into()))?;
+        if let Some(why) = answers(request?, &device, &mut say)? {
+            return say(Answer::Broken(why));
+        }
+        say(Answer::Done)?;
+    }
+    Ok(())
+}
+
+/// Answers one request; returns why the worker cannot continue.
+fn answers(
+    request: Request,
+    device: &Device,
+    say: &mut impl FnMut(Answer) -> io::Result<()>,
+) -> io::Result<Option<String>> {
     let mut schedules = Vec::new();
     for (index, text) in request.schedules.iter().enumerate() {
         match text.parse::<Schedule>() {
@@ -74,19 +93,22 @@ pub fn serve(
             Err(errors) => say(Answer::Failed(index, Failed { how: Failure::Refused, what: errors.to_string() }))?,
         }
     }
-    compile_ahead(&device, &schedules);
+    compile_ahead(device, &schedules);
     let [m, n, k, batch] = request.size;
     let sizes = vec![Size { m, n, k, batch }];
     let suites = vec![Order { suite: "sweep".into(), sizes, schedules, left_out: Vec::new() }];
     let deadline = Instant::now() + Duration::try_from_secs_f64(request.seconds).unwrap_or(Duration::ZERO);
-    for event in
-        session::start(Orders { device, suites, against: Against::Cublas, beta: 0.0, rest: Duration::ZERO, deadline })
-    {
-        if let Some(answer) = answer(event) {
+    let device = device.clone();
+    let orders = Orders { device, suites, against: Against::Cublas, beta: 0.0, rest: Duration::ZERO, deadline };
+    let mut broken = None;
+    for event in session::start(orders) {
+        if let Event::Broken(why) = event {
+            broken = Some(why);
+        } else if let Some(answer) = answer(event) {
             say(answer)?;
         }
     }
-    Ok(())
+    Ok(broken)
 }
 
 /// How many schedules are compiled before the first one is timed, and how long that may take. The driver's assembler needs longer than
@@ -134,7 +156,6 @@ fn answer(event: Event) -> Option<Answer> {
             };
             Some(Answer::Failed(schedule.parse().ok()?, Failed { how, what }))
         }
-        Event::Broken(what) => Some(Answer::Broken(what)),
-        Event::Begin { .. } | Event::Note(_) | Event::End { .. } => None,
+        Event::Begin { .. } | Event::Note(_) | Event::End { .. } | Event::Broken(_) => None,
     }
 }

@@ -29,10 +29,11 @@ pub(crate) struct Bench {
     /// Layouts of A and B, instead of those that the schedules name
     #[arg(long, value_enum, value_delimiter = ',')]
     pub(crate) layouts: Vec<LayoutPair>,
-    /// Cases, tuned schedules, .gemm or .tile files, instead of those of the suite
+    /// Cases, .gemm or .tile files, instead of what `matmul` takes for each product
     #[arg(long, alias = "case", value_name = "NAME", value_delimiter = ',')]
     pub(crate) schedules: Vec<String>,
-    /// Clauses of one more schedule; may be given several times
+    /// Clauses of one more schedule, such as 'schedule(?); emulate(f16x3)'; open values are filled in for each product. May be
+    /// given several times
     #[arg(short = 'e', long = "clauses", value_name = "CLAUSES", allow_hyphen_values = true)]
     pub(crate) clauses: Vec<String>,
     /// One JSON object on standard output, and nothing else; also written to FILE if there is one; with --table the rows shown

@@ -9,7 +9,7 @@ use super::Plain;
 
 #[derive(Args, Debug)]
 pub(crate) struct Mutants {
-    /// A .gemm file, a .tile file or the name of a case [default: every case and tuned schedule]
+    /// A .gemm file, a .tile file or the name of a case [default: every case]
     pub(crate) source: Option<OsString>,
     /// The same for a case
     #[arg(long, value_name = "NAME", conflicts_with = "source")]

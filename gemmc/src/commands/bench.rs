@@ -10,7 +10,10 @@ use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 use ptx_gemm::cuda::{CublasLt, Properties};
-use ptx_gemm::{Batch, DType, Device, DeviceKind};
+use ptx_gemm::{Batch, DType, Device, DeviceKind, Schedule, gpu_of};
+use ptx_gemm_choose::{Gpu, fill_for};
+use ptx_gemm_dsl::opened::Opened;
+use ptx_gemm_dsl::table::Key;
 use serde_json::Value;
 
 use crate::cli::{Bench, DeviceName};
@@ -182,19 +185,36 @@ fn keep_wanted(results: &mut Value, only: &[String]) -> Result<(), String> {
     if rows.is_empty() { Err(format!("no product is called {}", only.join(" or "))) } else { Ok(()) }
 }
 
-fn orders(args: &Bench, given: &[Named], device: &Device) -> Result<Orders, Failure> {
+fn orders(args: &Bench, given: &[Given], device: &Device) -> Result<Orders, Failure> {
     let DeviceKind::Cuda(_) = device.kind() else {
         let why = ptx_gemm::cuda::status().err().map_or("--device says so".into(), |error| error.to_string());
         return Err(Failure::refused("device", format!("there is nothing to time in the interpreter: {why}")));
     };
+    let gpu = gpu_of(device);
     let mut suites: Vec<Order> = Vec::new();
     let mut order = |name: &str, suite: Suite, sizes: Vec<Size>| {
-        let (schedules, left_out) = match (given, &args.layouts[..]) {
-            ([], []) => (suite.schedules(args.types), Vec::new()),
-            ([], layouts) => (suite.schedules_in(args.types, layouts), Vec::new()),
-            (given, layouts) => fitting(given, suite.batch(), layouts),
-        };
-        suites.push(Order { suite: name.into(), sizes, schedules, left_out });
+        if given.is_empty() {
+            // What is chosen for a product is timed on that one alone.
+            suites.extend(sizes.into_iter().map(|size| Order {
+                suite: name.into(),
+                sizes: vec![size],
+                schedules: suite.schedules(size, args.types, &args.layouts, &gpu),
+                left_out: Vec::new(),
+            }));
+            return Ok::<(), Failure>(());
+        }
+        let (open, whole): (Vec<&Given>, Vec<&Given>) = given.iter().partition(|one| matches!(one, Given::Open(_)));
+        let whole: Vec<Named> = whole.into_iter().filter_map(Given::whole).collect();
+        if !whole.is_empty() {
+            let (schedules, left_out) = fitting(&whole, suite.batch(), &args.layouts);
+            suites.push(Order { suite: name.into(), sizes: sizes.clone(), schedules, left_out });
+        }
+        for size in if open.is_empty() { Vec::new() } else { sizes } {
+            let filled: Result<Vec<Named>, Failure> = open.iter().map(|one| one.filled(size, &gpu)).collect();
+            let (schedules, left_out) = fitting(&filled?, suite.batch(), &args.layouts);
+            suites.push(Order { suite: name.into(), sizes: vec![size], schedules, left_out });
+        }
+        Ok(())
     };
     for suite in &args.suite {
         let sizes: Vec<Size> =
@@ -203,11 +223,11 @@ fn orders(args: &Bench, given: &[Named], device: &Device) -> Result<Orders, Fail
             let message = format!("no product of {} is called {}", suite.name(), args.only.join(" or "));
             return Err(Failure::refused("usage", message));
         }
-        order(suite.name(), *suite, sizes);
+        order(suite.name(), *suite, sizes)?;
     }
     if !args.size.is_empty() {
         let batched = args.size.iter().any(|size| size.batch > 1);
-        order(SIZES, if batched { Suite::Batched } else { Suite::Square }, args.size.clone());
+        order(SIZES, if batched { Suite::Batched } else { Suite::Square }, args.size.clone())?;
     }
     let deadline = Instant::now() + Duration::from_secs(args.seconds);
     Ok(Orders {
@@ -248,20 +268,57 @@ fn fitting(given: &[Named], batch: Batch, layouts: &[LayoutPair]) -> (Vec<Named>
     (fit, left_out)
 }
 
+/// A program of the command line.
+enum Given {
+    Whole(Named),
+    /// A text with open values, which are filled in for each product.
+    Open(String),
+}
+
+impl Given {
+    fn whole(&self) -> Option<Named> {
+        match self {
+            Given::Whole(named) => Some(named.clone()),
+            Given::Open(_) => None,
+        }
+    }
+
+    /// The same for a product, with the values that are best by the estimates.
+    fn filled(&self, size: Size, gpu: &Gpu) -> Result<Named, Failure> {
+        match self {
+            Given::Whole(named) => Ok(named.clone()),
+            Given::Open(text) => {
+                let Size { m, n, k, batch } = size;
+                let text = format!("{text}\nshape({m}, {n}, {k}, batch = {batch});");
+                let filled = fill_for(&text, None, Some(gpu)).map_err(|errors| errors.named("-e"))?;
+                Ok(Named::by_clauses(filled.schedule.without(Key::Shape)))
+            }
+        }
+    }
+}
+
 /// The programs of the command line, each legal for some target.
-fn given(args: &Bench) -> Result<Vec<Named>, Failure> {
+fn given(args: &Bench) -> Result<Vec<Given>, Failure> {
     let mut given = Vec::new();
     for name in &args.schedules {
         let program = source::program(name)?;
         legal(&program, name)?;
         let stem = Path::new(name).file_stem().map_or(name.clone(), |stem| stem.to_string_lossy().into_owned());
-        given.push(Named { name: stem, program });
+        given.push(Given::Whole(Named { name: stem, program }));
     }
-    for (index, clauses) in args.clauses.iter().enumerate() {
-        let schedule = clauses.parse().map_err(|errors: ptx_gemm::Diagnostics| errors.named("-e"))?;
-        let program = Program::Schedule(schedule);
-        legal(&program, "-e")?;
-        given.push(Named { name: format!("-e {}", index + 1), program });
+    for clauses in &args.clauses {
+        if let Some(opened) = Opened::parse(clauses).map_err(|errors| errors.named("-e"))? {
+            if opened.shape.is_some() {
+                let message = "-e: `shape` names a product, and open values are filled in for each that is timed";
+                return Err(Failure::refused("shape", message));
+            }
+            given.push(Given::Open(clauses.clone()));
+            continue;
+        }
+        let schedule: Schedule = clauses.parse().map_err(|errors: ptx_gemm::Diagnostics| errors.named("-e"))?;
+        let named = Named::by_clauses(schedule);
+        legal(&named.program, "-e")?;
+        given.push(Given::Whole(named));
     }
     Ok(given)
 }

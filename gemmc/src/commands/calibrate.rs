@@ -12,7 +12,7 @@ use ptx_gemm_dsl::clause::Atom;
 use serde_json::{Value, json};
 
 use super::pick::{On, Wanted, problem};
-use super::sweep::cuda;
+use super::sweep::{cuda, workers};
 use crate::cli;
 use crate::interrupt::Interrupt;
 use crate::reply::{Failure, Reply};
@@ -147,7 +147,7 @@ pub(crate) fn run(args: &cli::Calibrate) -> Result<Reply, Failure> {
 /// Times the first candidates of products drawn at random, until the time is up.
 fn timed(args: &cli::Calibrate, device: usize) -> Result<Vec<Timed>, Failure> {
     let deadline = Instant::now() + Duration::from_secs(args.seconds);
-    let interrupt = Interrupt::watch();
+    let (interrupt, workers) = (Interrupt::watch(), workers(device)?);
     let mut times = Vec::new();
     for (size, types, layouts) in drawn(args.seed) {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -156,7 +156,7 @@ fn timed(args: &cli::Calibrate, device: usize) -> Result<Vec<Timed>, Failure> {
         }
         let given = problem(Wanted { size, types, layouts, clauses: Schedule::new() }, None)?;
         let ranked = Pick { given: &given, size, gpu: args.gpu }.run(FIRST);
-        let on = On { device, gpu: args.gpu, time: left, interrupt: &interrupt };
+        let on = On { device, gpu: args.gpu, time: left, interrupt: &interrupt, workers: &workers };
         let picked = on.picked(&ranked, Effort::First, size, &mut Kept::nowhere())?;
         if let Some(why) = picked.timed.broken {
             return Err(Failure::refused("calibrate", why));

@@ -1,21 +1,14 @@
-//! `gemmc cases`: the kernels that the project started from, and those that were tuned since, as schedules.
+//! `gemmc cases`: the kernels that the project started from, and those that show its own mechanisms, as schedules.
 
-use ptx_gemm_check::{Case, cases, tuned};
+use ptx_gemm_check::cases;
 use serde_json::{Value, json};
 
 use crate::reply::{Failure, Reply};
 
 pub(crate) fn run() -> Result<Reply, Failure> {
-    let (mut text, list) = listed(cases())?;
-    let (fast, tuned) = listed(tuned())?;
-    text.push_str(&format!("\nTuned, for `gemmc bench`:\n\n{fast}"));
-    Ok(Reply::fine(text, json!({ "cases": list, "tuned": tuned })))
-}
-
-fn listed(cases: impl Iterator<Item = Case>) -> Result<(String, Vec<Value>), Failure> {
     let mut text = String::new();
     let mut list: Vec<Value> = Vec::new();
-    for case in cases {
+    for case in cases() {
         let schedule = case.schedule().map_err(|errors| errors.named(case.name))?;
         let clauses = schedule.to_string();
         let one_line: Vec<&str> = clauses.lines().collect();
@@ -26,5 +19,5 @@ fn listed(cases: impl Iterator<Item = Case>) -> Result<(String, Vec<Value>), Fai
         }
         list.push(json!({ "name": case.name, "origin": case.origin(), "point": case.point(), "clauses": clauses }));
     }
-    Ok((text, list))
+    Ok(Reply::fine(text, json!({ "cases": list })))
 }

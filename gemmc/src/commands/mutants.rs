@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use ptx_gemm::random::SplitMix64;
 use ptx_gemm::{Kernel, Level};
+use ptx_gemm_check::cases;
 use ptx_gemm_check::mechanisms::MECHANISMS;
 use ptx_gemm_check::mutants::{
     Edit, EditKind, Judge, Mutant, MutantKind, Products, TileJudge, TileVerdict, Verdict, mutants_of,
 };
-use ptx_gemm_check::{cases, tuned};
 use serde_json::{Value, json};
 
 use self::tally::{Fate, Kept, Tally, write_table};
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Mutants, format: Format) -> Result<Reply, Failure> {
     let names: Vec<OsString> = match args.case.as_ref().or(args.source.as_ref()) {
         Some(name) => vec![name.clone()],
         None if args.mechanisms => MECHANISMS.iter().map(|mechanism| mechanism.case.into()).collect(),
-        None => cases().chain(tuned()).map(|case| case.name.into()).collect(),
+        None => cases().map(|case| case.name.into()).collect(),
     };
     let (mut rows, count) = (Vec::new(), names.len());
     let interrupt = Interrupt::watch();

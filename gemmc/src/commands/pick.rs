@@ -1,7 +1,6 @@
 //! `gemmc pick`: the best schedule for a product.
 
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
@@ -10,12 +9,12 @@ use ptx_gemm_bench::calibrate::drawn;
 use ptx_gemm_bench::pick::{self, Effort, POOL, Picked};
 use ptx_gemm_bench::rows::{Rows, Run};
 use ptx_gemm_bench::suites::{LayoutPair, Size};
-use ptx_gemm_bench::sweep::timing::Timing;
+use ptx_gemm_bench::sweep::timing::{Timing, Workers};
 use ptx_gemm_bench::sweep::{Candidate, Failure as Fate, Kept, report};
 use ptx_gemm_choose::{Choice, Gpu, Lock, Pick, Ranked, Source, choose, estimate, target, with_article};
 use serde_json::{Value, json};
 
-use super::sweep::{PATIENCE, cuda};
+use super::sweep::{PATIENCE, cuda, device_name, workers};
 use crate::cli;
 use crate::interrupt::Interrupt;
 use crate::progress;
@@ -49,13 +48,15 @@ pub(crate) fn run(args: &cli::Pick, format: Format) -> Result<Reply, Failure> {
     };
     let lock = args.lock.as_deref().map(lock).transpose()?;
     let interrupt = Interrupt::watch();
+    let workers = device.map(workers).transpose()?;
     let bar = progress::bar(wanted.len(), format).with_message("picking");
     let mut products = Vec::new();
     for wanted in wanted {
         if interrupt.came() {
             break;
         }
-        products.push(Product::new(args, wanted, (device, &gpu, lock.as_ref()), &mut kept, &interrupt)?);
+        let on = device.zip(workers.as_ref());
+        products.push(Product::new(args, wanted, (on, &gpu, lock.as_ref()), &mut kept, &interrupt)?);
         bar.inc(1);
     }
     bar.finish_and_clear();
@@ -162,6 +163,7 @@ pub(super) struct On<'a> {
     pub(super) gpu: &'a Gpu,
     pub(super) time: Duration,
     pub(super) interrupt: &'a Interrupt,
+    pub(super) workers: &'a Workers<'static>,
 }
 
 impl On<'_> {
@@ -185,17 +187,9 @@ impl On<'_> {
         run: impl FnOnce(&Timing<'_>) -> std::io::Result<T>,
     ) -> Result<T, Failure> {
         let failed = |error: std::io::Error| Failure::refused("timing", format!("cannot time: {error}"));
-        let itself = std::env::current_exe().map_err(failed)?;
-        let device = format!("cuda:{}", self.device);
-        let worker = || {
-            let mut command = Command::new(&itself);
-            command.args(["sweep-worker", "--device", &device]);
-            command
-        };
-        let (gpu, interrupt) = (self.gpu.clone(), self.interrupt.flag());
-        let timing =
-            Timing { size, gpu, device: &device, worker: &worker, deadline, patience: PATIENCE, interrupt: &interrupt };
-        run(&timing).map_err(failed)
+        let (gpu, device, workers) = (self.gpu.clone(), &device_name(self.device), self.workers);
+        let interrupt = &self.interrupt.flag();
+        run(&Timing { size, gpu, device, workers, deadline, patience: PATIENCE, interrupt }).map_err(failed)
     }
 }
 
@@ -218,7 +212,7 @@ impl Product {
     fn new(
         args: &cli::Pick,
         wanted: Wanted,
-        (device, gpu, lock): (Option<usize>, &Gpu, Option<&Lock>),
+        (device, gpu, lock): (Option<(usize, &Workers<'static>)>, &Gpu, Option<&Lock>),
         kept: &mut Kept,
         interrupt: &Interrupt,
     ) -> Result<Product, Failure> {
@@ -235,13 +229,13 @@ impl Product {
         let (combinations, legal) = (ranked.combinations, ranked.legal);
         let families = ranked.candidates.iter().map(|one| one.family).collect();
         let (mut candidates, mut name, mut broken, mut late) = (pick::candidates(&ranked), None, None, 0);
-        if let (Some(device), Some(best)) = (device, ranked.candidates.first()) {
+        if let (Some((device, workers)), Some(best)) = (device, ranked.candidates.first()) {
             let first = Duration::from_secs_f64(FIRST.0.max(FIRST.1 * best.estimate.ms / 1e3));
             let (effort, time) = match args.seconds {
                 Some(seconds) => (Effort::Further, Duration::from_secs(seconds)),
                 None => (Effort::First, first),
             };
-            let on = On { device, gpu, time, interrupt };
+            let on = On { device, gpu, time, interrupt, workers };
             let picked = on.picked(&ranked, effort, size, kept)?;
             (candidates, name, broken) = (picked.candidates, picked.timed.device, picked.timed.broken);
             late = picked.timed.late;
@@ -291,6 +285,10 @@ impl Product {
             text.push_str(&format!("not all are timed: {why}\n"));
         } else if self.late > 0 && args.seconds.is_none() {
             text.push_str(&format!("{} more had no time: --seconds gives them some\n", self.late));
+        }
+        // Those that failed come after those that have no time.
+        for failed in self.candidates[self.shown(args)..].iter().filter_map(|one| one.timed.as_ref()?.as_ref().err()) {
+            text.push_str(&format!("{:?}: {}\n", failed.how, failed.what).to_lowercase());
         }
         let clauses = best.schedule.replace("; ", ";\n");
         let from = if args.matmul { "from" } else { "the best, of the family" };

@@ -1,4 +1,4 @@
-//! `gemmc selftest`: every case, every tuned schedule and every kind of schedule on every edge size, netlib's grid, and
+//! `gemmc selftest`: every case and every kind of schedule on every edge size, netlib's grid, and
 //! all other claims, on one device.
 //!
 //! `--quick` runs a few sizes each and leaves out the rest; `--sanitize` runs the quick test under NVIDIA's
@@ -25,7 +25,6 @@ use ptx_gemm::{CompiledGemm, Device, DeviceKind, Element, Error, Kernel, Layout,
 use ptx_gemm_check::part::Part;
 use ptx_gemm_check::{
     Request, Size, Verdict, cases, check, edge_requests, edge_sizes, netlib, quick_requests, quick_sizes, rereads_tma,
-    tuned,
 };
 use serde_json::{Value, json};
 
@@ -129,9 +128,9 @@ fn nothing(args: &Selftest, device: &Device) -> Failure {
 /// A schedule by its name in the table.
 type Named = (String, Result<Schedule, Error>);
 
-/// Every case, every tuned schedule, and every other kind of schedule.
+/// Every case, and every other kind of schedule.
 pub(crate) fn schedules() -> impl Iterator<Item = Named> {
-    let files = cases().chain(tuned()).map(|case| (case.name.to_string(), case.schedule().map_err(Error::from)));
+    let files = cases().map(|case| (case.name.to_string(), case.schedule().map_err(Error::from)));
     files.chain(kinds::schedules().map(|(name, schedule)| (name, Ok(schedule))))
 }
 

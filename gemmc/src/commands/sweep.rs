@@ -7,7 +7,7 @@ use ptx_gemm::Diagnostics;
 use ptx_gemm_bench::report as results;
 use ptx_gemm_bench::suites::Size;
 use ptx_gemm_bench::sweep::ranking::Ranking;
-use ptx_gemm_bench::sweep::timing::{Timed, Timing, time};
+use ptx_gemm_bench::sweep::timing::{Timed, Timing, Workers, time};
 use ptx_gemm_bench::sweep::{Failure as Fate, Kept, Outcome, Space, Sweep, report, worker};
 use ptx_gemm_check::figures::table;
 use serde_json::{Value, json};
@@ -63,6 +63,22 @@ pub(super) fn cuda(device: DeviceName) -> Result<usize, Failure> {
     }
 }
 
+/// The name of a GPU on the command line.
+pub(super) fn device_name(device: usize) -> String {
+    format!("cuda:{device}")
+}
+
+/// Processes that time schedules on a GPU.
+pub(super) fn workers(device: usize) -> Result<Workers<'static>, Failure> {
+    let failed = |error: std::io::Error| Failure::refused("timing", format!("cannot time: {error}"));
+    let itself = std::env::current_exe().map_err(failed)?;
+    Ok(Workers::new(move || {
+        let mut command = Command::new(&itself);
+        command.args(["sweep-worker", "--device", &device_name(device)]);
+        command
+    }))
+}
+
 /// A sweep of the command line.
 struct Run<'a> {
     args: &'a cli::Sweep,
@@ -75,20 +91,13 @@ impl Run<'_> {
     fn timed(&self, device: usize, outcome: &mut Outcome, kept: &mut Kept) -> Result<Timed, Failure> {
         let Run { args, size, format, interrupt } = *self;
         let failed = |error: std::io::Error| Failure::refused("sweep", format!("cannot time: {error}"));
-        let itself = std::env::current_exe().map_err(failed)?;
-        let device = format!("cuda:{device}");
-        let worker = || {
-            let mut command = Command::new(&itself);
-            command.args(["sweep-worker", "--device", &device]);
-            command
-        };
         let top = args.top.unwrap_or(usize::MAX).min(outcome.legal.len());
         let deadline = Instant::now() + Duration::from_secs(args.seconds);
         let timing = Timing {
             size,
             gpu: args.gpu.clone(),
-            device: &device,
-            worker: &worker,
+            device: &device_name(device),
+            workers: &workers(device)?,
             deadline,
             patience: PATIENCE,
             interrupt: &interrupt.flag(),
@@ -162,7 +171,7 @@ fn against(args: &cli::Sweep) -> Result<Reply, Failure> {
         let json: Value = serde_json::from_str(&read).map_err(|error| unusable(path, error))?;
         let none = || unusable(path, "not a file of results of `gemmc bench`");
         let (rows, _) = results::read(&json).ok_or_else(none)?;
-        let ranking = Ranking::of(&rows, json["command"].as_str().unwrap_or_default(), args.gpu);
+        let ranking = Ranking::of(&rows, args.gpu);
         let (all, within) = (ranking.correlation(), ranking.within_products());
         let shown = |figure: Option<f64>| figure.map_or("-".into(), |figure| format!("{figure:.2}"));
         let name = path.file_stem().map_or(String::new(), |stem| stem.to_string_lossy().into_owned());
@@ -197,7 +206,7 @@ fn against(args: &cli::Sweep) -> Result<Reply, Failure> {
 /// The process that times schedules: requests and answers are lines of its standard input and output.
 pub(crate) fn work(args: &cli::SweepWorker) -> Result<Reply, Failure> {
     let open = || args.device.open(0).map_err(|error| error.to_string());
-    let served = worker::serve(std::io::stdin(), std::io::stdout().lock(), open);
+    let served = worker::serve(std::io::stdin().lock(), std::io::stdout().lock(), open);
     served.map_err(|error| Failure::refused("sweep-worker", error.to_string()))?;
     Ok(Reply::fine(String::new(), Value::Null))
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 use ptx_gemm::{Kernel, Schedule, cuda, gpu_of};
 use ptx_gemm_bench::pick::{Effort, POOL};
 use ptx_gemm_bench::sweep::Kept;
+use ptx_gemm_bench::sweep::timing::Workers;
 use ptx_gemm_bench::tune::{in_turns, winner};
 use ptx_gemm_check::digest;
 use ptx_gemm_choose::{Entry, Gpu, Lock, Pick, target};
@@ -12,7 +13,7 @@ use ptx_gemm_dsl::table::{Group, Key};
 use serde_json::{Value, json};
 
 use super::pick::{On, Wanted, given, lock, shapes};
-use super::sweep::cuda as ordinal;
+use super::sweep::{cuda as ordinal, workers};
 use crate::cli;
 use crate::interrupt::Interrupt;
 use crate::progress;
@@ -37,6 +38,7 @@ pub(crate) fn run(args: &cli::Tune, format: Format) -> Result<Reply, Failure> {
         driver: cuda::status().map_or_else(|_| "-".into(), |status| format!("CUDA {}", status.driver)),
         date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string()[..10].into(),
         interrupt: Interrupt::watch(),
+        workers: workers(ordinal(args.device)?)?,
     };
     let bar = progress::bar(wanted.len(), format).with_message("tuning");
     let (mut text, mut products, mut status) = (String::new(), Vec::new(), Status::Fine);
@@ -69,6 +71,7 @@ struct Tuning<'a> {
     driver: String,
     date: String,
     interrupt: Interrupt,
+    workers: Workers<'static>,
 }
 
 impl Tuning<'_> {
@@ -104,7 +107,7 @@ impl Tuning<'_> {
             return told("no family computes it");
         }
         let time = Duration::from_secs(args.seconds);
-        let on = On { device: self.device, gpu, time, interrupt: &self.interrupt };
+        let on = On { device: self.device, gpu, time, interrupt: &self.interrupt, workers: &self.workers };
         let picked = on.picked(&ranked, Effort::Further, size, &mut Kept::nowhere())?;
         if let Some(why) = picked.timed.broken {
             return Err(Failure::refused("tune", why));

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use ptx_gemm_bench::rows::{self, Rows};
+use ptx_gemm_bench::rows::Rows;
 use serde_json::Value;
 
 use crate::reply::Failure;
@@ -22,6 +22,6 @@ pub(super) fn collect(rows: &Path, path: &Path, results: &Value) -> Result<(), F
     // The folder and the stem of the file.
     let parts: Vec<&OsStr> = path.iter().rev().take(2).collect();
     let name = parts.into_iter().rev().collect::<PathBuf>().with_extension("");
-    all.add(&name.display().to_string(), results, rows::named).map_err(|why| refused(path, why))?;
+    all.add(&name.display().to_string(), results).map_err(|why| refused(path, why))?;
     source::write(rows, all.text())
 }

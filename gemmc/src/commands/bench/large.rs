@@ -8,13 +8,17 @@ use ptx_gemm::{DType, Device, Schedule};
 use ptx_gemm_bench::Program;
 use ptx_gemm_bench::large::{self, Event, Order, Row, suits};
 use ptx_gemm_bench::suites::{Named, Size, Suite};
+use ptx_gemm_check::case;
 use serde_json::{Value, json};
 
-use super::{command, given, wanted};
+use super::{Given, command, given, wanted};
 use crate::cli::Bench;
 use crate::progress;
 use crate::reply::{Failure, Format, Reply, Status, complain};
 use crate::source::{self, unusable};
+
+/// What is timed where no schedules are named: multiply-adds, and both kinds of planes.
+const CASES: [&str; 3] = ["nn_128x256_tma", "bf16x6_128x128", "f16x3_128x128"];
 
 pub(super) fn run(args: &Bench, format: Format) -> Result<Reply, Failure> {
     let refused = |message: &str| Err(Failure::refused("usage", message));
@@ -60,18 +64,19 @@ fn cubes(args: &Bench) -> Option<Vec<usize>> {
 }
 
 fn schedules(args: &Bench) -> Result<Vec<(String, Schedule)>, Failure> {
-    let mut named = given(args)?;
-    if named.is_empty() {
-        named = Suite::Large.schedules(DType::F32);
-    }
-    let schedule = |Named { name, program }| match program {
-        Program::Schedule(schedule) if suits(&schedule) => Ok((name, schedule)),
-        _ => {
-            let message =
-                format!("{name} is not a schedule for plain products of row-major f32, as --suite large has them");
-            Err(Failure::refused("schedules", message))
+    let refused = |message: String| Err(Failure::refused("schedules", message));
+    let schedule = |one: Given| match one {
+        Given::Whole(Named { name, program: Program::Schedule(schedule) }) if suits(&schedule) => Ok((name, schedule)),
+        Given::Whole(Named { name, .. }) => {
+            refused(format!("{name} is not a schedule for plain products of row-major f32, as --suite large has them"))
         }
+        Given::Open(text) => refused(format!("`{text}`: --suite large takes schedules without open values")),
     };
+    let named = given(args)?;
+    if named.is_empty() {
+        let named = CASES.iter().filter_map(|name| Some(((*name).to_string(), case(name)?.schedule().ok()?)));
+        return Ok(named.collect());
+    }
     named.into_iter().map(schedule).collect()
 }
 

@@ -1,4 +1,4 @@
-//! The device's bits compared with the interpreter's: every case, every tuned schedule, and every other kind of
+//! The device's bits compared with the interpreter's: every case, and every other kind of
 //! schedule.
 
 use std::collections::BTreeMap;
