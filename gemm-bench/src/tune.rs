@@ -10,6 +10,8 @@ use crate::sweep::{Candidate, Kept, target};
 
 /// How often each is timed.
 const ROUNDS: usize = 3;
+/// What separates two schedules at least: three rounds in turns vary less than the same schedules do from one day to the next.
+const LEAST: f64 = 0.01;
 
 /// The times of a schedule.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,14 +82,15 @@ pub fn in_turns(schedules: &[String], timing: &Timing<'_>) -> io::Result<Vec<Tur
     Ok(schedules.iter().enumerate().map(of).collect())
 }
 
-/// The fastest; but `held`, where another one is faster by no more than the spread of the two, or one of them was not timed in every
-/// round. `None` if nothing has a time.
+/// The fastest; but `held`, where another one is faster by no more than the spread of the two, or than a hundredth, or one of them was
+/// not timed in every round. `None` if nothing has a time.
 pub fn winner(turns: &[Turns], held: Option<usize>) -> Option<Winner> {
     let timed = turns.iter().enumerate().filter(|(_, turns)| !turns.ms.is_empty());
     let (fastest, best) = timed.min_by(|(_, x), (_, y)| x.ms().total_cmp(&y.ms()))?;
     if let Some((index, own)) =
         held.and_then(|index| Some((index, turns.get(index)?))).filter(|(_, own)| !own.ms.is_empty())
-        && (best.ms.len().min(own.ms.len()) < ROUNDS || best.ms() >= own.ms() * (1.0 - own.spread().max(best.spread())))
+        && (best.ms.len().min(own.ms.len()) < ROUNDS
+            || best.ms() >= own.ms() * (1.0 - own.spread().max(best.spread()).max(LEAST)))
     {
         return Some(own.winner(index));
     }
@@ -108,6 +111,11 @@ mod tests {
         assert_eq!(winner(&all, None).unwrap().index, 1);
         assert_eq!(winner(&all, Some(0)).unwrap().index, 0);
         assert_eq!(winner(&all, Some(2)).unwrap().index, 1);
+        assert_eq!(
+            winner(&[turns(&[1.0; 3]), turns(&[0.992; 3])], Some(0)).unwrap().index,
+            0,
+            "by less than a hundredth"
+        );
         let all = [turns(&[1.0, 1.02, 1.01]), turns(&[0.95, 0.96, 0.97])];
         let won = winner(&all, Some(0)).unwrap();
         assert_eq!((won.index, won.ms, won.ratio), (1, 0.96, Some(2.0 / 0.96)));

@@ -289,7 +289,8 @@ impl Given {
             Given::Whole(named) => Ok(named.clone()),
             Given::Open(text) => {
                 let Size { m, n, k, batch } = size;
-                let text = format!("{text}\nshape({m}, {n}, {k}, batch = {batch});");
+                let text = text.trim_end().trim_end_matches(';');
+                let text = format!("{text};\nshape({m}, {n}, {k}, batch = {batch});");
                 let filled = fill_for(&text, None, Some(gpu)).map_err(|errors| errors.named("-e"))?;
                 Ok(Named::by_clauses(filled.schedule.without(Key::Shape)))
             }
