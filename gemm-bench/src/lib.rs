@@ -21,6 +21,7 @@ pub mod ncu;
 mod operands;
 pub mod pick;
 pub mod plot;
+pub mod process;
 mod program;
 pub mod progress;
 pub mod report;

@@ -90,8 +90,9 @@ impl Suite<'_> {
 
     /// The fastest schedule on each cube, by layout and type.
     fn cubes(&self) -> Lines {
-        let mut all = Vec::new();
-        for (index, (kind, rows)) in self.by_kind().into_iter().enumerate() {
+        let (mut all, kinds) = (Vec::new(), self.by_kind());
+        let any_plain = kinds.iter().any(|(kind, _)| !kind.contains(AS_PLANES));
+        for (index, (kind, rows)) in kinds.into_iter().enumerate() {
             let points = |value: fn(&Row) -> Option<f64>| {
                 let mut points: Vec<(f64, f64)> =
                     rows.iter().filter_map(|row| Some((row.size.m as f64, value(row)?))).collect();
@@ -100,8 +101,8 @@ impl Suite<'_> {
             };
             let ours = points(|row| Some(row.tflops()));
             all.push(Line { name: format!("ours: {kind}"), points: ours, dashed: false, color: index });
-            // cuBLAS multiplies f32 itself, so products from planes share its line with the first of the plot.
-            let first = all.len() == 1 || !kind.contains(AS_PLANES);
+            // cuBLAS multiplies f32 itself: products from planes share its line with other products, or with the first of the plot.
+            let first = if any_plain { !kind.contains(AS_PLANES) } else { index == 0 };
             let theirs = points(theirs);
             if first && !theirs.is_empty() {
                 all.push(Line { name: format!("cuBLAS: {kind}"), points: theirs, dashed: true, color: index });

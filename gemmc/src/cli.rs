@@ -9,6 +9,7 @@ mod draw;
 mod exec;
 mod extent;
 mod jobs;
+mod judge;
 mod language;
 mod large;
 mod mutants;
@@ -38,6 +39,7 @@ pub(crate) use device::DeviceName;
 pub(crate) use diff::Diff;
 pub(crate) use draw::{Draw, Scheme, ends_in};
 pub(crate) use exec::{Exec, SecondOpinion};
+pub(crate) use judge::{Budget, Judge, JudgeWorker};
 pub(crate) use language::{Check, Explain, Fixes, Fmt, Ir, Level, Ptx};
 pub(crate) use large::{Large, LargeCommand, LargePlan, LargeRun, LargeScale, OnFailureName, Place, Sizes};
 pub(crate) use mutants::{Faults, Mutants};
@@ -91,6 +93,8 @@ pub(crate) enum Command {
     New(New),
     /// Run any PTX file as described by a launch file.
     Exec(Exec),
+    /// Judge many candidates without a GPU: schedules, tile programs, and PTX with its launch
+    Judge(Judge),
     /// The named cases.
     Cases(Plain),
     /// Every case in one table, with what it costs
@@ -122,6 +126,9 @@ pub(crate) enum Command {
     /// Time schedules for a sweep: requests and answers are lines of JSON
     #[command(hide = true)]
     SweepWorker(SweepWorker),
+    /// Judge candidates: candidates and verdicts are lines of JSON
+    #[command(hide = true)]
+    JudgeWorker(JudgeWorker),
     /// Time the first launch of a process: a part of selftest
     #[command(hide = true)]
     FirstLaunch(FirstLaunch),

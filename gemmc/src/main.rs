@@ -82,6 +82,8 @@ fn dispatch(command: &Command, format: Format) -> Result<Reply, Failure> {
         Command::Mutants(args) => commands::mutants::run(args, format),
         Command::New(args) => commands::new::run(args),
         Command::Exec(args) => commands::exec::run(args),
+        Command::Judge(args) => commands::judge::run(args, format),
+        Command::JudgeWorker(args) => commands::judge::work(args),
         Command::Cases(_) => commands::cases::run(),
         Command::Ladder(args) => commands::ladder::run(args, format),
         Command::Bench(args) => commands::bench::run(args, format),

@@ -6,6 +6,7 @@ mod contracts;
 mod documents;
 mod draw;
 mod exec;
+mod judge;
 mod ladder;
 mod language;
 mod large;

@@ -1,15 +1,15 @@
 //! Times the candidates of a sweep on a GPU, in a process that can be stopped.
 
 use std::cell::RefCell;
-use std::io::{self, BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::io;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::thread;
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use ptx_gemm::{Kernel, Schedule};
 
+use crate::process::LineProcess;
 use crate::suites::Size;
 use crate::sweep::keep::{Kept, Record};
 use crate::sweep::worker::{Answer, Request};
@@ -204,12 +204,8 @@ pub struct Workers<'a> {
     idle: RefCell<Option<Worker>>,
 }
 
-/// A worker process, its input and its output.
-struct Worker {
-    child: Child,
-    input: ChildStdin,
-    answers: Receiver<Answer>,
-}
+/// A worker process.
+struct Worker(LineProcess);
 
 impl<'a> Workers<'a> {
     /// None is started yet. `start` is the command of one, without its standard input and output.
@@ -220,40 +216,20 @@ impl<'a> Workers<'a> {
     /// The one that is idle, if it still runs, or a new one.
     fn one(&self) -> io::Result<Worker> {
         if let Some(mut idle) = self.idle.take()
-            && matches!(idle.child.try_wait(), Ok(None))
+            && idle.0.runs()
         {
             return Ok(idle);
         }
-        Worker::start((self.start)())
+        LineProcess::start((self.start)()).map(Worker)
     }
 }
 
 impl Worker {
-    fn start(mut command: Command) -> io::Result<Worker> {
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
-        let pipe = || io::Error::other("a worker without a pipe");
-        let (input, output) = (child.stdin.take().ok_or_else(pipe)?, child.stdout.take().ok_or_else(pipe)?);
-        let (sender, answers) = channel();
-        thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                let answer = serde_json::from_str(&line);
-                let answer = answer.unwrap_or_else(|error| Answer::Broken(format!("not an answer: {error}")));
-                if sender.send(answer).is_err() {
-                    return;
-                }
-            }
-        });
-        Ok(Worker { child, input, answers })
-    }
-
     fn ask(&mut self, timing: &Timing<'_>, schedules: impl Iterator<Item = String>) -> io::Result<()> {
         let Size { m, n, k, batch } = timing.size;
         let seconds = timing.deadline.saturating_duration_since(Instant::now()).as_secs_f64();
         let request = Request { size: [m, n, k, batch], seconds, schedules: schedules.collect() };
-        let mut line = serde_json::to_vec(&request)?;
-        line.push(b'\n');
-        // A worker that has already ended is noticed when it is read.
-        let _ = self.input.write_all(&line).and_then(|()| self.input.flush());
+        self.0.ask(&serde_json::to_string(&request)?);
         Ok(())
     }
 
@@ -262,9 +238,13 @@ impl Worker {
         let end = Instant::now() + timing.patience;
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            match self.answers.recv_timeout(left.min(GLANCE)) {
+            match self.0.answer(left.min(GLANCE)) {
                 Err(RecvTimeoutError::Timeout) if left > GLANCE && !timing.is_interrupted() => {}
-                answer => return answer,
+                Err(why) => return Err(why),
+                Ok(line) => {
+                    let answer = serde_json::from_str(&line);
+                    return Ok(answer.unwrap_or_else(|error| Answer::Broken(format!("not an answer: {error}"))));
+                }
             }
         }
     }
@@ -272,18 +252,10 @@ impl Worker {
     /// Ends a worker that no longer answers; returns the reason.
     fn stop(&mut self, why: RecvTimeoutError, patience: Duration) -> Option<String> {
         if why == RecvTimeoutError::Timeout {
-            let _ = self.child.kill();
-            let _ = self.child.wait();
+            self.0.stop();
             return Some(format!("no answer within {} s: a kernel that does not end?", patience.as_secs_f64()));
         }
-        let status = self.child.wait().ok()?;
+        let status = self.0.ended()?;
         (!status.success()).then(|| format!("the process that timed it has ended: {status}"))
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

@@ -98,12 +98,16 @@ mod tests {
     const STAGED_C: &str = "types(bf16, d = f32); tile(128, 128, 64); atom(wgmma(64, 128, 16)); load(tma, c = tma); stages(2); \
         specialize(producers = 1); store(tma); epilogue(|acc, c, alpha, beta| alpha * acc + beta * c);";
 
+    /// The work of groups in equal shares: no case has it.
+    const STREAMED: &str = "types(bf16); layout(b = col); tile(128, 256, 64); atom(wgmma(64, 256, 16)); load(tma); stages(3); \
+        specialize(producers = 1); registers(producer = 24, consumer = 240); store(tma); stream_k; batch(grouped);";
+
     /// A family of a place that no kernel has instructions from would excuse nothing, and nobody would see it.
     #[test]
     fn kernels_have_instructions_from_the_places_of_families() {
         let mut written = BTreeSet::new();
         let schedules = cases().map(|case| case.schedule().unwrap());
-        for schedule in schedules.chain([STAGED_C.parse().unwrap()]) {
+        for schedule in schedules.chain([STAGED_C, STREAMED].map(|text| text.parse().unwrap())) {
             let kernel = Kernel::compile(&schedule, None).unwrap();
             let entries = kernel.module().entries.iter();
             let instructions = entries.flat_map(|entry| &entry.body).filter_map(instruction);

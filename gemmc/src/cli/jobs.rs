@@ -10,7 +10,7 @@ const JOBS: &[(&str, &[&str])] = &[
     ("Look", &["plan", "ir", "ptx", "profile", "diff", "ablate", "draw", "ladder"]),
     ("Run", &["run", "large"]),
     ("Measure", &["bench", "sweep", "tune", "lock", "calibrate"]),
-    ("Check PTX of your own", &["exec", "second-opinion"]),
+    ("Check PTX of your own", &["exec", "judge", "second-opinion"]),
     ("Check this machine and this compiler", &["doctor", "selftest", "fuzz", "mutants"]),
     ("Set up", &["completions", "man", "help"]),
 ];

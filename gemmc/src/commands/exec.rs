@@ -266,38 +266,41 @@ impl Display for Found<'_> {
 }
 
 impl Found<'_> {
-    /// As JSON.
     fn told(&self) -> Value {
-        let violation = self.violation;
-        let Site { entry, line, instruction, note, block, threads, address, label, timeline } = &*violation.site;
-        let moments: Vec<Value> = timeline
-            .iter()
-            .map(|moment| {
-                let kind = match moment.kind {
-                    MomentKind::FirstAccess => "first access",
-                    MomentKind::SecondAccess => "second access",
-                    _ => "synchronises",
-                };
-                json!({ "what": kind, "block": moment.block, "thread": moment.thread, "line": moment.line,
-                    "instruction": moment.instruction })
-            })
-            .collect();
-        json!({
-            "rule": violation.kind.name(),
-            "message": violation.message,
-            "entry": entry,
-            "line": line,
-            "instruction": instruction,
-            "clause": note.as_ref().map(|note| note.clause.to_string()),
-            "block": block,
-            "threads": threads,
-            "address": address,
-            "allocation": label,
-            "order": self.order.to_string(),
-            "orders": self.orders.iter().map(Order::to_string).collect::<Vec<_>>(),
-            "timeline": moments,
-        })
+        told(self.violation, self.order, &self.orders)
     }
+}
+
+/// A broken rule as JSON: the report of one order, and all orders in which it was found.
+pub(super) fn told(violation: &Violation, order: Order, orders: &[Order]) -> Value {
+    let Site { entry, line, instruction, note, block, threads, address, label, timeline } = &*violation.site;
+    let moments: Vec<Value> = timeline
+        .iter()
+        .map(|moment| {
+            let kind = match moment.kind {
+                MomentKind::FirstAccess => "first access",
+                MomentKind::SecondAccess => "second access",
+                _ => "synchronises",
+            };
+            json!({ "what": kind, "block": moment.block, "thread": moment.thread, "line": moment.line,
+                    "instruction": moment.instruction })
+        })
+        .collect();
+    json!({
+        "rule": violation.kind.name(),
+        "message": violation.message,
+        "entry": entry,
+        "line": line,
+        "instruction": instruction,
+        "clause": note.as_ref().map(|note| note.clause.to_string()),
+        "block": block,
+        "threads": threads,
+        "address": address,
+        "allocation": label,
+        "order": order.to_string(),
+        "orders": orders.iter().map(Order::to_string).collect::<Vec<_>>(),
+        "timeline": moments,
+    })
 }
 
 fn counters(report: &Report) -> Value {

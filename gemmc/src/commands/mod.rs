@@ -15,6 +15,7 @@ pub(crate) mod first_launch;
 pub(crate) mod fmt;
 pub(crate) mod fuzz;
 pub(crate) mod ir;
+pub(crate) mod judge;
 pub(crate) mod ladder;
 pub(crate) mod large;
 pub(crate) mod lock;
