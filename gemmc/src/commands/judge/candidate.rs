@@ -103,8 +103,9 @@ fn with(mut judged: Judged, name: &str, value: Value) -> Judged {
 
 /// The orders of warps, blocks and landing copies that a candidate is run in.
 const ORDERS: [Order; 4] = [Order::Forward, Order::Backward, Order::Random(0), Order::Late(0)];
-/// How many sizes are tried, whatever they cost.
+/// How many sizes are tried, whatever they cost, and at most.
 const SIZES: usize = 5;
+const MOST_SIZES: usize = 24;
 /// Threads of a launch: each takes an instruction at least.
 const MOST_THREADS: u64 = 1 << 22;
 /// The longest message: a thousand errors of one text say no more than the first of them.
@@ -229,6 +230,9 @@ fn sizes(kernel: &Kernel, work: u64) -> Vec<Size> {
     let mut chosen: Vec<Size> = if guarded { past.map(|[m, n, k]| Size::new(m, n, k)).into() } else { Vec::new() };
     let mut rest: Vec<Size> = edges.into_iter().filter(|size| !chosen.contains(size)).collect();
     rest.sort_by_key(|size| (padded(size), size.m, size.n, size.k));
+    // Some of each cost, from empty products to many tiles.
+    let step = rest.len().div_ceil(MOST_SIZES - SIZES).max(1);
+    let rest = rest.into_iter().step_by(step);
     let mut spent: u64 = chosen.iter().map(padded).sum();
     for size in rest {
         spent += padded(&size);
@@ -248,13 +252,16 @@ fn product(candidate: &Candidate, budget: &Budget, load: &dyn Fn(&Device) -> Res
             Options { checks: Checks::Full, max_instructions: Some(budget.max_instructions), ..Options::default() };
         Device::interpreter_with(InterpreterOptions { options: order.options(&limit), misalign: 0 })
     };
-    let mut loaded = Vec::new();
-    for order in ORDERS {
-        match load(&on(order)) {
-            Ok(gemm) => loaded.push((order, gemm)),
-            Err(error) => return of_error(error, order),
-        }
-    }
+    let [first, others @ ..] = ORDERS;
+    let loaded = load(&on(first)).and_then(|gemm| {
+        let others = others.map(|order| Ok((order, gemm.on(&on(order))?)));
+        let others = others.into_iter().collect::<Result<Vec<_>, Error>>()?;
+        Ok([vec![(first, gemm)], others].concat())
+    });
+    let loaded = match loaded {
+        Ok(loaded) => loaded,
+        Err(error) => return of_error(error, first),
+    };
     let wanted = candidate.problem.clone().unwrap_or_default();
     let kernel = loaded[0].1.kernel();
     match differs(&wanted, kernel.problem()) {
