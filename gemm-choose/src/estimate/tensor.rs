@@ -2,7 +2,7 @@
 //!
 //! | a K-tile takes at least | cycles |
 //! |---|---|
-//! | its instructions | n / 2 each, for 64 rows and 32 bytes of k, and not less than a fixed number |
+//! | its instructions | n / 2 each, for 64 rows and 32 bytes of k, and not less than a fixed number; and the additions of a promotion |
 //! | shared memory | each instruction reads 64 rows of A and n columns of B, 32 bytes of k; this bounds narrow n |
 //! | copies | the bytes of both operands, over the blocks of a cluster that share them; more if rows begin within a sector |
 //! | latency | that of a round through the pipeline, over its stages |
@@ -29,6 +29,8 @@ const SECTOR: usize = 32;
 const LINE: usize = 128;
 /// Consecutive work tiles that run close to each other, on the multiprocessors of one group (GPC).
 const NEIGHBOURS: f64 = 16.0;
+/// Additions of f32 that a multiprocessor begins in a cycle.
+const LANES: f64 = 128.0;
 /// Bytes of a partial sum.
 const SUM: f64 = 4.0;
 
@@ -240,6 +242,9 @@ impl Product<'_> {
             * (width / at_once).ceil()
             * planes.products
             * longer;
+        // Threads add their accumulators to others at the end of each chunk, while the tensor cores wait.
+        let promotions = plan.sums.promote.map_or(0.0, |of| f64::from(plan.block.k) / f64::from(of.every.max(1)));
+        let promoted = promotions * f64::from(plan.block.m) * width / LANES;
         let alone = plan.roles.turns > 1 && plan.block.m == WGMMA_ROWS;
         let gaps = if alone { gpu.tensor_alone.max(1.0) } else { 1.0 };
         let shares = plan.scheduler.multicast.contains(&true);
@@ -249,7 +254,7 @@ impl Product<'_> {
         let copied = read / gpu.tensor_l2_bytes + filled / gpu.tensor_filled_bytes;
         Round {
             list: [
-                (Bound::Math, instructions * gaps * (at_once / 2.0).max(gpu.tensor_least_instruction)),
+                (Bound::Math, instructions * gaps * (at_once / 2.0).max(gpu.tensor_least_instruction) + promoted),
                 (Bound::Shared, instructions * operands / gpu.tensor_shared_bytes),
                 (Bound::L2, copied),
             ],

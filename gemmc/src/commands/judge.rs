@@ -30,6 +30,8 @@ const LONGEST_FILE: u64 = 1 << 20;
 const LONGEST_LINE: usize = 8 << 20;
 /// How often a wait looks whether it is interrupted.
 const GLANCE: Duration = Duration::from_millis(100);
+/// Verdicts after which a worker is replaced: what its memory holds of earlier candidates may not decide later ones.
+const RENEWED: usize = 100;
 /// What a worker may take to start, and to answer after a candidate's own time.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -239,15 +241,16 @@ fn done(path: &Path) -> Result<HashSet<String>, Failure> {
 }
 
 /// The verdict of a worker, or that of one that was stopped or died. An error: no worker can be started, or the batch was stopped.
+/// `worker` is the one that answered last, with the number of its verdicts.
 fn judged(
-    worker: &mut Option<LineProcess>,
+    worker: &mut Option<(LineProcess, usize)>,
     candidate: &Candidate,
     budget: &Budget,
     stopped: &AtomicBool,
 ) -> io::Result<Judged> {
-    let mut process = match worker.take() {
-        Some(process) => process,
-        None => LineProcess::start(command(budget)?)?,
+    let (mut process, count) = match worker.take().filter(|(_, count)| *count < RENEWED) {
+        Some(worker) => worker,
+        None => (LineProcess::start(command(budget)?)?, 0),
     };
     process.ask(&serde_json::to_string(candidate)?);
     let end = Instant::now() + Duration::from_secs(budget.seconds) + PATIENCE;
@@ -259,7 +262,7 @@ fn judged(
         match process.answer(left.min(GLANCE)) {
             Ok(line) => {
                 let judged: Judged = serde_json::from_str(&line)?;
-                *worker = Some(process);
+                *worker = Some((process, count + 1));
                 return Ok(judged);
             }
             Err(RecvTimeoutError::Timeout) if left > GLANCE => {}

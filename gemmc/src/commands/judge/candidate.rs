@@ -4,8 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ptx_gemm::interp::{Checks, Options, Program, Violation, ViolationKind};
 use ptx_gemm::{
-    CompiledGemm, Device, Diagnostic, Error, InterpreterOptions, Kernel, Problem, Schedule, Severity, TextErrors,
-    TileProgram,
+    CompiledGemm, Device, DeviceError, Diagnostic, Error, InterpreterOptions, Kernel, Problem, Schedule, Severity,
+    TextErrors, TileProgram,
 };
 use ptx_gemm_check::exec::{ExecError, LaunchFile, Order, foreign, interpret, legal, unsupported};
 use ptx_gemm_check::{CheckError, Data, Outcome, Request, Size, check, edge_requests, edge_sizes};
@@ -172,7 +172,8 @@ fn of_error(error: Error, order: Order) -> Judged {
             with(judged, "element", json!({ "row": row, "col": col }))
         }
         Error::Argument(error) => refused("size", error.to_string()),
-        Error::Device(error) => refused("memory", error.to_string()),
+        Error::Device(error @ DeviceError::OutOfMemory { .. }) => refused("memory", error.to_string()),
+        Error::Device(error) => refused("device", error.to_string()),
         other => refused("compiler", other.to_string()),
     }
 }
