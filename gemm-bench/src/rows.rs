@@ -209,7 +209,7 @@ fn index_of<T: PartialEq>(all: &mut Vec<T>, one: T) -> usize {
 ///
 /// # Errors
 ///
-/// Returns the name, if there is no such case.
+/// Returns the text, if it is neither the name of a case nor clauses.
 pub fn named(name: &str) -> Result<Schedule, String> {
     let clauses = case(name).map_or(name, |case| case.text);
     clauses.parse().map_err(|_| format!("`{name}` is neither a case nor clauses"))

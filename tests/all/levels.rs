@@ -28,10 +28,6 @@ const FULL: [&str; 8] = [
 
 const LEVELS: [&str; 4] = ["plan", "tile", "kernel", "ptx"];
 
-fn every_case() -> impl Iterator<Item = Case> {
-    cases()
-}
-
 fn schedule(case: &Case) -> Schedule {
     case.schedule().unwrap_or_else(|e| panic!("{}: {e}", case.name))
 }
@@ -135,7 +131,7 @@ pub(crate) fn snapshot_names() -> Vec<String> {
 #[test]
 fn some_cases_in_full() {
     for name in FULL {
-        let case = every_case().find(|case| case.name == name).unwrap_or_else(|| panic!("no case {name}"));
+        let case = cases().find(|case| case.name == name).unwrap_or_else(|| panic!("no case {name}"));
         let plan = schedule(&case).plan(None).unwrap_or_else(|e| panic!("{name}: {e}"));
         let [plan, tile, kernel, ptx] = texts(name, &plan);
         crate::snapshots().bind(|| {
@@ -152,7 +148,7 @@ fn some_cases_in_full() {
 fn every_case_at_every_level_for_every_target() {
     let part = Part::of_this_run();
     let mut tables = LEVELS.map(|_| String::new());
-    for case in part.of(every_case()) {
+    for case in part.of(cases()) {
         let schedule = schedule(&case);
         let mut found = LEVELS.map(|_| Vec::new());
         for target in Target::ALL {
@@ -174,7 +170,7 @@ fn every_case_at_every_level_for_every_target() {
 /// The same plan gives the same bytes, for the cases of this run's part. The snapshots say what they are for every target.
 #[test]
 fn texts_are_stable() {
-    for case in Part::of_this_run().of_cases(every_case()) {
+    for case in Part::of_this_run().of_cases(cases()) {
         let plan = schedule(&case).plan(None).unwrap_or_else(|e| panic!("{}: {e}", case.name));
         assert_eq!(compile(&plan).unwrap().ptx, compile(&plan).unwrap().ptx, "{}", case.name);
     }

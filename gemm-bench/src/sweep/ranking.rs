@@ -36,7 +36,7 @@ pub struct Compared {
 }
 
 impl Ranking {
-    /// Estimates the rows of a file of results, whose schedules are cases or clauses.
+    /// Estimates the rows of a file of results. A row names a case, or has clauses.
     pub fn of(rows: &[Row], gpu: &Gpu) -> Ranking {
         let mut ranking = Ranking::default();
         for row in rows {

@@ -35,7 +35,7 @@ const RENEWED: usize = 100;
 /// What a worker may take to start, and to answer after a candidate's own time.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A line of the batch: its id, and the candidate, or why it is none.
+/// A line of the batch: its id, and the candidate, or what is wrong with the line.
 type Line = (Value, Result<Box<Candidate>, Judged>);
 
 pub(crate) fn run(args: &Judge, format: Format) -> Result<Reply, Failure> {

@@ -91,7 +91,7 @@ fn verdict(name: &str, rule: &str, message: impl Into<String>) -> Judged {
     all
 }
 
-/// A candidate that is no candidate, or needs more than its budget.
+/// The verdict on a line that makes no sense, or on a candidate that needs more than its budget.
 pub(crate) fn refused(rule: &str, message: impl Into<String>) -> Judged {
     verdict("refused", rule, message)
 }
@@ -111,7 +111,7 @@ const MOST_THREADS: u64 = 1 << 22;
 /// The longest message: a thousand errors of one text say no more than the first of them.
 const LONGEST: usize = 2000;
 
-/// Judges a candidate, whose texts are here. A panic is a fault of this program, and no verdict about the candidate.
+/// Judges a candidate whose files have been read. A panic says something about this program, and nothing about the candidate.
 pub(crate) fn judge(candidate: &Candidate, budget: &Budget) -> Judged {
     let judged = catch_unwind(AssertUnwindSafe(|| match (&candidate.schedule, &candidate.tile, &candidate.ptx) {
         (Some(Text::Here(text)), None, None) => schedule(text, candidate, budget),
